@@ -19,7 +19,7 @@ from pathlib import Path
 from common import show
 
 from lakehouse.airflow import environment, members, report
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.process import find_free_port
 from lakehouse.settings.config import Airflow
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     given = options.parse_args()
     environment.set_up()  # installing is not measured
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-benchmark-"))
-    (folder / "lakehouse.toml").write_text(f"[airflow]\nport = {free_port()}\nworkers = {given.workers}\n")
+    (folder / "lakehouse.toml").write_text(f"[airflow]\nport = {find_free_port()}\nworkers = {given.workers}\n")
     home = folder / ".lakehouse" / "airflow"
     rows = []
     try:
@@ -46,7 +46,7 @@ def main() -> None:
         before = processor(home)
         time.sleep(given.idle)
         after = processor(home)
-        found = report.report(Airflow(home))
+        found = report.report_airflow(Airflow(home))
         parts = [
             [
                 one.name,
@@ -76,7 +76,7 @@ def command(folder: Path, name: str) -> float:
 def processor(home: Path) -> dict[str, float]:
     """The processor seconds of each part's living processes, with those of their children that have ended."""
     found: dict[str, float] = {}
-    for process in members.of(home):
+    for process in members.processes_of_home(home):
         part = process.environ()[members.VARIABLE].rpartition("#")[2]
         times = process.cpu_times()
         spent = times.user + times.system + times.children_user + times.children_system

@@ -38,8 +38,8 @@ app = lh.app(sums)
 def write_bronze(lake: Lake, layout: Layout, count: int) -> None:
     """One record of each key, in a few ticks of one partition."""
     spark = lake.spark
-    bronze.create(OpenLake(spark, layout))
-    state = replace(bronze.take_over(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(OpenLake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     for tick in range(TICKS):
         first, end = count * tick // TICKS, count * (tick + 1) // TICKS
         number = spark.range(first, end).select(F.col("id").alias("number"))

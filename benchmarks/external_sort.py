@@ -27,7 +27,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from common import show
 
-from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.lake.record.sorted_rows import sort_rows
 
 TICKS, PARTITIONS = 50, 4
 BATCH_BYTES = 2**20
@@ -84,7 +84,7 @@ def measured(way: str, folder: str, memory: str, batch: int) -> list[str]:
         )
         began, processor = time.monotonic(), time.process_time()
         last: tuple[Any, ...] = ()
-        for rows in in_order(scan.to_batches(), 4) if way == "runs" else by_duckdb(scan, scratch, memory):
+        for rows in sort_rows(scan.to_batches(), 4) if way == "runs" else by_duckdb(scan, scratch, memory):
             assert last <= rows[0][:4]
             last = rows[-1][:4]
         seconds = [time.monotonic() - began, time.process_time() - processor]

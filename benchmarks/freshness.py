@@ -42,7 +42,7 @@ def visible(path: str) -> dict[int, float]:
     """When each tick of a table became readable: tick -> seconds since the epoch."""
     found: dict[int, float] = {}
     for commit in reader.open_table(path, path).history():
-        said = reader.user_metadata(commit)
+        said = reader.parse_user_metadata(commit)
         if "tick" in said and said.get("operation") != "open epoch":
             found[said["tick"]] = Path(path, "_delta_log", f"{commit['version']:020}.json").stat().st_mtime
     return found
@@ -74,7 +74,7 @@ def main() -> None:
         job.join()
         lake.run(app, until="caught_up")
         layout = Layout(settings.lake.path)
-        rows = reader.dataset(layout.records).to_table(columns=["tick", "timestamp"]).to_pandas()
+        rows = reader.open_dataset(layout.records).to_table(columns=["tick", "timestamp"]).to_pandas()
         stamps = rows["timestamp"].astype("int64").to_numpy() / 1e6
         measured = (stamps >= began) & (stamps < began + chosen.seconds - 5)
         ticks, stamps = rows["tick"].to_numpy()[measured], stamps[measured]

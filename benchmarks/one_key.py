@@ -97,7 +97,7 @@ def measured(layout: Layout, ticks: int, what: str) -> list[str]:
     one_key = [ds.field("key") == key for key in keys]
     middle = ticks // 2
     ten = [(ds.field("tick") > middle) & (ds.field("tick") <= middle + 10)] * 3
-    rows = reader.dataset(layout.records)
+    rows = reader.open_dataset(layout.records)
     files = list(rows.get_fragments())
     size = sum(Path(layout.root, "bronze/records", f.path).stat().st_size for f in files)
     cells = [what, str(len(files)), f"{size / 2**20:.0f}"]
@@ -108,7 +108,7 @@ def measured(layout: Layout, ticks: int, what: str) -> list[str]:
 
 
 def read(layout: Layout, wanted: ds.Expression) -> None:
-    reader.dataset(layout.records).to_table(columns=COLUMNS, filter=(ds.field("topic") == TOPIC) & wanted)
+    reader.open_dataset(layout.records).to_table(columns=COLUMNS, filter=(ds.field("topic") == TOPIC) & wanted)
 
 
 def scanned(rows: ds.Dataset, wanted: ds.Expression) -> int:

@@ -94,8 +94,8 @@ class Filled:
         self._keys = rows // self._hours
         self._sent = self._batches = 0
         self._dice = random.Random(7)
-        bronze.create(OpenLake(spark, self._layout))
-        state = bronze.take_over(OpenLake(spark, self._layout))
+        bronze.create_tables(OpenLake(spark, self._layout))
+        state = bronze.open_bronze_epoch(OpenLake(spark, self._layout))
         self._state = replace(state, topics={TOPIC: bronze.TopicState("id")})
 
     def fill(self) -> float:
@@ -130,7 +130,7 @@ class Filled:
 
     def rows(self) -> int:
         """How many rows people see."""
-        return int(reader.dataset(self._layout.silver(self._table.name)).count_rows())
+        return int(reader.open_dataset(self._layout.silver(self._table.name)).count_rows())
 
     def _silver(self) -> Silver:
         return Silver(OpenLake(self._spark, self._layout), self._app, lambda tick, records: None)

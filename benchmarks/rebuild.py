@@ -43,8 +43,8 @@ LATEST = events.latest("newest")
 
 def fill(spark: SparkSession, layout: Layout, sizes: list[int]) -> None:
     """Write ticks of these sizes into a new bronze."""
-    bronze.create(OpenLake(spark, layout))
-    state = replace(bronze.take_over(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(OpenLake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     first = 0
     for size in sizes:
         number = spark.range(first, first + size).select(F.col("id").alias("number"))

@@ -158,7 +158,7 @@ def check_changes(lake: OpenLake, opened: OpenTable, tick: int, rows: int, *, go
     first, again = made.first(), made.first()
     if first is None or first != again or first[:4] != (rows, rows, rows, rows if gone else 0):
         raise SystemExit(f"tick {tick}: changes, keys, identities, deletes are {first}, then {again}, not {rows} each")
-    said = next(reader.versions(lake.layout, opened.name))
+    said = next(reader.walk_log_rows(lake.layout, opened.name))
     changed = [said[kind] or 0 for kind in ("inserted", "updated", "deleted")]
     if said["tick"] != tick or sorted(changed) != [0, 0, rows]:
         raise SystemExit(f"tick {tick}: the commit inserted, updated and deleted {changed} rows, not {rows}")

@@ -41,8 +41,8 @@ APP = lh.app(TABLE)
 
 def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
     """Write the ticks, and let the table take them in, two at a time."""
-    bronze.create(OpenLake(spark, layout))
-    state = replace(bronze.take_over(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(OpenLake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     size = rows // ticks
     for tick in range(1, ticks + 1):
         number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))
@@ -76,7 +76,7 @@ def main() -> None:
         lake = OpenLake(spark, layout)
 
         def at(moment: At | None) -> DataFrame:
-            return reading.read(lake.open(TABLE), moment)
+            return reading.read_rows(lake.open(TABLE), moment)
 
         known = lake.commits(lake.open(TABLE).visible)
         before = max(one.version for one in known if one.tick == last - 2)

@@ -26,7 +26,7 @@ from lakehouse.run.drill.drill import drill
 from lakehouse.settings.config import Upkeep, load
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.session import open_session
-from lakehouse.spark.silver.upkeep import policy, upkeep
+from lakehouse.spark.silver.upkeep import read_policy, upkeep_table
 
 BATCHES = 5
 
@@ -64,8 +64,8 @@ def main() -> None:
 
         def kept_up(every: str) -> None:
             began = time.monotonic()
-            wanted = policy(Upkeep(anchors_every=every))
-            (done, *_) = upkeep(OpenLake(spark, lake._layout).open(table), wanted, datetime.now(UTC))
+            wanted = read_policy(Upkeep(anchors_every=every))
+            (done, *_) = upkeep_table(OpenLake(spark, lake._layout).open(table), wanted, datetime.now(UTC))
             seconds = time.monotonic() - began
             said = f"{done.files_before} -> {done.files_after} files, anchor: {'yes' if done.anchor else 'no'}"
             shown.append(["upkeep", f"{seconds:.2f}", said])

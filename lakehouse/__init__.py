@@ -36,7 +36,7 @@ from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
 from lakehouse.plan.lineage.drawing import lineage
 from lakehouse.plan.lineage.shown import describe
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Grouped, Sink, Table
 from lakehouse.plan.windows import hopping, session, sliding, tumbling
@@ -45,7 +45,7 @@ from lakehouse.run.lake import Lake
 if not TYPE_CHECKING:  # a type checker knows which names there are
 
     def __getattr__(name: str) -> NoReturn:
-        raise AttributeError(f"lakehouse has no {name}.{near(name, __all__)}")
+        raise AttributeError(f"lakehouse has no {name}.{suggest_near(name, __all__)}")
 
 
 __all__ = [

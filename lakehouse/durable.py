@@ -14,23 +14,23 @@ from typing import Any
 def write_durably(path: Path, text: str, *, private: bool = False) -> None:
     """Write a file, completely or not at all; its folder is created. private: only its owner can read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+    fresh_path = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh_path.unlink(missing_ok=True)
+    file_handle = os.open(fresh_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    with os.fdopen(file_handle, "w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-    fresh.replace(path)
+    fresh_path.replace(path)
     _sync_folder(path.parent)
 
 
 def append_line_durably(path: Path, line: str) -> None:
     """Add a line to a file; after a crash it is there or not, and never joined to half of an earlier line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
+    is_torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
     with path.open("a", encoding="utf-8") as stream:
-        stream.write(("\n" if torn else "") + line + "\n")
+        stream.write(("\n" if is_torn else "") + line + "\n")
         stream.flush()
         os.fsync(stream.fileno())
     _sync_folder(path.parent)
@@ -39,15 +39,15 @@ def append_line_durably(path: Path, line: str) -> None:
 def read_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file; None if there is no file, or no object in it: it was cut off."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        parsed = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    folder_handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(folder_handle)
     finally:
-        os.close(handle)
+        os.close(folder_handle)

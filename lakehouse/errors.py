@@ -49,7 +49,7 @@ class NeedsSpark(PlanError):
     """The model has no Python form of this expression. Spark's result is what counts; run it there."""
 
 
-def _cut(text: str, length: int) -> str:
+def _cut_text(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
@@ -60,7 +60,7 @@ class SqlError(PlanError):
     """
 
     def __init__(self, what: str, at: int = 0, *, found: str = "", expected: str = "") -> None:
-        self.what, self.at, self.found, self.expected = _cut(what, 1_000), at, _cut(found, 80), expected
+        self.what, self.at, self.found, self.expected = _cut_text(what, 1_000), at, _cut_text(found, 80), expected
         self.text = ""
         self.line_before = 0
         super().__init__(self._message())
@@ -74,21 +74,21 @@ class SqlError(PlanError):
     @property
     def place(self) -> tuple[int, int]:
         """The line and the column, from 1."""
-        before = self.text[: self.at]
-        return self.line_before + before.count("\n") + 1, self.at - (before.rfind("\n") + 1) + 1
+        text_before = self.text[: self.at]
+        return self.line_before + text_before.count("\n") + 1, self.at - (text_before.rfind("\n") + 1) + 1
 
     def _message(self) -> str:
-        parts = [self.what if self.what.endswith((".", "?")) else f"{self.what}."]
-        parts += [f"Found {self.found}."] if self.found else []
-        parts += [f"Expected {self.expected}."] if self.expected else []
-        said = " ".join(parts)
+        message_parts = [self.what if self.what.endswith((".", "?")) else f"{self.what}."]
+        message_parts += [f"Found {self.found}."] if self.found else []
+        message_parts += [f"Expected {self.expected}."] if self.expected else []
+        message = " ".join(message_parts)
         if not self.text:
-            return said
+            return message
         line, column = self.place
-        shown = self.text.split("\n")[line - self.line_before - 1].replace("\t", " ")
-        begin = max(0, column - 80) if len(shown) > 120 else 0
-        arrow = " " * (column - 1 - begin) + "^"
-        return f"line {line}, column {column}: {said}\n    {shown[begin : begin + 120]}\n    {arrow}"
+        shown_line = self.text.split("\n")[line - self.line_before - 1].replace("\t", " ")
+        begin_column = max(0, column - 80) if len(shown_line) > 120 else 0
+        pointer = " " * (column - 1 - begin_column) + "^"
+        return f"line {line}, column {column}: {message}\n    {shown_line[begin_column : begin_column + 120]}\n    {pointer}"
 
 
 class BrokerError(LakehouseError):
@@ -135,6 +135,6 @@ class TimedOut(LakehouseError):
     """An answer took longer than whoever asked can wait; the work for it has been ended."""
 
 
-def reason(error: Exception) -> str:
+def reason_of_error(error: Exception) -> str:
     """Return why a file could not be read or written, without number and path: "Permission denied"."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 
 
-def setting(event: threading.Event) -> Callable[[int, FrameType | None], None]:
+def event_setter(event: threading.Event) -> Callable[[int, FrameType | None], None]:
     """Return a signal handler that sets an event for which the main thread may be waiting.
 
     Python runs handlers in the main thread, between any two steps of it: also inside `wait`, where it holds the event's

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes as to_key_bytes
-from lakehouse.formats.written import value_bytes as to_value_bytes
+from lakehouse.formats.written import encode_written_key as to_key_bytes
+from lakehouse.formats.written import encode_written_value as to_value_bytes
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.outcome import Replayed, Sent
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics import kafka_time
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Replay:
         place, time = (topic, partition), _milliseconds(timestamp, what)
         order_time = kafka_time.order_time(time, self._order_times.get(place))
         self._order_times[place] = order_time
-        held_time, time_header = kafka_time.held(time)
+        held_time, time_header = kafka_time.bronze_time(time)
         record = Record(
             topic, f"replay-{topic}", partition, self._offsets[place], held_time, raw_key, raw_value, self._tick,
             order_time, (*_headers(headers), *time_header),
@@ -164,7 +164,7 @@ def _in_batches(records: list[Record]) -> list[list[Record]]:
 
 def _milliseconds(time: int | datetime, what: str) -> int:
     if isinstance(time, datetime) and time.tzinfo is not None:
-        return milliseconds(time)
+        return to_milliseconds(time)
     if isinstance(time, int) and not isinstance(time, bool) and time in kafka_time.INT64:
         return time
     raise ConfigError(

@@ -35,7 +35,7 @@ class Bench:
                 silver.catch_up(tick)
 
     def rows(self, table: Table, at: At | None = None) -> dict[Any, Any]:
-        frame = reading.read(self.lake.open(table), at)
+        frame = reading.read_rows(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def rebuilt(self, table: Table, tick: int) -> dict[Any, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.cli.start.template import files
+from lakehouse.cli.start.template import files_of_app
 
 PROJECT = Path(__file__).parent.parent
 ELSEWHERE = ("alerts", "flights-joined", "tables-from-tables")
@@ -34,7 +34,7 @@ INDENTED = re.compile(r"(?<=\n\n)((?: {4}[^\n]*\n+)+)")
 def shop() -> dict[str, Any]:
     """What a page takes as declared: the shop of `lakehouse init`, and streams that other pages declare."""
     names: dict[str, Any] = {}
-    exec(files("shop")["app.py"], names)
+    exec(files_of_app("shop")["app.py"], names)
     last = names["orders"].latest("last_order")
     schema = "zone int, version int, changed_at timestamp, customer string, amount int"
     orders = lh.stream("orders", key="id string", schema=schema)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.start.template import files
+from lakehouse.cli.start.template import files_of_app
 
 PROJECT = Path(__file__).parent.parent
 EXAMPLES = PROJECT / "examples"
@@ -31,4 +31,6 @@ def test_the_house_is_the_one_of_the_readme():
 
 
 def test_the_shop_is_what_init_writes():
-    assert {path.name: path.read_text() for path in (EXAMPLES / "shop").iterdir() if path.is_file()} == files("shop")
+    assert {path.name: path.read_text() for path in (EXAMPLES / "shop").iterdir() if path.is_file()} == files_of_app(
+        "shop"
+    )

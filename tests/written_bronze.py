@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 
 TIME = pa.timestamp("us", "UTC")
@@ -54,7 +54,7 @@ def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (),
 
 def write_quarantine(root: Path, source: Source, records: Iterable[Record]) -> None:
     """Write the records that do not fit a source into the quarantine of its stream under `root`."""
-    result = model.run(App((), (), (source,)), records, decode)
+    result = model.run(App((), (), (source,)), records, decode_record)
     rows = [{**_row(record), "reason": reason} for record, reason in result.quarantine[source.name]]
     table = pa.Table.from_pylist(rows, SCHEMA.append(pa.field("reason", pa.string())))
     write_deltalake(str(root / "quarantine" / source.name), table, mode="append")
@@ -72,7 +72,7 @@ def append(path: Path, tick: int, records: list[Record], said: str | None) -> No
 def _row(record: Record) -> dict[str, Any]:
     names = ("topic", "topic_id", "partition", "offset", "timestamp_type", "key", "value", "tick")
     headers = [{"key": name, "value": value} for name, value in record.headers] or None
-    times = {"timestamp": moment(record.timestamp), "order_time": moment(record.order_time)}
+    times = {"timestamp": to_datetime(record.timestamp), "order_time": to_datetime(record.order_time)}
     return {**{name: getattr(record, name) for name in names}, **times, "headers": headers}
 
 

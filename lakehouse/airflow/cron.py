@@ -23,44 +23,61 @@ FIELDS: tuple[tuple[str, FieldBounds], ...] = (
 PART = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9]\d?))?")
 
 
-def check(text: str, what: str) -> str:
+def check_schedule(text: str, schedule_name: str) -> str:
     """Return a preset or a cron expression of five fields. Raises ConfigError for anything else; `what` names it."""
     if text in PRESETS:
         return text
     fields = text.split(" ")
     if len(fields) != len(FIELDS):
         raise ConfigError(
-            f'{what} {text!r}: expected five fields with a space between, such as "30 2 * * *" (half past two every '
+            f'{schedule_name} {text!r}: expected five fields with a space between, such as "30 2 * * *" (half past two every '
             f"night, UTC), or one of {', '.join(PRESETS)}."
         )
-    days, months, weekdays = [
-        {number for part in field.split(",") for number in _numbers(part, field, f"{what} {text!r}: {name}", of)}
-        for field, (name, of) in zip(fields, FIELDS, strict=True)
+    month_days, months, weekdays = [
+        {
+            number
+            for field_part in field.split(",")
+            for number in _parse_numbers(field_part, field, f"{schedule_name} {text!r}: {name}", field_bounds)
+        }
+        for field, (name, field_bounds) in zip(fields, FIELDS, strict=True)
     ][2:]
     # If both kinds of day are set, cron runs on either. Airflow would show the DAG, and never run it.
-    if len({day % 7 for day in weekdays}) == 7 and min(days) > max(DAYS_OF[month - 1] for month in months):
-        raise ConfigError(f"{what} {text!r}: this date never occurs; expected one that does.")
+    if len({week_day % 7 for week_day in weekdays}) == 7 and min(month_days) > max(
+        DAYS_OF[month - 1] for month in months
+    ):
+        raise ConfigError(f"{schedule_name} {text!r}: this date never occurs; expected one that does.")
     return text
 
 
-def _numbers(part: str, field: str, what: str, of: FieldBounds) -> Iterable[int]:
+def _parse_numbers(part: str, field: str, field_name: str, field_bounds: FieldBounds) -> Iterable[int]:
     """Return the numbers that a part of a field means. Raises ConfigError."""
-    least, most, words = of
-    expected = f"expected *, a number from {least} to {most}, 1-5, */15, or several with commas between"
+    least_number, most_number, number_names = field_bounds
+    expected_text = (
+        f"expected *, a number from {least_number} to {most_number}, 1-5, */15, or several with commas between"
+    )
     match = PART.fullmatch(part)
     if match is None:
-        raise ConfigError(f"{what}: found {field!r}; {expected}.")
-    first, last, step = match.groups()
-    low = least if first is None else _number(first, least, words)
-    high = (low if first else most) if last is None else _number(last, least, words)
-    if low is None or high is None or low < least or max(low, high) > most:
-        raise ConfigError(f"{what}: found {field!r}; {expected}.")
-    if low > high:
-        raise ConfigError(f"{what}: found {field!r}, a range that ends before it begins.")
-    return range(low, high + 1, int(step or 1))
+        raise ConfigError(f"{field_name}: found {field!r}; {expected_text}.")
+    first_text, last_text, step_text = match.groups()
+    low_number = least_number if first_text is None else _parse_number(first_text, least_number, number_names)
+    high_number = (
+        (low_number if first_text else most_number)
+        if last_text is None
+        else _parse_number(last_text, least_number, number_names)
+    )
+    if (
+        low_number is None
+        or high_number is None
+        or low_number < least_number
+        or max(low_number, high_number) > most_number
+    ):
+        raise ConfigError(f"{field_name}: found {field!r}; {expected_text}.")
+    if low_number > high_number:
+        raise ConfigError(f"{field_name}: found {field!r}, a range that ends before it begins.")
+    return range(low_number, high_number + 1, int(step_text or 1))
 
 
-def _number(text: str, least: int, words: tuple[str, ...]) -> int | None:
-    if text.lower() in words:
-        return words.index(text.lower()) + least
+def _parse_number(text: str, least: int, number_names: tuple[str, ...]) -> int | None:
+    if text.lower() in number_names:
+        return number_names.index(text.lower()) + least
     return int(text) if re.fullmatch(r"[0-9]{1,2}", text) else None

@@ -20,21 +20,21 @@ SETTINGS_PREFIX = "LAKEHOUSE_"
 NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_LAKE_", "LAKEHOUSE_SUPERVISED_BY")
 
 
-def variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def airflow_variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment of Airflow's processes: little of `environ`, and the folders of the project and applications."""
-    passed = {
+    passed_variables = {
         name: value
         for name, value in environ.items()
         if name in PASSED_ON or (name.startswith(SETTINGS_PREFIX) and not name.startswith(NOT_PASSED_ON_PREFIXES))
     }
-    return passed | {
+    return passed_variables | {
         "AIRFLOW_HOME": str(home.folder),
         "LAKEHOUSE_APPLICATIONS": str(home.applications),
-        "LAKEHOUSE_CACHE": str(places.cache()),
+        "LAKEHOUSE_CACHE": str(places.cache_folder()),
         "LAKEHOUSE_PYTHON": sys.executable,
-        "LAKEHOUSE_ROOT": str(places.project()),
+        "LAKEHOUSE_ROOT": str(places.project_folder()),
         # Airflow starts its parts by name.
-        "PATH": os.pathsep.join([str(airflow.parent), passed.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(airflow.parent), passed_variables.get("PATH", os.defpath)]),
         "PYTHONUNBUFFERED": "1",
         # Airflow renames its processes, which would overwrite the variables by which members.py finds them.
         "SPT_NOENV": "1",

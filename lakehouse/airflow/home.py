@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.airflow.private import write_private
-from lakehouse.errors import AirflowError, reason
+from lakehouse.errors import AirflowError, reason_of_error
 from lakehouse.settings import config
 from lakehouse.setup import places
 
@@ -65,63 +65,65 @@ class Home:
             self.folder.chmod(0o700)
         except OSError as error:
             raise AirflowError(
-                f"Airflow's home {self.folder} can't be made: {reason(error)}. Give it another folder: setting "
+                f"Airflow's home {self.folder} can't be made: {reason_of_error(error)}. Give it another folder: setting "
                 "airflow.home."
             ) from None
 
     def keys(self) -> dict[str, str]:
         """The keys, generated if there are none yet. Raises AirflowError for a file that holds no keys."""
-        path = self.folder / "keys.json"
-        if not path.exists():
+        keys_file = self.folder / "keys.json"
+        if not keys_file.exists():
             fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-            made = {"fernet": fernet, "jwt": secrets.token_urlsafe(64), "session": secrets.token_urlsafe(64)}
-            write_private(path, json.dumps(made) + "\n")
-        return _texts(path, ("fernet", "jwt", "session"))
+            new_keys = {"fernet": fernet, "jwt": secrets.token_urlsafe(64), "session": secrets.token_urlsafe(64)}
+            write_private(keys_file, json.dumps(new_keys) + "\n")
+        return _read_json_texts(keys_file, ("fernet", "jwt", "session"))
 
     def make_passwords(self, users: tuple[str, ...]) -> dict[str, str]:
         """Give a password to every user without one, and forget those of other users. Return them all."""
-        known = _texts(self.passwords, ()) if self.passwords.exists() else {}
-        wanted = {user: known.get(user) or secrets.token_urlsafe(15) for user in users}
-        if wanted != known:
-            write_private(self.passwords, json.dumps(wanted) + "\n")
+        known_passwords = _read_json_texts(self.passwords, ()) if self.passwords.exists() else {}
+        wanted_passwords = {user: known_passwords.get(user) or secrets.token_urlsafe(15) for user in users}
+        if wanted_passwords != known_passwords:
+            write_private(self.passwords, json.dumps(wanted_passwords) + "\n")
         self.passwords.chmod(0o600)
-        return wanted
+        return wanted_passwords
 
     def password(self, user: str) -> str | None:
         """A user's password; None before Airflow was set up."""
-        return _texts(self.passwords, ()).get(user) if self.passwords.exists() else None
+        return _read_json_texts(self.passwords, ()).get(user) if self.passwords.exists() else None
 
     def write_settings(self, settings: config.Airflow, port: int) -> None:
         """Write airflow.cfg."""
-        write_private(self.folder / "airflow.cfg", self.rendered(settings, port))
+        write_private(self.folder / "airflow.cfg", self.settings_text(settings, port))
 
     def has_settings(self, settings: config.Airflow, port: int) -> bool:
         """Whether airflow.cfg has these settings."""
-        path = self.folder / "airflow.cfg"
-        return path.is_file() and path.read_text() == self.rendered(settings, port)
+        settings_file = self.folder / "airflow.cfg"
+        return settings_file.is_file() and settings_file.read_text() == self.settings_text(settings, port)
 
-    def rendered(self, settings: config.Airflow, port: int) -> str:
+    def settings_text(self, settings: config.Airflow, port: int) -> str:
         """The text of airflow.cfg."""
-        values = _values(self, settings, port) | {
+        setting_values = _airflow_settings(self, settings, port) | {
             name: value.replace("\n", " ") for name, value in settings.options.items()
         }
         # Airflow reads a % as the start of a reference to another setting.
-        file = configparser.ConfigParser(interpolation=None)
-        for name, value in values.items():
+        config_parser = configparser.ConfigParser(interpolation=None)
+        for name, value in setting_values.items():
             section, _, key = name.partition(".")
-            if not file.has_section(section):
-                file.add_section(section)
-            file.set(section, key, value.replace("%", "%%"))
-        text = io.StringIO("# Written by `lakehouse airflow up`, and written over at each start: docs/airflow.md.\n")
-        text.seek(0, io.SEEK_END)
-        file.write(text)
-        return text.getvalue()
+            if not config_parser.has_section(section):
+                config_parser.add_section(section)
+            config_parser.set(section, key, value.replace("%", "%%"))
+        text_buffer = io.StringIO(
+            "# Written by `lakehouse airflow up`, and written over at each start: docs/airflow.md.\n"
+        )
+        text_buffer.seek(0, io.SEEK_END)
+        config_parser.write(text_buffer)
+        return text_buffer.getvalue()
 
 
-def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
+def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
     """Airflow's settings, "section.name" to value; those of airflow.options override them."""
-    keys, url = home.keys(), url_of(settings.host, port)
-    project = places.project()
+    keys, url = home.keys(), airflow_url(settings.host, port)
+    project = places.project_folder()
     return {
         "core.dags_folder": str(project / "dags"),
         "core.plugins_folder": str(project / "plugins"),
@@ -135,7 +137,9 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
         "core.simple_auth_manager_users": ",".join(f"{user}:{role}" for user, role in settings.users.items()),
         "core.simple_auth_manager_passwords_file": str(home.passwords),
         "core.execution_api_server_url": f"{url}/execution/",
-        "database.sql_alchemy_conn": _plain(settings.database) if settings.database else f"sqlite:///{home.database}",
+        "database.sql_alchemy_conn": _without_variables(settings.database)
+        if settings.database
+        else f"sqlite:///{home.database}",
         "api.host": settings.host,
         "api.port": str(port),
         "api.base_url": url,
@@ -163,27 +167,29 @@ def _values(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
     }
 
 
-def _plain(database: str) -> str:
+def _without_variables(database: str) -> str:
     """A database's URL in which nothing looks like a variable to Airflow, which would substitute it."""
-    return re.sub(r"(?<=://)[^@/]*@", lambda user: user[0].replace("$", "%24"), database)
+    return re.sub(r"(?<=://)[^@/]*@", lambda user_part: user_part[0].replace("$", "%24"), database)
 
 
-def url_of(host: str, port: int) -> str:
+def airflow_url(host: str, port: int) -> str:
     """The URL at which Airflow answers: on loopback if it listens on every address."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  nothing is bound here
-    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+    reachable_host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  nothing is bound here
+    return f"http://[{reachable_host}]:{port}" if ":" in reachable_host else f"http://{reachable_host}:{port}"
 
 
-def _texts(path: Path, expected: tuple[str, ...]) -> dict[str, str]:
+def _read_json_texts(json_file: Path, expected_names: tuple[str, ...]) -> dict[str, str]:
     """A JSON object of texts. Messages show nothing of it: it holds secrets."""
     try:
-        found = json.loads(path.read_text())
+        json_object = json.loads(json_file.read_text())
     except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in (*expected, *found)):
+        json_object = None
+    if not isinstance(json_object, dict) or not all(
+        isinstance(json_object.get(name), str) for name in (*expected_names, *json_object)
+    ):
         raise AirflowError(
-            f"{path} is not what `lakehouse airflow up` wrote: expected a JSON object of texts"
-            f"{' with ' + ', '.join(expected) if expected else ''}. Put a copy of it back; or remove it: a new one is "
+            f"{json_file} is not what `lakehouse airflow up` wrote: expected a JSON object of texts"
+            f"{' with ' + ', '.join(expected_names) if expected_names else ''}. Put a copy of it back; or remove it: a new one is "
             "made, and what was encrypted or signed with the old one can't be read."
         )
-    return found
+    return json_object

@@ -17,7 +17,7 @@ from lakehouse.airflow import cron
 from lakehouse.airflow.private import write_private
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App, named_window
-from lakehouse.plan.lineage.graph import Graph, lineage
+from lakehouse.plan.lineage.graph import Graph, lineage_graph
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
 
@@ -26,7 +26,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 FRESHNESS_MAX_MINUTES = 60 * 24 * 365
 
 
-def check_name(name: str) -> str:
+def check_app_name(name: str) -> str:
     """Return a name that is valid in DAG ids and file names. Raises ConfigError for another one."""
     if not NAME.fullmatch(name):
         raise ConfigError(
@@ -39,8 +39,8 @@ def check_name(name: str) -> str:
 def name_of(file: Path) -> str:
     """The name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError for a bad one."""
     file = file.resolve()
-    plain = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
-    return check_name(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_"))
+    plain_name = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
+    return check_app_name(re.sub(r"[^a-z0-9]+", "_", plain_name.lower()).strip("_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Schedules:
     def __post_init__(self) -> None:
         for option, text in (("--schedule", self.catch_up), ("--backfill-schedule", self.backfill)):
             if text is not None:
-                cron.check(text, option)
+                cron.check_schedule(text, option)
         if self.freshness_minutes is not None and not 1 <= self.freshness_minutes <= FRESHNESS_MAX_MINUTES:
             raise ConfigError(f"--freshness-minutes {self.freshness_minutes}: expected 1 to {FRESHNESS_MAX_MINUTES}.")
 
@@ -65,14 +65,16 @@ class Schedules:
 BY_HAND = Schedules()
 
 
-def of(app: App, target: str, settings: Settings, name: str, schedules: Schedules = BY_HAND) -> dict[str, Any]:
+def manifest_of_app(
+    app: App, target: str, settings: Settings, name: str, schedules: Schedules = BY_HAND
+) -> dict[str, Any]:
     """The manifest of an application that `target` names: an absolute file, with :NAME if needed.
 
     Raises ConfigError for a name that can't be used.
     """
     return {
         "version": VERSION,
-        "name": check_name(name),
+        "name": check_app_name(name),
         "app": target,
         "config": str(settings.source) if settings.source else None,
         "lake": settings.lake.path,
@@ -88,7 +90,7 @@ def of(app: App, target: str, settings: Settings, name: str, schedules: Schedule
             for table in app.tables
         ],
         "sinks": [{"table": sink.of.name, "topic": sink.topic} for sink in app.sinks if isinstance(sink.of, Table)],
-        "lineage": _shown(lineage(app)),
+        "lineage": _lineage_as_json(lineage_graph(app)),
         "schedule": schedules.catch_up,
         "backfill_schedule": schedules.backfill,
         "freshness_minutes": schedules.freshness_minutes,
@@ -96,7 +98,7 @@ def of(app: App, target: str, settings: Settings, name: str, schedules: Schedule
     }
 
 
-def _shown(graph: Graph) -> dict[str, Any]:
+def _lineage_as_json(graph: Graph) -> dict[str, Any]:
     """The lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
     return {"nodes": graph.as_json()["nodes"], "edges": [[edge.start.id, edge.end.id] for edge in graph.edges]}
 
@@ -106,52 +108,56 @@ def pool_of(name: str) -> str:
     return f"lakehouse_{name}"
 
 
-def write(folder: Path, manifest: dict[str, Any]) -> Path:
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> Path:
     """Write a manifest, whole or not at all, over an older one of the same application. Return its file.
 
     Raises ConfigError if the name belongs to another application, or the application has another name already.
     """
     name, app = manifest["name"], manifest["app"]
-    for other in read_all(folder):
-        if other.get("name") == name and other.get("app") != app:
+    for other_manifest in read_manifests(folder):
+        if other_manifest.get("name") == name and other_manifest.get("app") != app:
             raise ConfigError(
-                f"{name} is already the application {other.get('app')}. Give another name (--name), or "
+                f"{name} is already the application {other_manifest.get('app')}. Give another name (--name), or "
                 f"`lakehouse airflow remove {name}` first."
             )
-        same = all(other.get(key) == manifest[key] for key in ("app", "config", "lake"))
-        if same and other.get("name") != name:
+        is_same_app = all(other_manifest.get(key) == manifest[key] for key in ("app", "config", "lake"))
+        if is_same_app and other_manifest.get("name") != name:
             raise ConfigError(
-                f"{app} was already added as {other.get('name')}; under two names, its runs would wait for each other. "
-                f"`lakehouse airflow remove {other.get('name')}` first."
+                f"{app} was already added as {other_manifest.get('name')}; under two names, its runs would wait for each other. "
+                f"`lakehouse airflow remove {other_manifest.get('name')}` first."
             )
-    path = folder / f"{name}.json"
+    manifest_file = folder / f"{name}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    write_private(path, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-    return path
+    write_private(manifest_file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    return manifest_file
 
 
-def remove(folder: Path, name: str) -> None:
+def remove_manifest(folder: Path, name: str) -> None:
     """Remove an application's manifest. Raises NotFound when there is none of that name."""
-    path = folder / f"{check_name(name)}.json"
+    manifest_file = folder / f"{check_app_name(name)}.json"
     try:
-        path.unlink()
+        manifest_file.unlink()
     except FileNotFoundError:
-        there = ", ".join(str(one.get("name")) for one in read_all(folder)) or "none"
-        raise NotFound(f"no application {name} in {folder}. There are: {there}.") from None
+        app_names = ", ".join(str(app_manifest.get("name")) for app_manifest in read_manifests(folder)) or "none"
+        raise NotFound(f"no application {name} in {folder}. There are: {app_names}.") from None
 
 
-def read_all(folder: Path) -> list[dict[str, Any]]:
+def read_manifests(folder: Path) -> list[dict[str, Any]]:
     """All manifests, by name. Raises ConfigError for a file that is not one."""
-    found = []
+    manifests = []
     for path in sorted(folder.glob("*.json")):
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            parsed_json = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            value = None
-        if not isinstance(value, dict) or value.get("version") != VERSION or value.get("name") != path.stem:
+            parsed_json = None
+        if (
+            not isinstance(parsed_json, dict)
+            or parsed_json.get("version") != VERSION
+            or parsed_json.get("name") != path.stem
+        ):
             raise ConfigError(
                 f"{path} is not a manifest of version {VERSION}; expected what `lakehouse airflow add` writes. Remove "
                 "the file and add the application again."
             )
-        found.append(value)
-    return found
+        manifests.append(parsed_json)
+    return manifests

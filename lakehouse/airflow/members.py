@@ -18,56 +18,58 @@ SUPERVISOR = "lakehouse.airflow.supervisor"
 POLL_SECONDS = 0.05
 
 
-def mark(home: Path, part: str) -> str:
+def process_mark(home: Path, part: str) -> str:
     """The variable's value for a part of the Airflow in `home`."""
     return f"{home}#{part}"
 
 
-def of(home: Path, part: str | None = None) -> list[psutil.Process]:
+def processes_of_home(home: Path, part: str | None = None) -> list[psutil.Process]:
     """The living processes of a home, or of one part of it; never the calling one."""
-    found = []
-    own = psutil.Process().pid
+    members = []
+    own_pid = psutil.Process().pid
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            value = process.environ().get(VARIABLE, "") if process.pid != own else ""
-            of_home, _, of_part = value.rpartition("#")
+            variable_value = process.environ().get(VARIABLE, "") if process.pid != own_pid else ""
+            of_home, _, of_part = variable_value.rpartition("#")
             if of_home == str(home) and part in (None, of_part) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                members.append(process)
+    return members
 
 
-def supervisors(home: Path) -> list[psutil.Process]:
+def find_supervisors(home: Path) -> list[psutil.Process]:
     """The living supervisors of a home, by their command line: one that was killed during its start left no file."""
-    found = []
+    supervisor_processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.cmdline()[-3:] == ["-m", SUPERVISOR, str(home)] and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                supervisor_processes.append(process)
+    return supervisor_processes
 
 
-def end(processes: Iterable[psutil.Process], grace_seconds: float) -> None:
+def end_processes(processes: Iterable[psutil.Process], grace_seconds: float) -> None:
     """End processes: SIGTERM to each, and SIGKILL to those that still live after `grace_seconds`."""
-    waited_for = list(processes)
-    for process in waited_for:
+    process_list = list(processes)
+    for process in process_list:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    for process in alive_after(waited_for, grace_seconds):
+    for process in wait_until_ended(process_list, grace_seconds):
         with contextlib.suppress(psutil.Error):
             process.kill()
-    alive_after(waited_for, grace_seconds)
+    wait_until_ended(process_list, grace_seconds)
 
 
-def alive_after(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Wait until the processes have ended, at most `seconds`; return those that have not."""
     deadline = time.monotonic() + seconds
-    left = list(processes)
-    while (left := [process for process in left if _lives(process)]) and time.monotonic() < deadline:
+    living_processes = list(processes)
+    while (
+        living_processes := [process for process in living_processes if _is_alive(process)]
+    ) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-    return left
+    return living_processes
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     # A zombie only waits for its parent; psutil's own wait() would wait for zombies, too.
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
@@ -75,11 +77,11 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def sweep(home: Path, part: str | None, grace_seconds: float) -> int:
+def sweep_processes(home: Path, part: str | None, grace_seconds: float) -> int:
     """End every process of a home, or of one part of it; return how many there were."""
-    count = 0
+    ended_count = 0
     # A process may start another one while it is being ended.
-    while found := of(home, part):
-        count += len(found)
-        end(found, grace_seconds)
-    return count
+    while living_processes := processes_of_home(home, part):
+        ended_count += len(living_processes)
+        end_processes(living_processes, grace_seconds)
+    return ended_count

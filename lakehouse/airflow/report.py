@@ -11,7 +11,7 @@ import psutil
 
 from lakehouse.airflow import api, manifest
 from lakehouse.airflow.home import Home
-from lakehouse.airflow.service import Running, find
+from lakehouse.airflow.service import Running, find_running
 from lakehouse.errors import AirflowError
 from lakehouse.settings import config
 
@@ -57,66 +57,68 @@ class Report:
         return asdict(self)
 
 
-def report(settings: config.Airflow) -> Report:
+def report_airflow(settings: config.Airflow) -> Report:
     """Look at the Airflow of a home. Raises ConfigError if a manifest there is invalid."""
     home = Home(settings.home)
-    user = next(name for name, role in settings.users.items() if role == "admin")
-    applications = tuple(str(one["name"]) for one in manifest.read_all(home.applications))
-    running = find(home)
+    admin_user = next(name for name, role in settings.users.items() if role == "admin")
+    applications = tuple(str(app_manifest["name"]) for app_manifest in manifest.read_manifests(home.applications))
+    running = find_running(home)
     if running is None:
         return Report(
-            False, False, str(home.folder), None, user, str(home.passwords), 0, 0, (), None, None, applications
+            False, False, str(home.folder), None, admin_user, str(home.passwords), 0, 0, (), None, None, applications
         )  # fmt: skip
-    health = api.health(running.url)
-    parts = tuple(_process(name, part, health) for name, part in running.parts.items())
-    uptime = time.time() - running.created
-    supervisor = Process("supervisor", running.pid, uptime, *_memory(running.pid, False), 0, None, False, None)
-    seen = _dags(home, running, user)
+    airflow_health = api.ask_health(running.url)
+    part_processes = tuple(_process_of_part(name, part, airflow_health) for name, part in running.parts.items())
+    uptime_seconds = time.time() - running.created
+    supervisor_process = Process(
+        "supervisor", running.pid, uptime_seconds, *_memory_bytes(running.pid, False), 0, None, False, None
+    )
+    known_dags = _ask_dags(home, running, admin_user)
     return Report(
         running=True,
-        healthy=health is not None and health.is_healthy,
+        healthy=airflow_health is not None and airflow_health.is_healthy,
         home=str(home.folder),
         url=running.url,
-        user=user,
+        user=admin_user,
         password_file=str(home.passwords),
-        memory_bytes=sum(part.memory_bytes for part in (supervisor, *parts)),
-        rss_bytes=sum(part.rss_bytes for part in (supervisor, *parts)),
-        processes=(supervisor, *parts),
-        dags=seen.count if seen else None,
-        import_errors=seen.import_errors if seen else None,
+        memory_bytes=sum(part.memory_bytes for part in (supervisor_process, *part_processes)),
+        rss_bytes=sum(part.rss_bytes for part in (supervisor_process, *part_processes)),
+        processes=(supervisor_process, *part_processes),
+        dags=known_dags.count if known_dags else None,
+        import_errors=known_dags.import_errors if known_dags else None,
         applications=applications,
     )
 
 
-def _dags(home: Home, running: Running, user: str) -> api.Dags | None:
+def _ask_dags(home: Home, running: Running, user: str) -> api.Dags | None:
     with contextlib.suppress(AirflowError):
         if (password := home.password(user)) is not None:
-            return api.dags(running.url, api.token(running.url, user, password))
+            return api.ask_dags(running.url, api.sign_in(running.url, user, password))
     return None
 
 
-def _process(name: str, part: dict[str, Any], health: api.Health | None) -> Process:
-    pid = part["pid"]
+def _process_of_part(name: str, part: dict[str, Any], airflow_health: api.Health | None) -> Process:
+    process_id = part["pid"]
     return Process(
         name,
-        pid,
-        time.time() - part["created"] if pid else None,
-        *(_memory(pid, True) if pid else (0, 0)),
+        process_id,
+        time.time() - part["created"] if process_id else None,
+        *(_memory_bytes(process_id, True) if process_id else (0, 0)),
         part["restarts"],
         part["last_end"],
         part["given_up"],
-        health.parts.get(name) if health else None,
+        airflow_health.parts.get(name) if airflow_health else None,
     )
 
 
-def _memory(pid: int, with_children: bool) -> tuple[int, int]:
+def _memory_bytes(pid: int, with_children: bool) -> tuple[int, int]:
     """The memory of a process, and its resident set, in bytes."""
-    memory = resident = 0
+    memory_total = resident_total = 0
     with contextlib.suppress(psutil.Error):
-        own = psutil.Process(pid)
-        for process in (own, *(own.children(recursive=True) if with_children else ())):
+        parent_process = psutil.Process(pid)
+        for process in (parent_process, *(parent_process.children(recursive=True) if with_children else ())):
             with contextlib.suppress(psutil.Error):
-                found = process.memory_full_info()
-                memory += getattr(found, "pss", found.rss)
-                resident += found.rss
-    return memory, resident
+                memory_info = process.memory_full_info()
+                memory_total += getattr(memory_info, "pss", memory_info.rss)
+                resident_total += memory_info.rss
+    return memory_total, resident_total

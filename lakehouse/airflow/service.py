@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.airflow import api, environment, manifest, members
-from lakehouse.airflow.home import Home, url_of
+from lakehouse.airflow.home import Home, airflow_url
 from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.errors import AirflowError
@@ -55,25 +55,31 @@ class Running:
     parts: dict[str, dict[str, Any]]
 
 
-def find(home: Home) -> Running | None:
+def find_running(home: Home) -> Running | None:
     """The supervisor that runs on a home; None if there is none, whatever an old state file says."""
     try:
-        state = json.loads((home.folder / STATE_FILE).read_text())
-        place = json.loads((home.folder / "address.json").read_text())
-        found = Running(
+        supervisor_state = json.loads((home.folder / STATE_FILE).read_text())
+        address = json.loads((home.folder / "address.json").read_text())
+        running_airflow = Running(
             home,
-            int(state["pid"]),
-            float(state["created"]),
-            str(place["url"]),
-            int(place["port"]),
-            dict(state["parts"]),
+            int(supervisor_state["pid"]),
+            float(supervisor_state["created"]),
+            str(address["url"]),
+            int(address["port"]),
+            dict(supervisor_state["parts"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if process.identify(found.pid, found.created, str(home.folder)) else None
+    return (
+        running_airflow
+        if process.identify_process(running_airflow.pid, running_airflow.created, str(home.folder))
+        else None
+    )
 
 
-def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOUT_SECONDS) -> tuple[Running, bool]:
+def start_airflow(
+    settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOUT_SECONDS
+) -> tuple[Running, bool]:
     """Start Airflow and wait until it is healthy; return it, and whether it was started now.
 
     `say` is told about long steps. Raises AirflowError if it can't be set up or does not become healthy, ConfigError
@@ -81,47 +87,49 @@ def up(settings: config.Airflow, say: Say, timeout_seconds: float = START_TIMEOU
     """
     home = Home(settings.home)
     home.make()
-    with _locked(home):
-        if (running := find(home)) is not None:
-            _look_at(running, settings, say)
+    with _start_lock(home):
+        if (running := find_running(home)) is not None:
+            _check_running(running, settings, say)
             make_pools(running, settings)  # for applications that were added by hand
             return running, False
-        if left := _end(home):
-            say(f"Ended {left} processes that a killed Airflow had left behind.")
-        airflow = setup.set_up(say)
+        if ended_count := _end_all(home):
+            say(f"Ended {ended_count} processes that a killed Airflow had left behind.")
+        airflow = setup.set_up_airflow(say)
         port = _choose_port(home, settings)
         home.make_passwords(tuple(settings.users))
         home.write_settings(settings, port)
-        variables = environment.variables(home, airflow)
-        _migrate(home, settings, airflow, variables, say)
-        parts = {name: [str(airflow), *arguments] for name, arguments in PARTS.items()}
-        Spec(parts, variables, str(home.folder), str(home.logs), grace_seconds=GRACE_SECONDS).write(home.folder)
-        write_private(
-            home.folder / "address.json", json.dumps({"url": url_of(settings.host, port), "port": port}) + "\n"
+        airflow_variables = environment.airflow_variables(home, airflow)
+        _migrate_database(home, settings, airflow, airflow_variables, say)
+        part_commands = {name: [str(airflow), *arguments] for name, arguments in PARTS.items()}
+        Spec(part_commands, airflow_variables, str(home.folder), str(home.logs), grace_seconds=GRACE_SECONDS).write(
+            home.folder
         )
-        child = _spawn(home)
+        write_private(
+            home.folder / "address.json", json.dumps({"url": airflow_url(settings.host, port), "port": port}) + "\n"
+        )
+        supervisor_process = _spawn_supervisor(home)
         try:
-            running = _wait(home, child, timeout_seconds)
+            running = _wait_until_healthy(home, supervisor_process, timeout_seconds)
             make_pools(running, settings)
             return running, True
         except BaseException:
-            _end(home)
+            _end_all(home)
             raise
 
 
-def _look_at(running: Running, settings: config.Airflow, say: Say) -> None:
+def _check_running(running: Running, settings: config.Airflow, say: Say) -> None:
     """Report what is wrong with a running Airflow. Raises AirflowError if a part of it was given up."""
-    home = running.home
-    if gone := [name for name, part in running.parts.items() if part["given_up"]]:
+    airflow_home = running.home
+    if given_up_parts := [name for name, part in running.parts.items() if part["given_up"]]:
         raise AirflowError(
-            f"Airflow runs at {running.url}, but without {', '.join(gone)}: ended too often, and was given up. "
-            f"The log: {home.logs / f'{gone[0]}.log'}. `lakehouse airflow down`, then `up`, restarts all of it."
+            f"Airflow runs at {running.url}, but without {', '.join(given_up_parts)}: ended too often, and was given up. "
+            f"The log: {airflow_home.logs / f'{given_up_parts[0]}.log'}. `lakehouse airflow down`, then `up`, restarts all of it."
         )
-    if not home.has_settings(settings, settings.port or running.port):
+    if not airflow_home.has_settings(settings, settings.port or running.port):
         say("The settings have changed since it was started; `lakehouse airflow down`, then `up`, applies them.")
 
 
-def down(settings: config.Airflow) -> bool:
+def stop_airflow(settings: config.Airflow) -> bool:
     """End Airflow with everything that it started. Return whether there was something to end.
 
     If an `up` of this home is under way, wait for its end first.
@@ -129,20 +137,20 @@ def down(settings: config.Airflow) -> bool:
     home = Home(settings.home)
     if not home.folder.is_dir():
         return False
-    with _locked(home):
-        return _end(home) > 0
+    with _start_lock(home):
+        return _end_all(home) > 0
 
 
-def _end(home: Home) -> int:
+def _end_all(home: Home) -> int:
     """End everything that runs on a home; return how many processes there were."""
-    supervisors = members.supervisors(home.folder)
-    count = len(supervisors) + len(members.of(home.folder))
-    members.end(supervisors, STOP_TIMEOUT_SECONDS)
-    members.sweep(home.folder, None, GRACE_SECONDS)
-    return count
+    supervisors = members.find_supervisors(home.folder)
+    process_count = len(supervisors) + len(members.processes_of_home(home.folder))
+    members.end_processes(supervisors, STOP_TIMEOUT_SECONDS)
+    members.sweep_processes(home.folder, None, GRACE_SECONDS)
+    return process_count
 
 
-def _spawn(home: Home) -> subprocess.Popen[bytes]:
+def _spawn_supervisor(home: Home) -> subprocess.Popen[bytes]:
     """Start the supervisor in a session of its own: it outlives the terminal and the shell."""
     with (home.logs / "supervisor.log").open("ab") as log:
         return subprocess.Popen(
@@ -157,7 +165,7 @@ def _spawn(home: Home) -> subprocess.Popen[bytes]:
 
 
 @contextlib.contextmanager
-def _locked(home: Home) -> Iterator[None]:
+def _start_lock(home: Home) -> Iterator[None]:
     """One start at a time on a home; the lock ends with the process that holds it."""
     with (home.folder / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -165,92 +173,104 @@ def _locked(home: Home) -> Iterator[None]:
 
 
 def _choose_port(home: Home, settings: config.Airflow) -> int:
-    last = DEFAULT_PORT
+    last_port = DEFAULT_PORT
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        last = int(json.loads((home.folder / "address.json").read_text())["port"])
-    port = settings.port or last
+        last_port = int(json.loads((home.folder / "address.json").read_text())["port"])
+    port = settings.port or last_port
     # A killed process holds its port for a moment after it can no longer be found.
     deadline = time.monotonic() + PORT_PATIENCE_SECONDS
     while not process.is_free(port):
         if time.monotonic() >= deadline:
             if settings.port is None:
-                return process.free_port()
+                return process.find_free_port()
             raise AirflowError(
-                f"Port {port} on {process.HOST} is in use{process.user_of(port)}; expected a free one. "
+                f"Port {port} on {process.HOST} is in use{process.describe_port_user(port)}; expected a free one. "
                 "Stop what uses it, set another (setting airflow.port), or leave it out for any free port."
             )
         time.sleep(0.05)
     return port
 
 
-def _migrate(home: Home, settings: config.Airflow, airflow: Path, variables: dict[str, str], say: Say) -> None:
+def _migrate_database(home: Home, settings: config.Airflow, airflow: Path, variables: dict[str, str], say: Say) -> None:
     """Bring the database to this Airflow's schema. Skipped for our own file if this Airflow version did it before."""
-    stamp = home.folder / "migrated"
-    lock = hashlib.sha256((airflow.parent.parent / "installed.lock").read_bytes()).hexdigest()
-    own_file = settings.database is None
-    if own_file and home.database.is_file() and stamp.is_file() and stamp.read_text().strip() == lock:
+    stamp_file = home.folder / "migrated"
+    lock_digest = hashlib.sha256((airflow.parent.parent / "installed.lock").read_bytes()).hexdigest()
+    is_own_file = settings.database is None
+    if (
+        is_own_file
+        and home.database.is_file()
+        and stamp_file.is_file()
+        and stamp_file.read_text().strip() == lock_digest
+    ):
         return
     say("Preparing Airflow's database (a few seconds).")
-    log = home.logs / "migrate.log"
-    with log.open("ab") as output:
-        done = subprocess.run(
+    migrate_log = home.logs / "migrate.log"
+    with migrate_log.open("ab") as output:
+        migration = subprocess.run(
             [str(airflow), "db", "migrate"],
-            env={**variables, members.VARIABLE: members.mark(home.folder, "migrate")},
+            env={**variables, members.VARIABLE: members.process_mark(home.folder, "migrate")},
             cwd=home.folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             check=False,
         )
-    if done.returncode != 0:
+    if migration.returncode != 0:
         raise AirflowError(
-            f"`airflow db migrate` ended with code {done.returncode}. Expected a database that can be reached and "
-            f"written: setting airflow.database, or {home.database}. The whole log: {log}. Its last lines:\n"
-            f"{_tail(log)}"
+            f"`airflow db migrate` ended with code {migration.returncode}. Expected a database that can be reached and "
+            f"written: setting airflow.database, or {home.database}. The whole log: {migrate_log}. Its last lines:\n"
+            f"{_last_lines(migrate_log)}"
         )
-    if own_file:
-        write_private(stamp, lock + "\n")
+    if is_own_file:
+        write_private(stamp_file, lock_digest + "\n")
 
 
-def _wait(home: Home, child: subprocess.Popen[bytes], timeout_seconds: float) -> Running:
-    started, deadline = time.time(), time.monotonic() + timeout_seconds
-    said: api.Health | None = None
+def _wait_until_healthy(home: Home, supervisor_process: subprocess.Popen[bytes], timeout_seconds: float) -> Running:
+    start_time, deadline = time.time(), time.monotonic() + timeout_seconds
+    last_health: api.Health | None = None
     while time.monotonic() < deadline:
-        running = find(home)
-        if child.poll() is not None:
+        running = find_running(home)
+        if supervisor_process.poll() is not None:
             raise AirflowError(
-                f"Airflow's supervisor ended with code {child.returncode} while it started. Its log:\n"
-                f"{_tail(home.logs / 'supervisor.log')}"
+                f"Airflow's supervisor ended with code {supervisor_process.returncode} while it started. Its log:\n"
+                f"{_last_lines(home.logs / 'supervisor.log')}"
             )
         if running is not None:
             for name, part in running.parts.items():
                 if part["given_up"] or part["restarts"] >= ENDS_WHILE_STARTING_MAX:
                     raise AirflowError(
                         f"Airflow's {name} does not start: it ended with {part['last_end']}. The whole log: "
-                        f"{home.logs / f'{name}.log'}. Its last lines:\n{_tail(home.logs / f'{name}.log')}"
+                        f"{home.logs / f'{name}.log'}. Its last lines:\n{_last_lines(home.logs / f'{name}.log')}"
                     )
-            said = api.health(running.url, since=started)
-            if said is not None and said.is_healthy:
+            last_health = api.ask_health(running.url, since=start_time)
+            if last_health is not None and last_health.is_healthy:
                 return running
         time.sleep(0.2)
-    missing = [f"{part}: {state}" for part, state in (said.parts if said else {"api-server": "no answer"}).items()]
+    unhealthy_parts = [
+        f"{part}: {state}"
+        for part, state in (last_health.parts if last_health else {"api-server": "no answer"}).items()
+    ]
     raise AirflowError(
-        f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(missing)}). Its logs are in {home.logs}. "
+        f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(unhealthy_parts)}). Its logs are in {home.logs}. "
         "Try again when the machine is less busy."
     )
 
 
 def make_pools(running: Running, settings: config.Airflow) -> None:
     """Make the pools of all applications: a task whose pool is missing would wait for ever. Raises AirflowError."""
-    pools = {one["pool"]: one["name"] for one in manifest.read_all(running.home.applications) if one.get("pool")}
-    if not pools:
+    app_by_pool = {
+        entry["pool"]: entry["name"]
+        for entry in manifest.read_manifests(running.home.applications)
+        if entry.get("pool")
+    }
+    if not app_by_pool:
         return
-    user = next(one for one, role in settings.users.items() if role == "admin")
-    bearer = api.token(running.url, user, running.home.password(user) or "")
-    for pool, name in pools.items():
-        api.make_pool(running.url, bearer, pool, 1, f"One writer of {name} at a time.")
+    admin_user = next(entry for entry, role in settings.users.items() if role == "admin")
+    bearer_token = api.sign_in(running.url, admin_user, running.home.password(admin_user) or "")
+    for pool, name in app_by_pool.items():
+        api.make_pool(running.url, bearer_token, pool, 1, f"One writer of {name} at a time.")
 
 
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()[-LINES_SHOWN:] if log.is_file() else []
-    return "\n".join(f"    {line}" for line in lines) or "    (nothing was logged)"
+def _last_lines(log_file: Path) -> str:
+    last_lines = log_file.read_text(errors="replace").splitlines()[-LINES_SHOWN:] if log_file.is_file() else []
+    return "\n".join(f"    {line}" for line in last_lines) or "    (nothing was logged)"

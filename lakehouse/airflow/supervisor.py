@@ -26,8 +26,8 @@ import psutil
 
 from lakehouse.airflow import members
 from lakehouse.airflow.private import write_private
-from lakehouse.kafka.process import end_with_parent
-from lakehouse.signals import setting
+from lakehouse.kafka.process import parent_death_hook
+from lakehouse.signals import event_setter
 
 SPEC_FILE = "supervisor.json"
 STATE_FILE = "state.json"
@@ -78,12 +78,12 @@ class Component:
     last_end: str | None = None
     given_up: bool = False
 
-    def public(self) -> dict[str, Any]:
+    def state_entry(self) -> dict[str, Any]:
         """Its entry in the state file."""
-        pid = self.process.pid if self.process is not None else None
+        process_id = self.process.pid if self.process is not None else None
         return {
-            "pid": pid,
-            "created": self.created if pid else None,
+            "pid": process_id,
+            "created": self.created if process_id else None,
             "restarts": self.restarts,
             "last_end": self.last_end,
             "given_up": self.given_up,
@@ -105,8 +105,8 @@ class Supervisor:
         """Keep the parts running until `stop` is set, or until all are given up. Return the exit code."""
         try:
             while not self.stop.is_set() and not all(part.given_up for part in self._parts):
-                changed = [self._look_after(part) for part in self._parts]
-                if any(changed):
+                part_changes = [self._watch_part(part) for part in self._parts]
+                if any(part_changes):
                     self._note()
                 self.stop.wait(POLL_SECONDS)
         finally:
@@ -114,12 +114,12 @@ class Supervisor:
             self._end(self._parts[-1:])
             (self.home / STATE_FILE).unlink(missing_ok=True)
         if not self.stop.is_set():
-            say("every part was given up; this supervisor ends")
+            say_in_log("every part was given up; this supervisor ends")
             return 1
-        say("ended all parts")
+        say_in_log("ended all parts")
         return 0
 
-    def _look_after(self, part: Component) -> bool:
+    def _watch_part(self, part: Component) -> bool:
         """Start a part that is due, and note one that has ended. Return whether something changed."""
         now = time.monotonic()
         if part.process is None:
@@ -127,45 +127,47 @@ class Supervisor:
                 return False
             self._start(part, now)
             return True
-        code = part.process.poll()
-        if code is None:
+        exit_code = part.process.poll()
+        if exit_code is None:
             keep_small(self._log(part))
             return False
-        part.last_end = ending(code)
+        part.last_end = describe_exit_code(exit_code)
         part.process = None
         # Its children would write at the same time as its successor.
-        left = members.sweep(self.home, part.name, self.spec.grace_seconds)
+        swept_count = members.sweep_processes(self.home, part.name, self.spec.grace_seconds)
         part.failures = 1 if now - part.started >= self.spec.steady_seconds else part.failures + 1
         part.given_up = part.failures > self.spec.restarts_max
-        pause = min(self.spec.first_pause_seconds * 2 ** (part.failures - 1), self.spec.longest_pause_seconds)
-        part.due = time.monotonic() + pause
-        then = "given up" if part.given_up else f"it is started again in {pause:g} s"
-        say(f"{part.name} ended by itself with {part.last_end} ({left} processes of it were left, and ended); {then}")
+        restart_pause = min(self.spec.first_pause_seconds * 2 ** (part.failures - 1), self.spec.longest_pause_seconds)
+        part.due = time.monotonic() + restart_pause
+        next_step = "given up" if part.given_up else f"it is started again in {restart_pause:g} s"
+        say_in_log(
+            f"{part.name} ended by itself with {part.last_end} ({swept_count} processes of it were left, and ended); {next_step}"
+        )
         return True
 
     def _start(self, part: Component, now: float) -> None:
         part.restarts += part.last_end is not None
         part.started = now
-        log = self._log(part)
+        log_file = self._log(part)
         try:
-            with log.open("ab") as stream:
+            with log_file.open("ab") as log_stream:
                 part.process = subprocess.Popen(
                     part.argv,
                     cwd=self.spec.folder,
-                    env={**self.spec.environ, members.VARIABLE: members.mark(self.home, part.name)},
+                    env={**self.spec.environ, members.VARIABLE: members.process_mark(self.home, part.name)},
                     stdin=subprocess.DEVNULL,
-                    stdout=stream,
+                    stdout=log_stream,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=end_with_parent(),
+                    preexec_fn=parent_death_hook(),
                 )
         except OSError as error:
             part.last_end, part.given_up = str(error), True
-            say(f"{part.name} can't be started, and is given up: {error}")
+            say_in_log(f"{part.name} can't be started, and is given up: {error}")
             return
         with contextlib.suppress(psutil.NoSuchProcess):
             part.created = psutil.Process(part.process.pid).create_time()
-        say(f"{part.name} runs as process {part.process.pid}, its output goes to {log}")
+        say_in_log(f"{part.name} runs as process {part.process.pid}, its output goes to {log_file}")
 
     def _log(self, part: Component) -> Path:
         return Path(self.spec.logs) / f"{part.name}.log"
@@ -173,42 +175,42 @@ class Supervisor:
     def _end(self, parts: list[Component]) -> None:
         running = [part.process for part in parts if part.process is not None]
         deadline = time.monotonic() + self.spec.grace_seconds
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
             for process in running:
                 # To the whole group: on its own, Airflow's scheduler would wait for its tasks to finish.
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
+                    os.killpg(process.pid, signal_number)
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, deadline - time.monotonic()) if number == signal.SIGTERM else None)
+                    process.wait(max(0.0, deadline - time.monotonic()) if signal_number == signal.SIGTERM else None)
         # A task's job is in a group of its own. Normally the task ends it; this is for the remaining ones.
         for part in parts:
-            if left := members.sweep(self.home, part.name, self.spec.grace_seconds):
-                say(f"{part.name} left {left} processes behind; they were ended")
+            if swept_count := members.sweep_processes(self.home, part.name, self.spec.grace_seconds):
+                say_in_log(f"{part.name} left {swept_count} processes behind; they were ended")
 
     def _note(self) -> None:
         own = psutil.Process()
         state = {
             "pid": own.pid,
             "created": own.create_time(),
-            "parts": {part.name: part.public() for part in self._parts},
+            "parts": {part.name: part.state_entry() for part in self._parts},
         }
         write_private(self.home / STATE_FILE, json.dumps(state, indent=1) + "\n")
 
 
-def keep_small(log: Path) -> None:
+def keep_small(log_file: Path) -> None:
     """Move a large log's content aside, over what was moved aside before; its writer goes on."""
-    if log.is_file() and log.stat().st_size > LOG_KEPT_BYTES:
-        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
-        os.truncate(log, 0)  # the part appends, so that its next line is the first again
+    if log_file.is_file() and log_file.stat().st_size > LOG_KEPT_BYTES:
+        shutil.copyfile(log_file, log_file.with_name(f"{log_file.name}.1"))
+        os.truncate(log_file, 0)  # the part appends, so that its next line is the first again
 
 
-def ending(code: int) -> str:
+def describe_exit_code(exit_code: int) -> str:
     """How a process ended, for people."""
-    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+    return f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
 
 
-def say(text: str) -> None:
+def say_in_log(text: str) -> None:
     """A line of the supervisor's log."""
     print(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}", flush=True)
 
@@ -217,9 +219,9 @@ def main(arguments: list[str]) -> int:
     """Run the supervisor of the home that the command line names."""
     home = Path(arguments[0])
     supervisor = Supervisor(home, Spec.read(home))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, setting(supervisor.stop))
-    say(f"supervisor of {home}, process {os.getpid()}")
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, event_setter(supervisor.stop))
+    say_in_log(f"supervisor of {home}, process {os.getpid()}")
     return supervisor.run()
 
 

@@ -19,7 +19,7 @@ from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, restore, revert, upkeep
 from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
-from lakehouse.cli.spelling import Command as Spelled
+from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
 from lakehouse.cli.start import init, plan, run_app, setup, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, test
@@ -134,9 +134,9 @@ class Names(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a line; a usage error that names what may be meant, with its group."""
-        missing = self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing
-        if missing and (meant := meant_by(args[0])):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(meant)}?")
+        is_unknown = self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing
+        if is_unknown and (meant_lines := lines_meant_by(args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(meant_lines)}?")
         return super().resolve_command(ctx, args)
 
 
@@ -164,21 +164,25 @@ class TestOrPaths(Names):
         return super().parse_args(ctx, args)
 
 
-def meant_by(word: str) -> list[str]:
+def lines_meant_by(word: str) -> list[str]:
     """Return the command lines, without arguments, that an unknown command may mean."""
-    lines: dict[str, list[str]] = {name: [name] for name in ALONE}
+    command_lines: dict[str, list[str]] = {name: [name] for name in ALONE}
     for group in GROUPS:
-        lines.setdefault(group.name, []).append(group.name)
+        command_lines.setdefault(group.name, []).append(group.name)
         for name in group.commands:
-            lines.setdefault(name, []).append(f"{group.name} {name}")
-    return [f"`lakehouse {line}`" for near in get_close_matches(word, lines, 2) for line in lines[near]]
+            command_lines.setdefault(name, []).append(f"{group.name} {name}")
+    return [
+        f"`lakehouse {line}`"
+        for near_word in get_close_matches(word, command_lines, 2)
+        for line in command_lines[near_word]
+    ]
 
 
-def _spelled(command: Command) -> type[Spelled]:
+def _command_class(command: Command) -> type[Spelled]:
     return ApplicationFirst if command in APPLICATION_FIRST else Spelled
 
 
-def _help(command: Command) -> str:
+def _help_text(command: Command) -> str:
     """The docstring with each paragraph on one line: Typer would keep the breaks of our sources, at any width."""
     return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
 
@@ -186,10 +190,10 @@ def _help(command: Command) -> str:
 def add_to(app: typer.Typer) -> None:
     """Give an application of Typer all commands, in the order in which its help shows them."""
     for name, command in ALONE.items():
-        app.command(name, cls=_spelled(command), help=_help(command))(command)
+        app.command(name, cls=_command_class(command), help=_help_text(command))(command)
     for group in GROUPS:
-        cls = TestOrPaths if group.name == "test" else Names
-        added = typer.Typer(help=group.help, no_args_is_help=True, cls=cls)
+        group_class = TestOrPaths if group.name == "test" else Names
+        group_app = typer.Typer(help=group.help, no_args_is_help=True, cls=group_class)
         for name, command in group.commands.items():
-            added.command(name, cls=_spelled(command), help=_help(command))(command)
-        app.add_typer(added, name=group.name, rich_help_panel="Groups: lakehouse GROUP --help")
+            group_app.command(name, cls=_command_class(command), help=_help_text(command))(command)
+        app.add_typer(group_app, name=group.name, rich_help_panel="Groups: lakehouse GROUP --help")

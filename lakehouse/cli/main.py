@@ -17,7 +17,7 @@ import typer
 
 from lakehouse.cli import groups
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, told
+from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message
 from lakehouse.errors import LakehouseError
 
 DEBUG = "--debug"
@@ -32,8 +32,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         typer.echo(importlib.metadata.version("lakehouse"))
         raise typer.Exit
 
@@ -42,7 +42,7 @@ def _version(wanted: bool) -> None:
 def common(
     debug: Annotated[bool, typer.Option(DEBUG, help="Show the trace of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """Read the options before the command. `main` has removed --debug already, which can be anywhere."""
@@ -57,30 +57,30 @@ def main(arguments: Sequence[str]) -> int:
     try:
         app([argument for argument in arguments if argument != DEBUG], prog_name="lakehouse")
     except Exception as error:
-        said = told(error)
-        if debug or (said is None and not isinstance(error, LakehouseError)):
+        file_message = file_error_message(error)
+        if debug or (file_message is None and not isinstance(error, LakehouseError)):
             raise
-        show.say(f"error: {said or error}", stderr=True)
+        show.say(f"error: {file_message or error}", stderr=True)
         return exit_code(error) if isinstance(error, LakehouseError) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else FAILED if end.code else 0
+    except SystemExit as system_exit:
+        return system_exit.code if isinstance(system_exit.code, int) else FAILED if system_exit.code else 0
     return 0
 
 
 def run() -> None:
     """The console entry of pyproject.toml."""
     sys.excepthook = show_trace
-    _end(main(sys.argv[1:]))
+    _end_process(main(sys.argv[1:]))
 
 
-def show_trace(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def show_trace(error_class: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Print what Python prints of an uncaught error, escaped: it may quote a record."""
-    show.say("".join(traceback.format_exception(kind, error, trace)), stderr=True, nl=False)
+    show.say("".join(traceback.format_exception(error_class, error, trace)), stderr=True, nl=False)
 
 
-def _end(code: int) -> None:
+def _end_process(code: int) -> None:
     """End this process as `sys.exit` does, but without taking native libraries down.
 
     Under load their threads (of deltalake, duckdb, pyarrow) were still running then, and ended the process by an abort

@@ -16,7 +16,7 @@ _CONE = (np.sin(_SOUTH) + np.sin(_NORTH)) / 2
 _SCALE = np.cos(_SOUTH) ** 2 + 2 * _CONE * np.sin(_SOUTH)
 
 
-def project(latitude: Floats, longitude: Floats) -> tuple[Floats, Floats]:
+def project_to_map(latitude: Floats, longitude: Floats) -> tuple[Floats, Floats]:
     """Map coordinates x (east) and y (north) of places given in degrees."""
     angle = _CONE * (np.radians(longitude) - _MERIDIAN)
     radius = np.sqrt(_SCALE - 2 * _CONE * np.sin(np.radians(latitude))) / _CONE
@@ -24,17 +24,19 @@ def project(latitude: Floats, longitude: Floats) -> tuple[Floats, Floats]:
     return radius * np.sin(angle), middle - radius * np.cos(angle)
 
 
-def along(start: tuple[float, float], end: tuple[float, float], fractions: Floats) -> tuple[Floats, Floats]:
+def points_along(start: tuple[float, float], end: tuple[float, float], fractions: Floats) -> tuple[Floats, Floats]:
     """Latitudes and longitudes at fractions, 0 to 1, of the great circle between two places."""
-    first, last = _vector(start), _vector(end)
-    arc = np.arccos(np.clip(first @ last, -1.0, 1.0))
-    if arc == 0.0:
+    start_vector, end_vector = _unit_vector(start), _unit_vector(end)
+    arc_angle = np.arccos(np.clip(start_vector @ end_vector, -1.0, 1.0))
+    if arc_angle == 0.0:
         return np.full_like(fractions, start[0]), np.full_like(fractions, start[1])
-    weights = np.sin(np.outer(1 - fractions, arc)) * first + np.sin(np.outer(fractions, arc)) * last
-    x, y, z = (weights / np.sin(arc)).T
+    weights = (
+        np.sin(np.outer(1 - fractions, arc_angle)) * start_vector + np.sin(np.outer(fractions, arc_angle)) * end_vector
+    )
+    x, y, z = (weights / np.sin(arc_angle)).T
     return np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
 
 
-def _vector(place: tuple[float, float]) -> Floats:
+def _unit_vector(place: tuple[float, float]) -> Floats:
     latitude, longitude = np.radians(place)
     return np.array([np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)])

@@ -90,20 +90,20 @@ class FlightRecord(NamedTuple):
     timestamp_ms: int
 
 
-def topics() -> dict[str, int]:
+def topic_partitions() -> dict[str, int]:
     """Each topic's number of partitions, in the order in which ``load`` fills them: reference data first."""
     return dict.fromkeys(_QUERIES, _PARTITIONS)
 
 
-def records(topic: str) -> Iterator[FlightRecord]:
+def read_records(topic: str) -> Iterator[FlightRecord]:
     """The records of one topic in their order. Raises NotFound for a topic that is not in ``topics()``."""
-    with _opened() as database:
-        for batch in _query(database, topic)[1]:
+    with _open_database() as database:
+        for batch in _query_topic(database, topic)[1]:
             yield from map(FlightRecord, *batch)
 
 
-def load(
-    bootstrap: str, progress: ShowProgress | None = None, options: Mapping[str, str] | None = None
+def load_flights(
+    bootstrap: str, show_progress: ShowProgress | None = None, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
     """Produce all records into the Kafka at ``bootstrap``; return how many per topic, once all are there.
 
@@ -112,8 +112,8 @@ def load(
     the records. ``options`` are further librdkafka settings (TLS, SASL). Raises KafkaUnavailable when Kafka
     does not take them all.
     """
-    common = {"bootstrap.servers": bootstrap, **(options or {})}
-    _create_topics(common)
+    kafka_options = {"bootstrap.servers": bootstrap, **(options or {})}
+    _create_topics(kafka_options)
     failures: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _: Message) -> None:
@@ -133,32 +133,32 @@ def load(
             "log_level": 3,  # a broker that has just started is asked twice; that needs no log line
             "delivery.report.only.error": True,  # no Python call per delivered record
             "on_delivery": on_delivery,
-            **common,
+            **kafka_options,
         }
     )
-    loaded = dict.fromkeys(topics(), 0)
-    with _opened() as database:
-        for topic in loaded:
-            total, batches = _query(database, topic)
-            for keys, values, timestamps_ms in batches:
+    counts_by_topic = dict.fromkeys(topic_partitions(), 0)
+    with _open_database() as database:
+        for topic in counts_by_topic:
+            record_total, record_batches = _query_topic(database, topic)
+            for keys, values, timestamps_ms in record_batches:
                 for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
-                    _produce(producer, topic, key, value, timestamp_ms)
+                    _produce_record(producer, topic, key, value, timestamp_ms)
                 producer.poll(0)
                 if failures:
-                    raise _refused(bootstrap, topic, failures[0].str())
-                loaded[topic] += len(keys)
-                if progress is not None:
-                    progress(topic, loaded[topic], total)
+                    raise _refused_error(bootstrap, topic, failures[0].str())
+                counts_by_topic[topic] += len(keys)
+                if show_progress is not None:
+                    show_progress(topic, counts_by_topic[topic], record_total)
     undelivered = producer.flush(_FLUSH_SECONDS)
     if failures:
-        raise _refused(bootstrap, "the demo", failures[0].str())
+        raise _refused_error(bootstrap, "the demo", failures[0].str())
     if undelivered:
         reason = f"{undelivered:,} unconfirmed after {_FLUSH_SECONDS:.0f} seconds"
-        raise _refused(bootstrap, "the demo", reason)
-    return loaded
+        raise _refused_error(bootstrap, "the demo", reason)
+    return counts_by_topic
 
 
-def _produce(producer: Producer, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+def _produce_record(producer: Producer, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
     while True:
         try:
             # produce_batch would be quicker, but takes no timestamps.
@@ -168,37 +168,40 @@ def _produce(producer: Producer, topic: str, key: bytes | None, value: bytes | N
             producer.poll(0.1)
 
 
-def _refused(bootstrap: str, what: str, reason: str) -> KafkaUnavailable:
+def _refused_error(bootstrap: str, refused_records: str, reason: str) -> KafkaUnavailable:
     return KafkaUnavailable(
-        f"Kafka at {bootstrap} did not take all records of {what}: {reason}. "
+        f"Kafka at {bootstrap} did not take all records of {refused_records}: {reason}. "
         "See that it runs and answers, and delete the demo's topics before loading them again."
     )
 
 
-def _create_topics(common: Mapping[str, Any]) -> None:
+def _create_topics(kafka_options: Mapping[str, Any]) -> None:
     # A segment per seven days of *record* time would make hundreds of small files per topic.
-    config = {"retention.ms": "-1", "segment.ms": str(10 * 366 * 86_400_000)}
-    wanted = [NewTopic(topic, count, -1, config=config) for topic, count in topics().items()]
-    admin = AdminClient(dict(common))  # held until the answers are in: they would end with it
-    for topic, outcome in admin.create_topics(wanted, request_timeout=_TOPICS_SECONDS).items():
+    topic_config = {"retention.ms": "-1", "segment.ms": str(10 * 366 * 86_400_000)}
+    new_topics = [
+        NewTopic(topic, partition_count, -1, config=topic_config)
+        for topic, partition_count in topic_partitions().items()
+    ]
+    admin_client = AdminClient(dict(kafka_options))  # held until the answers are in: they would end with it
+    for topic, outcome in admin_client.create_topics(new_topics, request_timeout=_TOPICS_SECONDS).items():
         try:
             outcome.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                where, reason = common["bootstrap.servers"], error.args[0].str()
-                raise KafkaUnavailable(f"can't create topic {topic} at {where}: {reason}") from error
+                bootstrap_servers, reason = kafka_options["bootstrap.servers"], error.args[0].str()
+                raise KafkaUnavailable(f"can't create topic {topic} at {bootstrap_servers}: {reason}") from error
 
 
-def _opened() -> duckdb.DuckDBPyConnection:
+def _open_database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
-    database.register("flights_csv", source.flights())
-    database.register("planes_csv", source.planes())
+    database.register("flights_csv", source.read_flights())
+    database.register("planes_csv", source.read_planes())
     database.execute(f"CREATE VIEW flown AS {_FLOWN}")
     return database
 
 
-def _query(database: duckdb.DuckDBPyConnection, topic: str) -> tuple[int, Iterator[list[list[Any]]]]:
+def _query_topic(database: duckdb.DuckDBPyConnection, topic: str) -> tuple[int, Iterator[list[list[Any]]]]:
     """How many records the topic has, and its columns (keys, values, timestamps) in batches."""
     if topic not in _QUERIES:
         raise NotFound(f"no topic {topic!r} in the demo; it has {', '.join(_QUERIES)}")

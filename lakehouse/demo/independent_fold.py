@@ -81,7 +81,7 @@ class Fold:
         visits["miles"] += flight["distance"] or 0
 
 
-def drain(settings: Mapping[str, str]) -> tuple[Fold, Digests, dict[Partition, int]]:
+def drain_topics(settings: Mapping[str, str]) -> tuple[Fold, Digests, dict[Partition, int]]:
     """Read the topics whole: the fold, every record's digest, and how many offsets each partition spans."""
     consumer = Consumer(
         {
@@ -96,101 +96,113 @@ def drain(settings: Mapping[str, str]) -> tuple[Fold, Digests, dict[Partition, i
         }
     )
     try:
-        known = consumer.list_topics(timeout=30).topics
-        missing = [topic for topic in TOPICS if topic not in known]
-        if missing:
-            raise CannotTell(f"Kafka has no topic {', '.join(missing)}: load the demo's topics first")
-        spans = {
-            (topic, number): consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+        topics_by_name = consumer.list_topics(timeout=30).topics
+        missing_topics = [topic for topic in TOPICS if topic not in topics_by_name]
+        if missing_topics:
+            raise CannotTell(f"Kafka has no topic {', '.join(missing_topics)}: load the demo's topics first")
+        offset_spans = {
+            (topic, partition_number): consumer.get_watermark_offsets(
+                TopicPartition(topic, partition_number), timeout=30
+            )
             for topic in TOPICS
-            for number in known[topic].partitions
+            for partition_number in topics_by_name[topic].partitions
         }
-        consumer.assign([TopicPartition(*partition, low) for partition, (low, _) in spans.items()])
-        fold, digests = _consume(consumer, {partition: high for partition, (_, high) in spans.items()})
+        consumer.assign([TopicPartition(*partition, low_offset) for partition, (low_offset, _) in offset_spans.items()])
+        fold, digests = _consume_topics(
+            consumer, {partition: high_offset for partition, (_, high_offset) in offset_spans.items()}
+        )
     finally:
         consumer.close()
-    return fold, digests, {partition: high - low for partition, (low, high) in spans.items()}
+    return (
+        fold,
+        digests,
+        {partition: high_offset - low_offset for partition, (low_offset, high_offset) in offset_spans.items()},
+    )
 
 
-def _consume(consumer: Consumer, ends: dict[Partition, int]) -> tuple[Fold, Digests]:
+def _consume_topics(consumer: Consumer, end_offsets: dict[Partition, int]) -> tuple[Fold, Digests]:
     fold = Fold()
-    digests: Digests = {partition: {} for partition in ends}
-    unfinished = {partition for partition, end in ends.items() if end > 0}
-    heard = time.monotonic()
+    digests: Digests = {partition: {} for partition in end_offsets}
+    unfinished = {partition for partition, end_offset in end_offsets.items() if end_offset > 0}
+    last_record_time = time.monotonic()
     while unfinished:
         for message in consumer.consume(20_000, 1.0):
-            heard = time.monotonic()
+            last_record_time = time.monotonic()
             error, partition = message.error(), cast("Partition", (message.topic(), message.partition()))
             offset = cast("int", message.offset())
             if error is not None:
                 if error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
                 unfinished.discard(partition)
-            elif offset < ends[partition]:
+            elif offset < end_offsets[partition]:
                 key, value = message.key(), message.value()
                 digests[partition][offset] = hash((key, value, message.timestamp()[1]))
                 fold.add(partition[0], key, value)
             else:  # written after we started
                 unfinished.discard(partition)
-        if time.monotonic() - heard > STALLED_SECONDS:
-            unread = ", ".join(f"{topic}/{number}" for topic, number in sorted(unfinished))
-            raise CannotTell(f"no record for {STALLED_SECONDS:.0f} seconds; not at the end: {unread}")
+        if time.monotonic() - last_record_time > STALLED_SECONDS:
+            unread_partitions = ", ".join(f"{topic}/{number}" for topic, number in sorted(unfinished))
+            raise CannotTell(f"no record for {STALLED_SECONDS:.0f} seconds; not at the end: {unread_partitions}")
     return fold, digests
 
 
-def compare_table(expected: Table, found: list[Row]) -> Row:
+def compare_table(expected: Table, silver_rows: list[Row]) -> Row:
     """Compare one table's rows, visible columns only: counts, up to five examples of each kind, ``equal``."""
-    visible = [{name: _plain(cell) for name, cell in row.items() if name[0] != "_"} for row in found]
-    rows = {row["tailnum"]: row for row in visible}
-    missing = sorted(expected.keys() - rows.keys())
-    extra = sorted(rows.keys() - expected.keys())
-    different = sorted(key for key in expected.keys() & rows.keys() if expected[key] != rows[key])
+    visible_rows = [{name: _plain_cell(cell) for name, cell in row.items() if name[0] != "_"} for row in silver_rows]
+    rows_by_plane = {row["tailnum"]: row for row in visible_rows}
+    missing_planes = sorted(expected.keys() - rows_by_plane.keys())
+    extra_planes = sorted(rows_by_plane.keys() - expected.keys())
+    different_planes = sorted(
+        key for key in expected.keys() & rows_by_plane.keys() if expected[key] != rows_by_plane[key]
+    )
     return {
-        "equal": not missing and not extra and not different and len(found) == len(expected),
+        "equal": not missing_planes and not extra_planes and not different_planes and len(silver_rows) == len(expected),
         "rows_expected": len(expected),
-        "rows_found": len(found),
-        "missing": len(missing),
-        "extra": len(extra),
-        "different": len(different),
-        "duplicate": len(found) - len(rows),
+        "rows_found": len(silver_rows),
+        "missing": len(missing_planes),
+        "extra": len(extra_planes),
+        "different": len(different_planes),
+        "duplicate": len(silver_rows) - len(rows_by_plane),
         "examples": {
-            "missing": [expected[key] for key in missing[:EXAMPLES]],
-            "extra": [rows[key] for key in extra[:EXAMPLES]],
-            "different": [{"expected": expected[key], "found": rows[key]} for key in different[:EXAMPLES]],
+            "missing": [expected[key] for key in missing_planes[:EXAMPLES]],
+            "extra": [rows_by_plane[key] for key in extra_planes[:EXAMPLES]],
+            "different": [
+                {"expected": expected[key], "found": rows_by_plane[key]} for key in different_planes[:EXAMPLES]
+            ],
         },
     }
 
 
-def compare_bronze(drained: Digests, bronze: Iterator[tuple[Partition, int, int]]) -> dict[str, Row]:
+def compare_bronze(kafka_digests: Digests, bronze_records: Iterator[tuple[Partition, int, int]]) -> dict[str, Row]:
     """Account for every offset of every partition; ``bronze``: partition, offset, digest, in any order."""
-    seen: dict[Partition, set[int]] = {partition: set() for partition in drained}
-    duplicate: dict[Partition, list[int]] = {partition: [] for partition in drained}
-    different: dict[Partition, list[int]] = {partition: [] for partition in drained}
-    extra: dict[Partition, list[int]] = {partition: [] for partition in drained}
-    for partition, offset, digest in bronze:
-        if partition not in drained:
+    seen_offsets: dict[Partition, set[int]] = {partition: set() for partition in kafka_digests}
+    duplicate_offsets: dict[Partition, list[int]] = {partition: [] for partition in kafka_digests}
+    different_offsets: dict[Partition, list[int]] = {partition: [] for partition in kafka_digests}
+    extra_offsets: dict[Partition, list[int]] = {partition: [] for partition in kafka_digests}
+    for partition, offset, digest in bronze_records:
+        if partition not in kafka_digests:
             raise CannotTell(f"bronze has partition {partition}, Kafka does not")
-        wanted = drained[partition].get(offset)
-        if offset in seen[partition]:
-            duplicate[partition].append(offset)
-        elif wanted is None:
-            extra[partition].append(offset)
-        elif wanted != digest:
-            different[partition].append(offset)
-        seen[partition].add(offset)
+        expected_digest = kafka_digests[partition].get(offset)
+        if offset in seen_offsets[partition]:
+            duplicate_offsets[partition].append(offset)
+        elif expected_digest is None:
+            extra_offsets[partition].append(offset)
+        elif expected_digest != digest:
+            different_offsets[partition].append(offset)
+        seen_offsets[partition].add(offset)
     report: dict[str, Row] = {}
-    for partition in sorted(drained):
-        missing = sorted(drained[partition].keys() - seen[partition])
+    for partition in sorted(kafka_digests):
+        missing_offsets = sorted(kafka_digests[partition].keys() - seen_offsets[partition])
         faults = {
-            "missing": missing,
-            "extra": extra[partition],
-            "different": different[partition],
-            "duplicate": duplicate[partition],
+            "missing": missing_offsets,
+            "extra": extra_offsets[partition],
+            "different": different_offsets[partition],
+            "duplicate": duplicate_offsets[partition],
         }
         report[f"{partition[0]}/{partition[1]}"] = {
             "equal": not any(faults.values()),
-            "offsets_kafka": len(drained[partition]),
-            "offsets_bronze": len(seen[partition]),
+            "offsets_kafka": len(kafka_digests[partition]),
+            "offsets_bronze": len(seen_offsets[partition]),
             **{name: len(offsets) for name, offsets in faults.items()},
             "examples": {name: offsets[:EXAMPLES] for name, offsets in faults.items() if offsets},
         }
@@ -199,7 +211,7 @@ def compare_bronze(drained: Digests, bronze: Iterator[tuple[Partition, int, int]
 
 def read_silver(lake: str, table: str) -> list[Row]:
     """All rows of one silver table."""
-    return [row for batch in _query(f"{lake}/silver/{table}", "SELECT * FROM t") for row in batch.to_pylist()]
+    return [row for batch in _query_delta(f"{lake}/silver/{table}", "SELECT * FROM t") for row in batch.to_pylist()]
 
 
 def read_bronze(lake: str, topic_ids: Mapping[str, str]) -> Iterator[tuple[Partition, int, int]]:
@@ -207,17 +219,19 @@ def read_bronze(lake: str, topic_ids: Mapping[str, str]) -> Iterator[tuple[Parti
 
     Records of an earlier topic of the same name have another topic id; they are ignored.
     """
-    wanted = " OR ".join(f"(topic = '{topic}' AND topic_id = '{uid}')" for topic, uid in topic_ids.items())
+    topic_predicate = " OR ".join(
+        f"(topic = '{topic}' AND topic_id = '{topic_id}')" for topic, topic_id in topic_ids.items()
+    )
     columns = 'topic, partition, "offset", key, value, "timestamp"'
-    for batch in _query(f"{lake}/bronze/records", f"SELECT {columns} FROM t WHERE {wanted}"):
-        times = batch.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        names = ("topic", "partition", "offset", "key", "value")
-        cells = [*(batch.column(name).to_pylist() for name in names), times.to_pylist()]
-        for topic, number, offset, key, value, timestamp_ms in zip(*cells, strict=True):
-            yield (topic, number), offset, hash((key, value, timestamp_ms))
+    for batch in _query_delta(f"{lake}/bronze/records", f"SELECT {columns} FROM t WHERE {topic_predicate}"):
+        timestamps_ms = batch.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        column_names = ("topic", "partition", "offset", "key", "value")
+        cells = [*(batch.column(name).to_pylist() for name in column_names), timestamps_ms.to_pylist()]
+        for topic, partition_number, offset, key, value, timestamp_ms in zip(*cells, strict=True):
+            yield (topic, partition_number), offset, hash((key, value, timestamp_ms))
 
 
-def _query(path: str, sql: str) -> Iterator[Any]:
+def _query_delta(path: str, sql: str) -> Iterator[Any]:
     try:
         for batch in QueryBuilder().register("t", DeltaTable(path)).execute(sql):
             yield pa.record_batch(batch)
@@ -225,7 +239,7 @@ def _query(path: str, sql: str) -> Iterator[Any]:
         raise CannotTell(f"can't read the Delta table {path}: {error}") from error
 
 
-def _plain(cell: Any) -> Any:
+def _plain_cell(cell: Any) -> Any:
     """A cell as the records have it: a time as ISO-8601 text in UTC, anything else as it is."""
     if isinstance(cell, datetime):
         return cell.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -233,29 +247,29 @@ def _plain(cell: Any) -> Any:
 
 
 def _topic_ids(settings: Mapping[str, str]) -> dict[str, str]:
-    admin = AdminClient(dict(settings))  # held until the answers are in: they would end with it
-    described = admin.describe_topics(TopicCollection(list(TOPICS)), request_timeout=30)
+    admin_client = AdminClient(dict(settings))  # held until the answers are in: they would end with it
+    descriptions = admin_client.describe_topics(TopicCollection(list(TOPICS)), request_timeout=30)
     # Kafka's own tools print an id in base64's form for URLs, the client in the other one.
-    ids = {topic: str(answer.result().topic_id) for topic, answer in described.items()}
-    return {topic: text.replace("+", "-").replace("/", "_") for topic, text in ids.items()}
+    ids = {topic: str(answer.result().topic_id) for topic, answer in descriptions.items()}
+    return {topic: id_text.replace("+", "-").replace("/", "_") for topic, id_text in ids.items()}
 
 
-def prove(lake: str, settings: Mapping[str, str]) -> Row:
+def prove_tables(lake: str, settings: Mapping[str, str]) -> Row:
     """The whole comparison as one JSON-ready value; its ``equal`` is the verdict."""
-    started = time.monotonic()
-    fold, drained, spans = drain(settings)
-    records = sum(map(len, drained.values()))
-    drain_seconds = time.monotonic() - started
-    print(f"{records:,} records drained and folded in {drain_seconds:.1f} s", file=sys.stderr)
+    start_time = time.monotonic()
+    fold, kafka_digests, offset_spans = drain_topics(settings)
+    record_count = sum(map(len, kafka_digests.values()))
+    drain_seconds = time.monotonic() - start_time
+    print(f"{record_count:,} records drained and folded in {drain_seconds:.1f} s", file=sys.stderr)
     tables = {name: compare_table(rows, read_silver(lake, name)) for name, rows in fold.tables().items()}
-    partitions = compare_bronze(drained, read_bronze(lake, _topic_ids(settings)))
-    for partition, span in spans.items():
+    partitions = compare_bronze(kafka_digests, read_bronze(lake, _topic_ids(settings)))
+    for partition, span in offset_spans.items():
         # Offsets that Kafka gives to no reader: transaction marks, aborted or compacted records. These are no faults.
-        partitions[f"{partition[0]}/{partition[1]}"]["gaps_in_kafka"] = span - len(drained[partition])
+        partitions[f"{partition[0]}/{partition[1]}"]["gaps_in_kafka"] = span - len(kafka_digests[partition])
     return {
-        "equal": all(part["equal"] for part in (*tables.values(), *partitions.values())),
-        "records": records,
-        "seconds": {"drain": round(drain_seconds, 1), "all": round(time.monotonic() - started, 1)},
+        "equal": all(table_report["equal"] for table_report in (*tables.values(), *partitions.values())),
+        "records": record_count,
+        "seconds": {"drain": round(drain_seconds, 1), "all": round(time.monotonic() - start_time, 1)},
         "tables": tables,
         "partitions": partitions,
     }
@@ -272,7 +286,7 @@ def main() -> int:
         parser.error("--option: expected KEY=VALUE, such as security.protocol=SSL")
     settings = dict(option.split("=", 1) for option in arguments.option)
     try:
-        report = prove(arguments.lake.rstrip("/"), {"bootstrap.servers": arguments.bootstrap, **settings})
+        report = prove_tables(arguments.lake.rstrip("/"), {"bootstrap.servers": arguments.bootstrap, **settings})
     except (CannotTell, KafkaException) as error:
         print(f"can't tell: {error}", file=sys.stderr)
         return 2

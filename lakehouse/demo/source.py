@@ -36,47 +36,49 @@ class Airport:
     longitude: float
 
 
-def flights() -> Any:
+def read_flights() -> Any:
     """All 336,776 flights as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
     with zipfile.ZipFile(_data_folder() / "flights.csv.zip") as archive:
-        return _table(archive.read("flights.csv"))
+        return _read_csv(archive.read("flights.csv"))
 
 
-def planes() -> Any:
+def read_planes() -> Any:
     """All 3,322 planes as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
-    return _table((_data_folder() / "planes.csv").read_bytes())
+    return _read_csv((_data_folder() / "planes.csv").read_bytes())
 
 
-def weather() -> Any:
+def read_weather() -> Any:
     """The weather of each hour at the airports that flights leave from, as an Arrow table; and ``row``."""
-    return _table((_data_folder() / "weather.csv").read_bytes())
+    return _read_csv((_data_folder() / "weather.csv").read_bytes())
 
 
-def airlines() -> Any:
+def read_airlines() -> Any:
     """The 16 airlines as an Arrow table: carrier, name, and ``row``."""
-    return _table((_data_folder() / "airlines.csv").read_bytes())
+    return _read_csv((_data_folder() / "airlines.csv").read_bytes())
 
 
-def airports() -> dict[str, Airport]:
+def read_airports() -> dict[str, Airport]:
     """Every airport by its code: the package's 1,458 and the four destinations that it leaves out."""
-    rows = _table((_data_folder() / "airports.csv").read_bytes()).to_pylist()
-    found = {row["faa"]: Airport(row["faa"], row["name"], row["lat"], row["lon"]) for row in rows}
-    missing = {code: Airport(code, name, north, east) for code, (north, east, name) in _CARIBBEAN.items()}
-    return missing | found
+    airport_rows = _read_csv((_data_folder() / "airports.csv").read_bytes()).to_pylist()
+    airports_by_code = {row["faa"]: Airport(row["faa"], row["name"], row["lat"], row["lon"]) for row in airport_rows}
+    missing_airports = {
+        code: Airport(code, name, latitude, longitude) for code, (latitude, longitude, name) in _CARIBBEAN.items()
+    }
+    return missing_airports | airports_by_code
 
 
-def _table(content: bytes) -> Any:
+def _read_csv(content: bytes) -> Any:
     options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
     table = csv.read_csv(pa.py_buffer(content), convert_options=options)
     return table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
 
 
-def check_installed(*needed: str) -> None:
+def check_installed(*package_names: str) -> None:
     """Raise ConfigError if one of these packages, of the extra `demo`, is missing."""
-    if missing := [name for name in needed if find_spec(name) is None]:
-        are = "is" if len(missing) == 1 else "are"
+    if missing_packages := [name for name in package_names if find_spec(name) is None]:
+        are = "is" if len(missing_packages) == 1 else "are"
         raise ConfigError(
-            f"the demo needs {' and '.join(missing)}, which {are} not installed: pip install {' '.join(missing)} "
+            f"the demo needs {' and '.join(missing_packages)}, which {are} not installed: pip install {' '.join(missing_packages)} "
             "(extra `demo`)"
         )
 

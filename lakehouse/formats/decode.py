@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
-from lakehouse.formats.named import plain_names, renamed
-from lakehouse.formats.other_format import other_formats
+from lakehouse.formats.named import rename_columns, strip_named_suffix
+from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.key_value import key_value
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
 
 _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
-    "json": json_value.decode,
+    "json": json_value.decode_object,
     "json_any_case": json_value.decode_any_case,
-    "json_bare": json_value.decode_bare,
-    "kafka": primitive.decode,
+    "json_bare": json_value.decode_bare_value,
+    "kafka": primitive.decode_primitive,
     "none": lambda data, columns: None,
 }
 
@@ -35,17 +35,17 @@ def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None)
     if data is None:
         return None
     if any(column.is_renamed for column in columns):
-        there = tuple(column.in_topic for column in columns)
-        return renamed(decode_columns(format, there, data), there, columns)
-    format, is_named = plain_names(format)
+        topic_columns = tuple(column.in_topic for column in columns)
+        return rename_columns(decode_columns(format, topic_columns, data), topic_columns, columns)
+    format, is_named = strip_named_suffix(format)
     if is_named:
-        fields = fields_of(columns)
-        return renamed(decode_columns(format, fields, data), fields, columns)
-    format, as_numbers = epoch.plain_format(format)
-    if as_numbers:
-        return epoch.moments(decode_columns(format, epoch.number_columns(columns), data), columns)
-    by = delimited.delimiter(format)
-    return _DECODERS[format](data, columns) if by is None else delimited.decode(data, columns, by)
+        topic_fields = fields_of(columns)
+        return rename_columns(decode_columns(format, topic_fields, data), topic_fields, columns)
+    format, has_number_moments = epoch.strip_epoch_suffix(format)
+    if has_number_moments:
+        return epoch.numbers_to_moments(decode_columns(format, epoch.number_columns(columns), data), columns)
+    separator = delimited.field_separator(format)
+    return _DECODERS[format](data, columns) if separator is None else delimited.decode_line(data, columns, separator)
 
 
 def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
@@ -56,56 +56,58 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     """
     if data is None:
         return None
-    format, window = windowed_key.window_of(format)
-    if window is not None:
-        return _windowed(format, window, columns, data)
+    format, key_window = windowed_key.window_of(format)
+    if key_window is not None:
+        return _decode_windowed_key(format, key_window, columns, data)
     if any(column.is_renamed for column in columns):
-        there = tuple(column.in_topic for column in columns)
-        return renamed(decode_key(format, there, data), there, columns)
-    is_one = len(columns) == 1 and format in json_key.FORMATS
-    row = json_key.decode(format, data, columns) if is_one else decode_columns(format, columns, data)
+        topic_columns = tuple(column.in_topic for column in columns)
+        return rename_columns(decode_key(format, topic_columns, data), topic_columns, columns)
+    is_single = len(columns) == 1 and format in json_key.KEY_FORMATS
+    row = json_key.decode_single_key(format, data, columns) if is_single else decode_columns(format, columns, data)
     is_null = row is None or all(value is None for value in row.values())
     return None if row is None or is_null else {name: key_value(value) for name, value in row.items()}
 
 
-def _windowed(format: str, window: Window, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
+def _decode_windowed_key(
+    format: str, window: Window, columns: tuple[Column, ...], data: bytes
+) -> dict[str, Any] | None:
     """The row of a key, with the bounds of its window in the last two columns."""
-    found = windowed_key.parts(data, window)
-    if found is None:
+    key_and_span = windowed_key.split_windowed_key(data, window)
+    if key_and_span is None:
         raise Unfit(f"expected the bounds of a window after the key, found {len(data)} bytes: 0x{data.hex()}")
-    own, span = found
+    own_bytes, span = key_and_span
     try:
-        bounds = dict(zip((column.name for column in columns[-2:]), map(moment, span), strict=True))
+        window_bounds = dict(zip((column.name for column in columns[-2:]), map(to_datetime, span), strict=True))
     except OverflowError as error:
         raise Unfit(f"the window from {span.start} to {span.end} is outside of the calendar") from error
-    row = decode_key(format, columns[:-2], own)
-    return None if row is None else row | bounds
+    row = decode_key(format, columns[:-2], own_bytes)
+    return None if row is None else row | window_bounds
 
 
-def part_of(name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+def decode_part(part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
     """Return the row in the bytes of a record's "key" or "value", as `decode_key` or `decode_columns` does."""
-    return decode_key(format, columns, data) if name == "key" else decode_columns(format, columns, data)
+    return decode_key(format, columns, data) if part_name == "key" else decode_columns(format, columns, data)
 
 
-def unfit(name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> str | None:
+def reason_not_fitting(part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> str | None:
     """Return why the bytes of a record's "key" or "value" do not fit, and of a key which formats would read it.
 
     None if they fit.
     """
     try:
-        part_of(name, format, columns, data)
+        decode_part(part_name, format, columns, data)
     except Unfit as error:
-        hint = other_formats(format, columns, data, decode_key) if name == "key" and data else ""
-        return f"{name}: {error}{hint}"
+        formats_hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
+        return f"{part_name}: {error}{formats_hint}"
     return None
 
 
-def decode(source: Source, record: Record) -> Decoded | Bad:
+def decode_record(source: Source, record: Record) -> Decoded | Bad:
     """Return a record's key and value as rows, or the reason why they can't be read. The key is read first."""
     try:
         key = decode_key(source.key_format, source.key, record.key)
     except Unfit:
-        return Bad(str(unfit("key", source.key_format, source.key, record.key)))
+        return Bad(str(reason_not_fitting("key", source.key_format, source.key, record.key)))
     try:
         return Decoded(key, decode_columns(source.value_format, source.value, record.value))
     except Unfit as error:

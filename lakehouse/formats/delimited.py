@@ -15,9 +15,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.json_text import decimal_text, timestamp_text
-from lakehouse.formats.text_value import from_text
-from lakehouse.formats.unfit import Unfit, clipped, utf8
+from lakehouse.formats.json_text import format_decimal, format_timestamp
+from lakehouse.formats.text_value import text_reader
+from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.java_double import java_double
 
@@ -25,37 +25,40 @@ from lakehouse.semantics.java_double import java_double
 csv.field_size_limit(2**31 - 1)
 
 
-def delimiter(format: str) -> str | None:
+def field_separator(format: str) -> str | None:
     """Return what stands between fields in a format; None for a format that is not delimited."""
     return (format.removeprefix("delimited") or ",") if format.startswith("delimited") else None
 
 
-def decode(data: bytes, columns: tuple[Column, ...], by: str = ",") -> dict[str, Any] | None:
+def decode_line(data: bytes, columns: tuple[Column, ...], separator: str = ",") -> dict[str, Any] | None:
     """Return the row in a line. A line is never the null value. Unfit if the fields do not fit."""
-    line = utf8(data).rstrip("\r\n")
+    line = decode_utf8(data).rstrip("\r\n")
     try:
-        rows = list(csv.reader([line], strict=True, delimiter=by))
+        parsed_lines = list(csv.reader([line], strict=True, delimiter=separator))
     except csv.Error as error:
-        raise Unfit(f"expected one line of CSV: {error}; found {clipped(repr(line))}") from error
-    fields = rows[0] if rows and rows[0] else [""]
+        raise Unfit(f"expected one line of CSV: {error}; found {clip_text(repr(line))}") from error
+    fields = parsed_lines[0] if parsed_lines and parsed_lines[0] else [""]
     if len(fields) != len(columns):
-        raise Unfit(f"expected {len(columns)} fields, found {len(fields)} in {clipped(repr(line))}")
+        raise Unfit(f"expected {len(columns)} fields, found {len(fields)} in {clip_text(repr(line))}")
     row: dict[str, Any] = {}
     for column, text in zip(columns, fields, strict=True):
         try:
-            row[column.name] = from_text(column.type)(text) if text else None
+            row[column.name] = text_reader(column.type)(text) if text else None
         except Unfit as error:
             raise Unfit(f"field {column.name}: {error}") from error
     return row
 
 
-def encode(row: dict[str, Any], columns: tuple[Column, ...], by: str = ",") -> bytes:
+def encode_line(row: dict[str, Any], columns: tuple[Column, ...], separator: str = ",") -> bytes:
     """Return a row as one line without a line end; null is an empty field."""
-    fields = (_field(row.get(column.name)) for column in columns)
-    return by.join(_quoted(text, by, is_first=place == 0) for place, text in enumerate(fields)).encode("utf-8")
+    field_texts = (_format_field(row.get(column.name)) for column in columns)
+    return separator.join(
+        _quote_where_needed(text, separator, is_first=field_number == 0)
+        for field_number, text in enumerate(field_texts)
+    ).encode("utf-8")
 
 
-def _quoted(text: str, by: str, *, is_first: bool) -> str:
+def _quote_where_needed(text: str, separator: str, *, is_first: bool) -> str:
     """A field, in quotes where it needs them, or Apache's CSV writer, which ksqlDB has, gives it some.
 
     That are a field that begins like a comment or ends with a blank, and a line that does not begin with a letter or a
@@ -63,13 +66,18 @@ def _quoted(text: str, by: str, *, is_first: bool) -> str:
     """
     if not text:
         return text
-    odd = is_first and not (text[0].isascii() and text[0].isalnum())
-    if odd or text[0] <= "#" or text[-1] <= " " or any(character in text for character in (by, '"', "\r", "\n")):
+    is_odd_start = is_first and not (text[0].isascii() and text[0].isalnum())
+    if (
+        is_odd_start
+        or text[0] <= "#"
+        or text[-1] <= " "
+        or any(character in text for character in (separator, '"', "\r", "\n"))
+    ):
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
-def _field(value: Any) -> str:
+def _format_field(value: Any) -> str:
     match value:
         case None:
             return ""
@@ -82,9 +90,9 @@ def _field(value: Any) -> str:
         case float():
             return java_double(value)
         case Decimal():
-            return decimal_text(value)
+            return format_decimal(value)
         case datetime():
-            return timestamp_text(value)
+            return format_timestamp(value)
         case date():
             return value.isoformat()
         case bytes() | bytearray():

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_value, primitive
-from lakehouse.formats.named import plain_names, renamed
+from lakehouse.formats.named import rename_columns, strip_named_suffix
 from lakehouse.plan.schema import Column, fields_of
 
 _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
-    "json": json_value.encode,
-    "json_any_case": json_value.encode,
-    "json_bare": json_value.encode_bare,
-    "kafka": primitive.encode,
+    "json": json_value.encode_object,
+    "json_any_case": json_value.encode_object,
+    "json_bare": json_value.encode_bare_value,
+    "kafka": primitive.encode_primitive,
 }
 
 
@@ -22,26 +22,28 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 
     A null primitive has no bytes either, so format kafka can't tell a null column from a null key.
     """
-    columns, values = _in_topic(columns, values)
-    format, is_named = plain_names(format)
+    columns, values = _as_in_topic(columns, values)
+    format, is_named = strip_named_suffix(format)
     if is_named:
-        fields = fields_of(columns)
-        columns, values = fields, renamed(values, columns, fields)
-    format, as_numbers = epoch.plain_format(format)
-    if as_numbers and values is not None:
-        values = epoch.numbers(values)
+        topic_fields = fields_of(columns)
+        columns, values = topic_fields, rename_columns(values, columns, topic_fields)
+    format, has_number_moments = epoch.strip_epoch_suffix(format)
+    if has_number_moments and values is not None:
+        values = epoch.moments_to_numbers(values)
     if values is None or (format == "kafka" and values.get(columns[0].name) is None):
         return None
-    by = delimited.delimiter(format)
-    return _ENCODERS[format](values, columns) if by is None else delimited.encode(values, columns, by)
+    separator = delimited.field_separator(format)
+    return (
+        _ENCODERS[format](values, columns) if separator is None else delimited.encode_line(values, columns, separator)
+    )
 
 
-def _in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> Any:
+def _as_in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> Any:
     """Columns and a row as the topic has them."""
     if not any(column.is_renamed for column in columns):
         return columns, values
-    there = tuple(column.in_topic for column in columns)
-    return there, renamed(values, columns, there)
+    topic_columns = tuple(column.in_topic for column in columns)
+    return topic_columns, rename_columns(values, columns, topic_columns)
 
 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:

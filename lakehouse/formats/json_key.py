@@ -18,44 +18,46 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.formats import json_value
-from lakehouse.formats.json_text import BLANKS, Members, parse, parse_value
-from lakehouse.formats.unfit import Unfit, clipped, expected, utf8
+from lakehouse.formats.json_text import JSON_BLANKS, Members, parse_object, parse_value
+from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types
 
-LOOSE = "json_bare"  # names in any case, numbers in quotes: as ksqlDB reads JSON
-FORMATS = ("json", LOOSE)
+LOOSE_FORMAT = "json_bare"  # names in any case, numbers in quotes: as ksqlDB reads JSON
+KEY_FORMATS = ("json", LOOSE_FORMAT)
 
 
-def decode(format: str, data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+def decode_single_key(format: str, data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     """Return the row of a key of one column; None for the literal null. Raises Unfit. format: one of FORMATS."""
     (column,) = columns
-    text = utf8(data)
-    is_object = text.strip(BLANKS).startswith("{")
+    key_text = decode_utf8(data)
+    is_object = key_text.strip(JSON_BLANKS).startswith("{")
     # As from_json reads an object, what follows it is not looked at: see `parse`.
-    parsed = parse(text) if is_object and format != LOOSE else parse_value(text)
-    if parsed is None:
+    parsed_key = parse_object(key_text) if is_object and format != LOOSE_FORMAT else parse_value(key_text)
+    if parsed_key is None:
         return None
-    if isinstance(parsed, Members) and _is_around(format, parsed, column):
-        return json_value.decode_members(parsed, columns, any_case=format == LOOSE)
-    if isinstance(parsed, list) and base_type(column.type) == "string" and format != LOOSE:
-        raise Unfit(f"{column.name}: {expected('string', clipped(text.strip(BLANKS)))}")
+    if isinstance(parsed_key, Members) and _is_around(format, parsed_key, column):
+        return json_value.decode_members(parsed_key, columns, any_case=format == LOOSE_FORMAT)
+    if isinstance(parsed_key, list) and base_type(column.type) == "string" and format != LOOSE_FORMAT:
+        raise Unfit(f"{column.name}: {unfit_value('string', clip_text(key_text.strip(JSON_BLANKS)))}")
     try:
-        return {column.name: json_value.reader(column.type, any_case=format == LOOSE)(parsed)}
+        return {column.name: json_value.json_reader(column.type, any_case=format == LOOSE_FORMAT)(parsed_key)}
     except Unfit as error:
         raise Unfit(f"{column.name}: {error}") from error
 
 
 def _is_around(format: str, members: Members, column: Column) -> bool:
     """Say whether an object stands around the column's value, and is not the value itself."""
-    base = base_type(column.type)
-    if base not in NESTED_TYPES or base == "array":
-        return base != "string" or format != LOOSE
-    if base == "map":
-        return format != LOOSE
-    is_loose = format == LOOSE
-    names = {json_value.upper(name) if is_loose else name for name, _ in members}
-    fields = {json_value.upper(name) if is_loose else name for name in field_types(column.type)}
-    name = json_value.upper(column.name) if is_loose else column.name
+    base_name = base_type(column.type)
+    if base_name not in NESTED_TYPES or base_name == "array":
+        return base_name != "string" or format != LOOSE_FORMAT
+    if base_name == "map":
+        return format != LOOSE_FORMAT
+    is_loose = format == LOOSE_FORMAT
+    member_names = {json_value.upper_ascii(column_name) if is_loose else column_name for column_name, _ in members}
+    struct_names = {
+        json_value.upper_ascii(column_name) if is_loose else column_name for column_name in field_types(column.type)
+    }
+    column_name = json_value.upper_ascii(column.name) if is_loose else column.name
     if is_loose:
-        return name in names and name not in fields
-    return name in names or not names & fields
+        return column_name in member_names and column_name not in struct_names
+    return column_name in member_names or not member_names & struct_names

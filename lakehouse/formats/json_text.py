@@ -17,10 +17,10 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.unfit import Unfit, check_length, clipped
+from lakehouse.formats.unfit import Unfit, check_length, clip_text
 from lakehouse.semantics.java_double import java_double
 
-BLANKS = " \t\r\n"
+JSON_BLANKS = " \t\r\n"
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
 # Python's parser uses one of Python's frames per level, and may itself be called from deep down.
 _FRAMES = 20 * _DEPTH_MAX
@@ -40,51 +40,53 @@ class JsonNumber(str):
     __slots__ = ()
 
 
-CONSTANTS = {None: "null", True: "true", False: "false"}
+JSON_CONSTANTS = {None: "null", True: "true", False: "false"}
 ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
-def _number(text: str) -> JsonNumber:
+def _parse_number(text: str) -> JsonNumber:
     check_length(text)
     return JsonNumber(text)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=Members, parse_int=_number, parse_float=_number, parse_constant=float)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=Members, parse_int=_parse_number, parse_float=_parse_number, parse_constant=float
+)
 
 
-def parse(text: str) -> Any:
+def parse_object(text: str) -> Any:
     """Return the JSON object, or None for the literal null; Unfit for everything else.
 
     The text after a complete object is not read, but the whole must end with `}`: Spark's from_json does not look
     further either, and only the end can be checked cheaply. So `{"a":1} x` is refused, and `{"a":1}{"a":2}` is its
     first object.
     """
-    stripped = text.strip(BLANKS)
-    if stripped == "null":
+    stripped_text = text.strip(JSON_BLANKS)
+    if stripped_text == "null":
         return None
-    if not stripped.startswith("{"):
-        raise Unfit(f"expected a JSON object, found {clipped(stripped) or 'nothing'}")
-    if not stripped.endswith("}"):
-        raise Unfit(f"expected a JSON object that ends with }}, found {clipped(stripped)}")
-    return _decoded(stripped)[0]
+    if not stripped_text.startswith("{"):
+        raise Unfit(f"expected a JSON object, found {clip_text(stripped_text) or 'nothing'}")
+    if not stripped_text.endswith("}"):
+        raise Unfit(f"expected a JSON object that ends with }}, found {clip_text(stripped_text)}")
+    return _decode_first_value(stripped_text)[0]
 
 
 def parse_value(text: str) -> Any:
     """Return any JSON value; None for the literal null. Unfit for what is not one value and nothing else."""
-    stripped = text.strip(BLANKS)
-    value, end = _decoded(stripped)
-    if end != len(stripped):
-        raise Unfit(f"expected one JSON value, found {clipped(stripped)}")
+    stripped_text = text.strip(JSON_BLANKS)
+    value, end_position = _decode_first_value(stripped_text)
+    if end_position != len(stripped_text):
+        raise Unfit(f"expected one JSON value, found {clip_text(stripped_text)}")
     return value
 
 
-def _decoded(stripped: str) -> tuple[Any, int]:
+def _decode_first_value(stripped_text: str) -> tuple[Any, int]:
     """The first value in a text, and where it ends."""
-    _check_depth(stripped)
+    _check_depth(stripped_text)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     try:
-        return _DECODER.raw_decode(stripped)
+        return _DECODER.raw_decode(stripped_text)
     except Unfit:
         raise
     except json.JSONDecodeError as error:
@@ -96,76 +98,82 @@ def _check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= _DEPTH_MAX:
         return
     depth = 0
-    for found in _BRACKET.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+    for bracket in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(bracket[0], 0)
         if depth > _DEPTH_MAX:
-            raise Unfit(f"expected JSON of at most {_DEPTH_MAX} levels, found more at character {found.start()}")
-        if depth == 0 and found[0] == "}":
+            raise Unfit(f"expected JSON of at most {_DEPTH_MAX} levels, found more at character {bracket.start()}")
+        if depth == 0 and bracket[0] == "}":
             return
 
 
-def no_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, becomes "?" as in Java."""
     return _SURROGATE.sub("?", text)
 
 
 def write_parsed(value: Any) -> str:
     """Return a parsed JSON value as compact text again, duplicate fields included. Not recursive: it may be deep."""
-    parts: list[str] = []
-    todo: list[Any] = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, _Written):
-            parts.append(item)
-        elif isinstance(item, Members):
-            pairs = [part for name, inner in item for part in (_Written(f",{_quoted(name)}:"), inner)]
-            todo += reversed([_Written("{"), *_first_without_comma(pairs), _Written("}")])
-        elif isinstance(item, list):
-            pairs = [part for inner in item for part in (_Written(","), inner)]
-            todo += reversed([_Written("["), *_first_without_comma(pairs), _Written("]")])
+    json_parts: list[str] = []
+    todo_items: list[Any] = [value]
+    while todo_items:
+        next_item = todo_items.pop()
+        if isinstance(next_item, _JsonText):
+            json_parts.append(next_item)
+        elif isinstance(next_item, Members):
+            member_parts = [
+                member_part
+                for name, inner_value in next_item
+                for member_part in (_JsonText(f",{_quote_string(name)}:"), inner_value)
+            ]
+            todo_items += reversed([_JsonText("{"), *_first_without_comma(member_parts), _JsonText("}")])
+        elif isinstance(next_item, list):
+            member_parts = [member_part for inner_value in next_item for member_part in (_JsonText(","), inner_value)]
+            todo_items += reversed([_JsonText("["), *_first_without_comma(member_parts), _JsonText("]")])
         else:
-            parts.append(_scalar(item))
-    return "".join(parts)
+            json_parts.append(_write_scalar(next_item))
+    return "".join(json_parts)
 
 
-class _Written(str):
+class _JsonText(str):
     """Text that is already JSON."""
 
     __slots__ = ()
 
 
 def _first_without_comma(pairs: list[Any]) -> list[Any]:
-    return [_Written(pairs[0][1:]), *pairs[1:]] if pairs else []
+    return [_JsonText(pairs[0][1:]), *pairs[1:]] if pairs else []
 
 
-def _scalar(value: Any) -> str:
+def _write_scalar(value: Any) -> str:
     if isinstance(value, JsonNumber):
         return value
     if isinstance(value, float):
         return f'"{java_double(value)}"'  # what is not finite has quotes, even as the whole text of a string column
-    return _quoted(value) if isinstance(value, str) else CONSTANTS[value]
+    return _quote_string(value) if isinstance(value, str) else JSON_CONSTANTS[value]
 
 
-def _quoted(text: str) -> str:
+def _quote_string(text: str) -> str:
     """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits.
 
     Half of a surrogate pair, which has no UTF-8, is an escape, too.
     """
-    written = encode_basestring(text)
-    if "\\" in written:
-        written = ESCAPE.sub(lambda found: "\\u" + found[1][1:].upper() if found[1][0] == "u" else found[0], written)
-    if written.isascii():
-        return written
-    written = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04X}", written)
-    return BEYOND_16_BITS.sub(lambda found: _pair(found[0]), written)
+    json_string = encode_basestring(text)
+    if "\\" in json_string:
+        json_string = ESCAPE.sub(
+            lambda match: "\\u" + match[1][1:].upper() if match[1][0] == "u" else match[0], json_string
+        )
+    if json_string.isascii():
+        return json_string
+    json_string = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04X}", json_string)
+    return BEYOND_16_BITS.sub(lambda match: _surrogate_pair(match[0]), json_string)
 
 
-def _pair(character: str) -> str:
-    high, low = divmod(ord(character) - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
+def _surrogate_pair(character: str) -> str:
+    high_half, low_half = divmod(ord(character) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high_half:04X}\\u{0xDC00 + low_half:04X}"
 
 
-def write(value: Any) -> str:
+def write_json(value: Any) -> str:
     """Return a row's value as compact JSON.
 
     Decimals are numbers with their scale, timestamps ISO 8601 with Z and only as many fraction digits as needed,
@@ -174,37 +182,39 @@ def write(value: Any) -> str:
     """
     match value:
         case str():
-            return _quoted(value)
+            return _quote_string(value)
         case None | bool():
-            return CONSTANTS[value]
+            return JSON_CONSTANTS[value]
         case int():
             return str(value)
         case float():
             return repr(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
         case Decimal():
-            return decimal_text(value)
+            return format_decimal(value)
         case datetime():
-            return f'"{timestamp_text(value)}"'
+            return f'"{format_timestamp(value)}"'
         case date():
             return f'"{value.isoformat()}"'
         case bytes() | bytearray():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
-            return "{" + ",".join([f"{_quoted(str(name))}:{write(item)}" for name, item in value.items()]) + "}"
+            return (
+                "{" + ",".join([f"{_quote_string(str(name))}:{write_json(item)}" for name, item in value.items()]) + "}"
+            )
         case list() | tuple():
-            return "[" + ",".join(map(write, value)) + "]"
+            return "[" + ",".join(map(write_json, value)) + "]"
     raise TypeError(f"{value!r} has no JSON form")
 
 
-def decimal_text(value: Decimal) -> str:
+def format_decimal(value: Decimal) -> str:
     """Return a decimal with all its digits; with an exponent, if it would have hundreds of zeros."""
     return format(value, "f") if abs(value.adjusted()) < 100 else str(value)
 
 
-def timestamp_text(value: datetime) -> str:
+def format_timestamp(value: datetime) -> str:
     """Return a moment as ISO 8601 in UTC, with milliseconds or microseconds only if they are not zero."""
     if value.tzinfo is None:
         raise ValueError(f"{value!r} has no zone; a row's timestamps are in UTC")
-    micros = value.microsecond
-    spec = "seconds" if micros == 0 else "milliseconds" if micros % 1000 == 0 else "microseconds"
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=spec) + "Z"
+    microseconds = value.microsecond
+    time_precision = "seconds" if microseconds == 0 else "milliseconds" if microseconds % 1000 == 0 else "microseconds"
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=time_precision) + "Z"

@@ -32,23 +32,31 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.json_text import JsonNumber, Members, no_surrogates, parse, parse_value, write, write_parsed
+from lakehouse.formats.json_text import (
+    JsonNumber,
+    Members,
+    parse_object,
+    parse_value,
+    replace_surrogates,
+    write_json,
+    write_parsed,
+)
 from lakehouse.formats.text_value import (
     INTEGER_BITS,
     NOT_FINITE,
-    decimal_parts,
-    float32,
-    integer_in_range,
+    check_integer_range,
     parse_binary,
     parse_date,
     parse_decimal,
     parse_timestamp,
+    precision_and_scale,
+    round_to_float32,
 )
-from lakehouse.formats.unfit import Unfit, check_length, expected, utf8
+from lakehouse.formats.unfit import Unfit, check_length, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type, parse_type
-from lakehouse.semantics.number_text import NUMBER, exact, whole_part
+from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
 
-UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
+UPPER_ASCII = str.maketrans(ascii_lowercase, ascii_uppercase)
 
 JsonReader = Callable[[Any], Any]
 
@@ -56,9 +64,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
-def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+def decode_object(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     """Return the row in a JSON object; None for the literal null, which is a null value. Raises Unfit."""
-    parsed = parse(utf8(data))
+    parsed = parse_object(decode_utf8(data))
     if parsed is None:
         return None
     return decode_members(parsed, columns, any_case=False)
@@ -66,133 +74,149 @@ def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
 
 def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     """As `decode`, for fields whose names may be in any case, inside structs too."""
-    parsed = parse(utf8(data))
+    parsed = parse_object(decode_utf8(data))
     if parsed is None:
         return None
     return decode_members(parsed, columns, any_case=True)
 
 
-def decode_members(members: Members, columns: tuple[Column, ...], *, any_case: bool) -> dict[str, Any]:
+def decode_members(parsed_members: Members, columns: tuple[Column, ...], *, any_case: bool) -> dict[str, Any]:
     """Return the row in a parsed object. any_case: for fields whose names may be in any case. Raises Unfit."""
     if not any_case:
-        return _object(members, {column.name: reader(column.type) for column in columns})
-    names = {upper(column.name): column.name for column in columns}
-    row = _object(_upper(members), {upper(column.name): reader(column.type, any_case=True) for column in columns})
-    return {names[name]: value for name, value in row.items()}
+        return _row_of_members(parsed_members, {column.name: json_reader(column.type) for column in columns})
+    column_names = {upper_ascii(column.name): column.name for column in columns}
+    row = _row_of_members(
+        _upper_members(parsed_members),
+        {upper_ascii(column.name): json_reader(column.type, any_case=True) for column in columns},
+    )
+    return {column_names[name]: value for name, value in row.items()}
 
 
-def decode_bare(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+def decode_bare_value(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     """Return the row of a JSON value that is the one column's, without an object around it. As `decode_any_case`."""
-    parsed, (column,) = parse_value(utf8(data)), columns
-    if parsed is None:
+    parsed_value, (column,) = parse_value(decode_utf8(data)), columns
+    if parsed_value is None:
         return None
     try:
-        return {column.name: reader(column.type, any_case=True)(parsed)}
+        return {column.name: json_reader(column.type, any_case=True)(parsed_value)}
     except Unfit as error:
         raise Unfit(f"{column.name}: {error}") from error
 
 
-def encode_bare(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+def encode_bare_value(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return the one column's value as compact JSON."""
-    return write(row.get(columns[0].name)).encode("utf-8")
+    return write_json(row.get(columns[0].name)).encode("utf-8")
 
 
-def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+def encode_object(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return a row as a compact JSON object with these columns, in this order."""
-    return write({column.name: row.get(column.name) for column in columns}).encode("utf-8")
+    return write_json({column.name: row.get(column.name) for column in columns}).encode("utf-8")
 
 
-def upper(name: str) -> str:
+def upper_ascii(name: str) -> str:
     """Return a name in upper case: of ASCII's letters, as Spark's patterns have it."""
-    return name.translate(UPPER)
+    return name.translate(UPPER_ASCII)
 
 
-def _upper(members: Any) -> Any:
-    return Members((upper(name), value) for name, value in members)
+def _upper_members(members: Any) -> Any:
+    return Members((upper_ascii(name), value) for name, value in members)
 
 
-def _object(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
+def _row_of_members(members: Members, readers: dict[str, JsonReader]) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(readers)
     for name, value in members:
-        if (read := readers.get(name)) is not None:
+        if (read_value := readers.get(name)) is not None:
             try:
-                row[name] = None if value is None else read(value)
+                row[name] = None if value is None else read_value(value)
             except Unfit as error:
                 raise Unfit(f"field {name}: {error}") from error
     return row
 
 
 @lru_cache(maxsize=1024)
-def reader(kind: str, *, any_case: bool = False) -> JsonReader:
+def json_reader(type_text: str, *, any_case: bool = False) -> JsonReader:
     """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit.
 
     any_case: as ksqlDB reads it; a struct's fields are found in whatever case their names are.
     """
-    base = base_type(kind)
-    if any_case and (base in INTEGER_BITS or base in ("double", "float")):
-        strict = reader(kind)
-        return lambda value: strict(_unquoted(value, whole=base in INTEGER_BITS))
-    if base in INTEGER_BITS:
-        return lambda value: _integer(value, base)
-    match base:
+    base_name = base_type(type_text)
+    if any_case and (base_name in INTEGER_BITS or base_name in ("double", "float")):
+        strict_reader = json_reader(type_text)
+        return lambda value: strict_reader(_unquote_number(value, is_whole=base_name in INTEGER_BITS))
+    if base_name in INTEGER_BITS:
+        return lambda value: _json_integer(value, base_name)
+    match base_name:
         case "string":
-            return _string
+            return _json_string
         case "boolean":
-            return _boolean
+            return _json_boolean
         case "double":
-            return lambda value: _double(value, base)
+            return lambda value: _json_double(value, base_name)
         case "float":
-            return lambda value: float32(_double(value, base))
+            return lambda value: round_to_float32(_json_double(value, base_name))
         case "decimal":
-            precision, scale = decimal_parts(kind)
-            return lambda value: _decimal(value, precision, scale)
+            precision, scale = precision_and_scale(type_text)
+            return lambda value: _json_decimal(value, precision, scale)
         case "timestamp":
-            return _timestamp
+            return _json_timestamp
         case "date":
-            return lambda value: parse_date(_text(value, "date"))
+            return lambda value: parse_date(_require_text(value, "date"))
         case "binary":
-            return lambda value: parse_binary(_text(value, "base64"))
-    return _nested(parse_type(kind), base, kind, any_case)
+            return lambda value: parse_binary(_require_text(value, "base64"))
+    return _nested_reader(parse_type(type_text), base_name, type_text, any_case)
 
 
-def _nested(tree: exp.DataType, base: str, kind: str, any_case: bool) -> JsonReader:
-    if base == "struct":
-        readers = {item.name: reader(item.args["kind"].sql("spark"), any_case=any_case) for item in tree.expressions}
+def _nested_reader(type_tree: exp.DataType, base_name: str, type_text: str, any_case: bool) -> JsonReader:
+    if base_name == "struct":
+        member_readers = {
+            type_node.name: json_reader(type_node.args["kind"].sql("spark"), any_case=any_case)
+            for type_node in type_tree.expressions
+        }
         if not any_case:
-            return lambda value: _object(_members(value, kind), readers)
-        names = {name.translate(UPPER): name for name in readers}
-        upper = {name.translate(UPPER): read for name, read in readers.items()}
-        return lambda value: {names[name]: of for name, of in _object(_upper(_members(value, kind)), upper).items()}
-    inner = [reader(item.sql("spark"), any_case=any_case) for item in tree.expressions]
-    if base == "array":
-        return lambda value: [None if item is None else inner[0](item) for item in _list(value, kind)]
+            return lambda value: _row_of_members(_require_members(value, type_text), member_readers)
+        member_names = {name.translate(UPPER_ASCII): name for name in member_readers}
+        upper_readers = {name.translate(UPPER_ASCII): member_reader for name, member_reader in member_readers.items()}
+        return lambda value: {
+            member_names[name]: member_value
+            for name, member_value in _row_of_members(
+                _upper_members(_require_members(value, type_text)), upper_readers
+            ).items()
+        }
+    item_readers = [json_reader(type_node.sql("spark"), any_case=any_case) for type_node in type_tree.expressions]
+    if base_name == "array":
+        return lambda value: [
+            None if type_node is None else item_readers[0](type_node) for type_node in _require_list(value, type_text)
+        ]
     # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.
-    return lambda value: {no_surrogates(n): None if v is None else inner[1](v) for n, v in _members(value, kind)}
+    return lambda value: {
+        replace_surrogates(key_name): None if map_value is None else item_readers[1](map_value)
+        for key_name, map_value in _require_members(value, type_text)
+    }
 
 
-def _unquoted(value: Any, *, whole: bool) -> Any:
+def _unquote_number(value: Any, *, is_whole: bool) -> Any:
     """A number that stands in quotes, or is to be cut off, as a number; anything else as it is."""
     if not isinstance(value, str) or value in NOT_FINITE:
         return value
     if not isinstance(value, JsonNumber):
-        text = value if whole else value.strip()
-        if not (_WHOLE if whole else NUMBER).fullmatch(text):
+        number_text = value if is_whole else value.strip()
+        if not (_WHOLE if is_whole else NUMBER).fullmatch(number_text):
             return value
-        check_length(text)
-        value = JsonNumber(text)
-    if whole and not _WHOLE.fullmatch(value):
-        cut = whole_part(exact(value))
-        return value if cut is None else JsonNumber(cut)
+        check_length(number_text)
+        value = JsonNumber(number_text)
+    if is_whole and not _WHOLE.fullmatch(value):
+        whole_text = whole_part(exact_decimal(value))
+        return value if whole_text is None else JsonNumber(whole_text)
     return value
 
 
-def _integer(value: Any, kind: str) -> int:
+def _json_integer(value: Any, kind: str) -> int:
     if not isinstance(value, JsonNumber) or not _WHOLE.fullmatch(value):
-        raise expected(kind, _shown(value))
-    return integer_in_range(int(value), kind)
+        raise unfit_value(kind, _json_for_reason(value))
+    return check_integer_range(int(value), kind)
 
 
-def _double(value: Any, kind: str) -> float:
+def _json_double(value: Any, kind: str) -> float:
     if isinstance(value, JsonNumber | float):
         number = float(value)  # infinite beyond the largest double
         return (
@@ -200,52 +224,52 @@ def _double(value: Any, kind: str) -> float:
         )  # -0 is whole
     if isinstance(value, str) and value in NOT_FINITE:
         return NOT_FINITE[value]
-    raise expected(kind, _shown(value))
+    raise unfit_value(kind, _json_for_reason(value))
 
 
-def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+def _json_decimal(value: Any, precision: int, scale: int) -> Decimal:
     if not isinstance(value, str):
-        raise expected(f"decimal({precision}, {scale})", _shown(value))
+        raise unfit_value(f"decimal({precision}, {scale})", _json_for_reason(value))
     # In a text, Spark drops the commas of "1,234.50".
     return parse_decimal(value if isinstance(value, JsonNumber) else value.replace(",", ""), precision, scale)
 
 
-def _boolean(value: Any) -> bool:
+def _json_boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise expected("boolean", _shown(value))
+        raise unfit_value("boolean", _json_for_reason(value))
     return value
 
 
-def _string(value: Any) -> str:
-    return no_surrogates(value) if isinstance(value, str) else write_parsed(value)
+def _json_string(value: Any) -> str:
+    return replace_surrogates(value) if isinstance(value, str) else write_parsed(value)
 
 
-def _timestamp(value: Any) -> datetime:
+def _json_timestamp(value: Any) -> datetime:
     if isinstance(value, JsonNumber) and _WHOLE.fullmatch(value):
         try:
             return _EPOCH + timedelta(seconds=int(value))
         except OverflowError as error:
-            raise expected("timestamp (an integer is epoch seconds)", _shown(value)) from error
-    return parse_timestamp(_text(value, "timestamp"))
+            raise unfit_value("timestamp (an integer is epoch seconds)", _json_for_reason(value)) from error
+    return parse_timestamp(_require_text(value, "timestamp"))
 
 
-def _text(value: Any, kind: str) -> str:
+def _require_text(value: Any, kind: str) -> str:
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise expected(kind, _shown(value))
+        raise unfit_value(kind, _json_for_reason(value))
     return value
 
 
-def _members(value: Any, kind: str) -> Members:
+def _require_members(value: Any, kind: str) -> Members:
     if not isinstance(value, Members):
-        raise expected(kind, _shown(value))
+        raise unfit_value(kind, _json_for_reason(value))
     return value
 
 
-def _list(value: Any, kind: str) -> list[Any]:
+def _require_list(value: Any, kind: str) -> list[Any]:
     if not isinstance(value, list):
-        raise expected(kind, _shown(value))
+        raise unfit_value(kind, _json_for_reason(value))
     return value
 
 
-def _shown(value: Any) -> str:
+def _json_for_reason(value: Any) -> str:
     return repr(value) if isinstance(value, str) and not isinstance(value, JsonNumber) else write_parsed(value)

@@ -19,22 +19,22 @@ from typing import Any
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats import json_value
-from lakehouse.formats.json_text import write
-from lakehouse.formats.text_value import from_text
-from lakehouse.formats.unfit import Unfit, clipped
+from lakehouse.formats.json_text import write_json
+from lakehouse.formats.text_value import text_reader
+from lakehouse.formats.unfit import Unfit, clip_text
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 from lakehouse.semantics.key_value import key_value
 
-SPECIAL = ',"\r\n'  # in a key of several columns, a value with one of these is quoted
-_FIELD = re.compile(r'"((?:[^"]|"")*)"(?=,|\Z)|((?!")[^,]*)', re.DOTALL)
-QUOTED = 'put one that has a comma, a quote or a line break in quotes, and double a quote in it: "Rome, north",7'
+QUOTED_CHARACTERS = ',"\r\n'  # in a key of several columns, a value with one of these is quoted
+_KEY_FIELD = re.compile(r'"((?:[^"]|"")*)"(?=,|\Z)|((?!")[^,]*)', re.DOTALL)
+QUOTING_HINT = 'put one that has a comma, a quote or a line break in quotes, and double a quote in it: "Rome, north",7'
 
 
 def write_key(values: Sequence[Any]) -> str:
     """Return the text of a key's values."""
     if len(values) == 1:
-        return _text(values[0])
-    return ",".join(_field(value) for value in values)
+        return _value_text(values[0])
+    return ",".join(_quote_field(value) for value in values)
 
 
 def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
@@ -43,63 +43,67 @@ def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
     Raises ConfigError for a text that is not such a key.
     """
     columns = tuple(columns)
-    fields = _fields(text, columns)
-    return tuple(_value(text, *pair) for pair in zip(columns, fields, strict=True))
+    fields = _split_fields(text, columns)
+    return tuple(_parse_field(text, *pair) for pair in zip(columns, fields, strict=True))
 
 
-def several(names: Sequence[str]) -> str:
+def several_columns_sentence(names: Sequence[str]) -> str:
     """Return a sentence about the form of a key of several columns."""
-    return f"A key of several columns is its values joined by commas: {','.join(names)}; {QUOTED}."
+    return f"A key of several columns is its values joined by commas: {','.join(names)}; {QUOTING_HINT}."
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
         return value
-    written = write(value)
+    json_form = write_json(value)
     # JSON puts quotes around values that it has no type for: dates, timestamps, binaries, infinite numbers.
-    return written[1:-1] if written.startswith('"') else written
+    return json_form[1:-1] if json_form.startswith('"') else json_form
 
 
-def _field(value: Any) -> str:
-    text = _text(value)
-    if value is None or (text and not any(sign in text for sign in SPECIAL)):
+def _quote_field(value: Any) -> str:
+    text = _value_text(value)
+    if value is None or (text and not any(special_character in text for special_character in QUOTED_CHARACTERS)):
         return text
     return '"' + text.replace('"', '""') + '"'
 
 
-def _fields(text: str, columns: tuple[Column, ...]) -> list[str | None]:
+def _split_fields(text: str, columns: tuple[Column, ...]) -> list[str | None]:
     if len(columns) == 1:
         return [text]
-    found: list[str | None] = []
-    at = 0
-    while at <= len(text):
-        field = _FIELD.match(text, at)
+    fields: list[str | None] = []
+    position = 0
+    while position <= len(text):
+        field = _KEY_FIELD.match(text, position)
         if field is None:
-            raise ConfigError(f"key {clipped(text)!r}: a quote is not closed at character {at}. {_expected(columns)}")
+            raise ConfigError(
+                f"key {clip_text(text)!r}: a quote is not closed at character {position}. {_expected_sentence(columns)}"
+            )
         quoted, bare = field.groups()
-        found.append(bare or None if quoted is None else quoted.replace('""', '"'))
-        at = field.end() + 1
-    if len(found) != len(columns):
-        raise ConfigError(f"key {clipped(text)!r}: found {len(found)} values. {_expected(columns)}")
-    return found
+        fields.append(bare or None if quoted is None else quoted.replace('""', '"'))
+        position = field.end() + 1
+    if len(fields) != len(columns):
+        raise ConfigError(f"key {clip_text(text)!r}: found {len(fields)} values. {_expected_sentence(columns)}")
+    return fields
 
 
-def _value(text: str, column: Column, field: str | None) -> Any:
-    if field is None or not column.type:
-        return field
+def _parse_field(key_text: str, column: Column, field_text: str | None) -> Any:
+    if field_text is None or not column.type:
+        return field_text
     try:
         if base_type(column.type) not in NESTED_TYPES:
-            return key_value(from_text(column.type)(field))
-        json.loads(field)  # the whole text, and nothing after it
-        row = json_value.decode(f'{{"{column.name}":{field}}}'.encode(), (column,))
+            return key_value(text_reader(column.type)(field_text))
+        json.loads(field_text)  # the whole text, and nothing after it
+        row = json_value.decode_object(f'{{"{column.name}":{field_text}}}'.encode(), (column,))
         return None if row is None else key_value(row[column.name])
     except (Unfit, ValueError, RecursionError) as error:
-        raise ConfigError(f"key {clipped(text)!r}: {column.name}: {error}. {_expected((column,))}") from error
+        raise ConfigError(
+            f"key {clip_text(key_text)!r}: {column.name}: {error}. {_expected_sentence((column,))}"
+        ) from error
 
 
-def _expected(columns: tuple[Column, ...]) -> str:
+def _expected_sentence(columns: tuple[Column, ...]) -> str:
     if len(columns) == 1:
         return f"Expected a {columns[0].type}."
-    return f"Expected {','.join(map(str, columns))}: the values joined by commas; {QUOTED}."
+    return f"Expected {','.join(map(str, columns))}: the values joined by commas; {QUOTING_HINT}."

@@ -11,20 +11,22 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.epoch import plain_format
+from lakehouse.formats.epoch import strip_epoch_suffix
 from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type, parse_type
 
 Renamer = Callable[[Any], Any]
-Row = dict[str, Any] | None
+OptionalRow = dict[str, Any] | None
 
 
-def plain_names(format: str) -> tuple[str, bool]:
+def strip_named_suffix(format: str) -> tuple[str, bool]:
     """Return a format without the suffix, and whether it had it. What says how moments are written stays."""
-    plain, as_numbers = plain_format(format)
-    return plain.removesuffix(NAMED) + EPOCH * as_numbers, plain.endswith(NAMED)
+    plain_name, has_number_moments = strip_epoch_suffix(format)
+    return plain_name.removesuffix(NAMED) + EPOCH * has_number_moments, plain_name.endswith(NAMED)
 
 
-def renamed(row: Mapping[str, Any] | None, columns: tuple[Column, ...], others: tuple[Column, ...]) -> Row:
+def rename_columns(
+    row: Mapping[str, Any] | None, columns: tuple[Column, ...], new_columns: tuple[Column, ...]
+) -> OptionalRow:
     """Return a row of columns under the names of as many others, inside of structs too. Further columns are left out.
 
     A column that the row lacks is null.
@@ -32,26 +34,35 @@ def renamed(row: Mapping[str, Any] | None, columns: tuple[Column, ...], others: 
     if row is None:
         return None
     return {
-        other.name: _renamer(column.type, other.type)(row.get(column.name))
-        for column, other in zip(columns, others, strict=True)
+        new_column.name: _cached_renamer(column.type, new_column.type)(row.get(column.name))
+        for column, new_column in zip(columns, new_columns, strict=True)
     }
 
 
 @lru_cache(maxsize=1024)
-def _renamer(kind: str, other: str) -> Renamer:
-    return (lambda value: value) if kind == other else _of(parse_type(kind), parse_type(other))
+def _cached_renamer(old_type: str, new_type: str) -> Renamer:
+    return (
+        (lambda value: value) if old_type == new_type else _renamer_of_types(parse_type(old_type), parse_type(new_type))
+    )
 
 
-def _of(kind: exp.DataType, other: exp.DataType) -> Renamer:
-    base = base_type(kind.sql("spark"))
-    if base == "struct":
-        pairs = list(zip(kind.expressions, other.expressions, strict=True))
-        members = [(a.name, b.name, _of(a.args["kind"], b.args["kind"])) for a, b in pairs]
-        return lambda value: None if value is None else {there: of(value.get(here)) for here, there, of in members}
-    if base == "array":
-        item = _of(kind.expressions[0], other.expressions[0])
-        return lambda value: None if value is None else [item(one) for one in value]
-    if base == "map":
-        item = _of(kind.expressions[-1], other.expressions[-1])
-        return lambda value: None if value is None else {name: item(one) for name, one in value.items()}
+def _renamer_of_types(old_type: exp.DataType, new_type: exp.DataType) -> Renamer:
+    base_name = base_type(old_type.sql("spark"))
+    if base_name == "struct":
+        member_pairs = list(zip(old_type.expressions, new_type.expressions, strict=True))
+        renamed_members = [
+            (old_member.name, new_member.name, _renamer_of_types(old_member.args["kind"], new_member.args["kind"]))
+            for old_member, new_member in member_pairs
+        ]
+        return lambda value: (
+            None
+            if value is None
+            else {new_name: rename(value.get(old_name)) for old_name, new_name, rename in renamed_members}
+        )
+    if base_name == "array":
+        rename_item = _renamer_of_types(old_type.expressions[0], new_type.expressions[0])
+        return lambda value: None if value is None else [rename_item(element) for element in value]
+    if base_name == "map":
+        rename_item = _renamer_of_types(old_type.expressions[-1], new_type.expressions[-1])
+        return lambda value: None if value is None else {name: rename_item(element) for name, element in value.items()}
     return lambda value: value

@@ -6,38 +6,38 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lakehouse.formats.json_text import write
-from lakehouse.formats.unfit import Unfit, clipped
+from lakehouse.formats.json_text import write_json
+from lakehouse.formats.unfit import Unfit, clip_text
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 
-Decode = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
+DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
 KAFKA_NUMBERS = ("int", "bigint", "double")
 KAFKA_TYPES = ("string", "binary", *KAFKA_NUMBERS)
 
 
-def other_formats(format: str, columns: tuple[Column, ...], data: bytes, decode: Decode) -> str:
+def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, decode: DecodeKey) -> str:
     """Return a hint that begins with ";"; nothing if no other format reads the key. decode: reads one in a format."""
-    rows: dict[str, dict[str, Any]] = {}
-    for other in _candidates(columns, data):
-        if format.startswith(other):
+    rows_by_format: dict[str, dict[str, Any]] = {}
+    for other_format in _candidate_formats(columns, data):
+        if format.startswith(other_format):
             continue
         with suppress(Unfit):
-            if (row := decode(other, columns, data)) is not None:
-                rows[other] = row
-    if not rows:
+            if (row := decode(other_format, columns, data)) is not None:
+                rows_by_format[other_format] = row
+    if not rows_by_format:
         return ""
-    first = next(iter(rows.values()))
-    return f"; as {' or '.join(rows)} (key_format) it is {clipped(', '.join(map(write, first.values())))}"
+    first_row = next(iter(rows_by_format.values()))
+    return f"; as {' or '.join(rows_by_format)} (key_format) it is {clip_text(', '.join(map(write_json, first_row.values())))}"
 
 
-def _candidates(columns: tuple[Column, ...], data: bytes) -> list[str]:
+def _candidate_formats(columns: tuple[Column, ...], data: bytes) -> list[str]:
     """The formats that may have been meant by whoever wrote these bytes."""
-    kinds = [base_type(column.type) for column in columns]
+    type_names = [base_type(column.type) for column in columns]
     if data.lstrip()[:1] in (b"{", b"["):  # meant as JSON, and as nothing else
         return ["json"]
     # Eight letters are a bigint, too, but were not meant as one.
     is_text = data.isascii() and data.decode("ascii").isprintable()
-    formats = ["kafka"] if len(kinds) == 1 and kinds[0] in KAFKA_TYPES else []
-    if formats and kinds[0] in KAFKA_NUMBERS and is_text:
+    formats = ["kafka"] if len(type_names) == 1 and type_names[0] in KAFKA_TYPES else []
+    if formats and type_names[0] in KAFKA_NUMBERS and is_text:
         formats = []
-    return [*formats, "json", *(() if any(kind in NESTED_TYPES for kind in kinds) else ("delimited",))]
+    return [*formats, "json", *(() if any(kind in NESTED_TYPES for kind in type_names) else ("delimited",))]

@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 
-def plain(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """Return a value that json can't write as text, bytes that are not UTF-8 as base64: `json.dumps(default=plain)`."""
     match value:
         case datetime():
-            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            aware_time = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return aware_time.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case date() | time():
             return value.isoformat()
         case Decimal() | timedelta():
@@ -27,7 +27,7 @@ def plain(value: Any) -> str:
     return str(value)
 
 
-def finite(value: float) -> float | str:
+def finite_or_text(value: float) -> float | str:
     """Return a number; NaN and the infinities, which are not JSON, as text in Spark's form."""
     if math.isfinite(value):
         return value

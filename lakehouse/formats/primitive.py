@@ -14,30 +14,30 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from lakehouse.formats.unfit import Unfit, expected, utf8
+from lakehouse.formats.unfit import Unfit, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type
 
-_PACKED = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": struct.Struct(">d")}
+_STRUCTS = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": struct.Struct(">d")}
 
 
-def decode(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
+def decode_primitive(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
     """Return the row of one column in a primitive's bytes; Unfit if it is not UTF-8, or of another length."""
     (column,) = columns
-    kind = base_type(column.type)
-    if kind in _PACKED:
-        if len(data) != _PACKED[kind].size:
-            raise expected(f"{_PACKED[kind].size} bytes ({kind})", f"{len(data)}: 0x{data.hex()}")
-        return {column.name: _PACKED[kind].unpack(data)[0]}
-    return {column.name: utf8(data) if kind == "string" else data}
+    type_name = base_type(column.type)
+    if type_name in _STRUCTS:
+        if len(data) != _STRUCTS[type_name].size:
+            raise unfit_value(f"{_STRUCTS[type_name].size} bytes ({type_name})", f"{len(data)}: 0x{data.hex()}")
+        return {column.name: _STRUCTS[type_name].unpack(data)[0]}
+    return {column.name: decode_utf8(data) if type_name == "string" else data}
 
 
-def encode(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
+def encode_primitive(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
     """Return the bytes of a row's one column, which is not null. Unfit if the type can't hold it."""
     (column,) = columns
-    kind, value = base_type(column.type), row[column.name]
-    if kind in _PACKED:
+    type_name, value = base_type(column.type), row[column.name]
+    if type_name in _STRUCTS:
         try:
-            return _PACKED[kind].pack(value)
+            return _STRUCTS[type_name].pack(value)
         except struct.error as error:
             raise Unfit(f"{column}: {value!r} can't be written: {error}") from error
     return value.encode("utf-8") if isinstance(value, str) else bytes(value)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.plain import finite, plain
+from lakehouse.formats.plain import finite_or_text, plain_text
 
-BYTES_SHOWN = 200
+LONGEST_BYTES = 200
 ABSENT = "-"
 
 
@@ -19,21 +19,23 @@ def number(value: Any) -> str:
     return str(value) if isinstance(value, int) else cell(value)
 
 
-def value(of: Any) -> str:
+def value(row_value: Any) -> str:
     """Return a value of a row as it is: 1999 and no comma, null, true; times in UTC, text where bytes are text."""
-    match of:
+    match row_value:
         case None:
             return "null"
         case bool():
-            return "true" if of else "false"
+            return "true" if row_value else "false"
         case int():
-            return str(of)
-    return cell(of)
+            return str(row_value)
+    return cell(row_value)
 
 
 def pairs(values: Mapping[str, Any] | None) -> str | None:
     """Return columns and their values in one line: n=3, city=Rome. None for no row."""
-    return None if values is None else ", ".join(f"{name}={value(of)}" for name, of in values.items())
+    return (
+        None if values is None else ", ".join(f"{name}={value(column_value)}" for name, column_value in values.items())
+    )
 
 
 def cell(value: Any) -> str:
@@ -48,21 +50,21 @@ def cell(value: Any) -> str:
         case datetime():
             return moment(value, "milliseconds" if value.microsecond else "seconds")
         case bytes() | bytearray():
-            return bytes(value).decode("utf-8", "backslashreplace")[:BYTES_SHOWN]
+            return bytes(value).decode("utf-8", "backslashreplace")[:LONGEST_BYTES]
         case Mapping() | list() | tuple():
-            return _nested(value)
+            return _format_nested(value)
     return str(value)
 
 
-def _nested(value: Any) -> str:
+def _format_nested(value: Any) -> str:
     """Return JSON in which a decimal is a number, with all its digits."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{json.dumps(str(n), ensure_ascii=False)}: {_nested(v)}' for n, v in value.items())}}}"
+        return f"{{{', '.join(f'{json.dumps(str(n), ensure_ascii=False)}: {_format_nested(v)}' for n, v in value.items())}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_nested, value))}]"
+        return f"[{', '.join(map(_format_nested, value))}]"
     if isinstance(value, Decimal) and value.is_finite():
         return str(value)
-    return json.dumps(in_json(value), default=plain, ensure_ascii=False)
+    return json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False)
 
 
 def moment(value: datetime | int | None, precision: str = "seconds") -> str:
@@ -75,10 +77,10 @@ def moment(value: datetime | int | None, precision: str = "seconds") -> str:
     return value.replace(tzinfo=None).isoformat(" ", precision) + "Z"
 
 
-def in_json(value: Any) -> Any:
+def without_not_finite(value: Any) -> Any:
     """Return a value with NaN and the infinities as text: they are not JSON, and json.dumps calls no hook for them."""
     if isinstance(value, float):
-        return finite(value)
+        return finite_or_text(value)
     if isinstance(value, Mapping):
-        return {str(name): in_json(item) for name, item in value.items()}
-    return [in_json(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(name): without_not_finite(item) for name, item in value.items()}
+    return [without_not_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -21,10 +21,10 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakehouse.formats.unfit import Unfit, check_length, expected
+from lakehouse.formats.unfit import Unfit, check_length, unfit_value
 from lakehouse.plan.schema import base_type, parse_type
 from lakehouse.semantics import iso_text
-from lakehouse.semantics.number_text import NUMBER, exact
+from lakehouse.semantics.number_text import NUMBER, exact_decimal
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 NOT_FINITE = {"NaN": float("nan")}
@@ -43,22 +43,22 @@ _BLANK = re.compile(r"[\x00-\x20]+")
 _OFFSET_MAX = timedelta(hours=18)
 
 
-def decimal_parts(kind: str) -> tuple[int, int]:
+def precision_and_scale(kind: str) -> tuple[int, int]:
     """Return precision and scale of a decimal type; plain DECIMAL is DECIMAL(10, 0), as in Spark."""
-    numbers = [int(item.name) for item in parse_type(kind).find_all(exp.Literal)]
-    precision, scale = (*numbers, *(10, 0)[len(numbers) :])
+    type_numbers = [int(item.name) for item in parse_type(kind).find_all(exp.Literal)]
+    precision, scale = (*type_numbers, *(10, 0)[len(type_numbers) :])
     return precision, scale
 
 
-def integer_in_range(value: int, kind: str) -> int:
+def check_integer_range(value: int, type_name: str) -> int:
     """Return an integer that its type can hold; Unfit otherwise."""
-    limit = 1 << (INTEGER_BITS[kind] - 1)
+    limit = 1 << (INTEGER_BITS[type_name] - 1)
     if not -limit <= value < limit:
-        raise expected(kind, str(value))
+        raise unfit_value(type_name, str(value))
     return value
 
 
-def float32(value: float) -> float:
+def round_to_float32(value: float) -> float:
     """Return the nearest number that a FLOAT can hold, as in Spark."""
     try:
         rounded: float = unpack("<f", pack("<f", value))[0]
@@ -69,128 +69,128 @@ def float32(value: float) -> float:
 
 def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
     """Return `value` rounded half up to `scale`; Unfit if that takes more than `precision` digits."""
-    what = f"decimal({precision}, {scale})"
+    type_label = f"decimal({precision}, {scale})"
     if not value.is_zero() and value.adjusted() > precision - scale:
-        raise expected(what, str(value))  # before rounding: 1e999999 would be written out digit by digit
+        raise unfit_value(type_label, str(value))  # before rounding: 1e999999 would be written out digit by digit
     with localcontext(prec=2000):
-        rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
-    if len(rounded.as_tuple().digits) > precision:  # its digits, not abs(): that rounds to 28
-        raise expected(what, str(value))
-    return rounded.copy_abs() if rounded.is_zero() else rounded  # Java's BigDecimal has no -0
+        rounded_value = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+    if len(rounded_value.as_tuple().digits) > precision:  # its digits, not abs(): that rounds to 28
+        raise unfit_value(type_label, str(value))
+    return rounded_value.copy_abs() if rounded_value.is_zero() else rounded_value  # Java's BigDecimal has no -0
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
     """Return a number's text as a decimal of that type."""
     if not NUMBER.fullmatch(text):
-        raise expected(f"decimal({precision}, {scale})", repr(text))
+        raise unfit_value(f"decimal({precision}, {scale})", repr(text))
     check_length(text)
-    return fit_decimal(exact(text), precision, scale)
+    return fit_decimal(exact_decimal(text), precision, scale)
 
 
 def parse_timestamp(text: str) -> datetime:
     """Return the moment in an ISO text, in UTC. Digits after the microseconds are cut off."""
-    found = _moment(text.strip()) or _moment(iso_text.plain(text))
-    if found is None:
-        raise expected("timestamp", repr(text))
-    return found
+    moment = _parse_moment(text.strip()) or _parse_moment(iso_text.normal_form(text))
+    if moment is None:
+        raise unfit_value("timestamp", repr(text))
+    return moment
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_moment(text: str) -> datetime | None:
     """The moment in a text as Spark reads it; None if there is none."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         return None
-    year, month, day = (int(part or 1) for part in found.group(1, 2, 3))
-    hour, minute, second = (int(part or 0) for part in found.group(4, 5, 6))
-    micros = int((found[7] or "")[:6].ljust(6, "0"))
+    year, month, day = (int(digits or 1) for digits in match.group(1, 2, 3))
+    hour, minute, second = (int(digits or 0) for digits in match.group(4, 5, 6))
+    microseconds = int((match[7] or "")[:6].ljust(6, "0"))
     try:
-        zone = _zone(found[8].strip()) if found[8] else UTC
-        return datetime(year, month, day, hour, minute, second, micros, tzinfo=zone).astimezone(UTC)
+        time_zone = _parse_zone(match[8].strip()) if match[8] else UTC
+        return datetime(year, month, day, hour, minute, second, microseconds, tzinfo=time_zone).astimezone(UTC)
     except (ValueError, OverflowError, KeyError, OSError):
         return None
 
 
 @lru_cache(maxsize=1024)
-def _zone(name: str) -> tzinfo:
-    if name in ("Z", "UTC", "GMT", "UT"):
+def _parse_zone(zone_name: str) -> tzinfo:
+    if zone_name in ("Z", "UTC", "GMT", "UT"):
         return UTC
-    if (found := _OFFSET.fullmatch(name)) is None:
-        return ZoneInfo(name)  # raises KeyError, a ValueError or an OSError for an unknown zone
-    sign, hours, *rest = found.groups(default="0")
-    minutes, seconds = max(int(rest[0]), int(rest[1])), int(rest[2])
+    if (match := _OFFSET.fullmatch(zone_name)) is None:
+        return ZoneInfo(zone_name)  # raises KeyError, a ValueError or an OSError for an unknown zone
+    sign, hours, *minutes_and_seconds = match.groups(default="0")
+    minutes, seconds = max(int(minutes_and_seconds[0]), int(minutes_and_seconds[1])), int(minutes_and_seconds[2])
     offset = timedelta(hours=int(hours), minutes=minutes, seconds=seconds)
     if offset > _OFFSET_MAX or minutes > 59 or seconds > 59:
-        raise ValueError(f"zone {name!r}")
+        raise ValueError(f"zone {zone_name!r}")
     return timezone(-offset if sign == "-" else offset)
 
 
 def parse_date(text: str) -> date:
     """Return the date in an ISO text; for a timestamp's text, the date as written."""
-    found = _DATE.fullmatch(text.strip()) or _DATE.fullmatch(iso_text.plain(text))
-    if found is None:
-        raise expected("date", repr(text))
-    year, month, day = found.groups()
+    match = _DATE.fullmatch(text.strip()) or _DATE.fullmatch(iso_text.normal_form(text))
+    if match is None:
+        raise unfit_value("date", repr(text))
+    year, month, day = match.groups()
     try:
         return date(int(year), int(month or 1), int(day or 1))
     except ValueError as error:
-        raise expected("date", repr(text)) from error
+        raise unfit_value("date", repr(text)) from error
 
 
 def parse_binary(text: str) -> bytes:
     """Return the bytes of a base64 text; blanks are allowed between its groups of four."""
     if not _BASE64.fullmatch(text):
-        raise expected("base64", repr(text))
+        raise unfit_value("base64", repr(text))
     try:
         return base64.b64decode(_BLANK.sub("", text), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise expected("base64", repr(text)) from error
+        raise unfit_value("base64", repr(text)) from error
 
 
 @lru_cache(maxsize=1024)
-def from_text(kind: str) -> Callable[[str], Any]:
+def text_reader(type_text: str) -> Callable[[str], Any]:
     """Return the reader of a type's values from plain text, in the form of a delimited field.
 
     Blanks around numbers, booleans, dates and timestamps are ignored; a string is taken unchanged.
     """
-    base = base_type(kind)
-    if base in INTEGER_BITS:
-        return lambda text: _integer(text, base)
-    if base == "float":
-        return lambda text: float32(_double(text, base))
-    if base == "decimal":
-        precision, scale = decimal_parts(kind)
+    base_name = base_type(type_text)
+    if base_name in INTEGER_BITS:
+        return lambda text: _text_integer(text, base_name)
+    if base_name == "float":
+        return lambda text: round_to_float32(_text_double(text, base_name))
+    if base_name == "decimal":
+        precision, scale = precision_and_scale(type_text)
         return lambda text: parse_decimal(text.strip(), precision, scale)
-    readers: dict[str, Callable[[str], Any]] = {
+    readers_by_type: dict[str, Callable[[str], Any]] = {
         "string": str,
-        "double": lambda text: _double(text, base),
-        "boolean": _boolean,
+        "double": lambda text: _text_double(text, base_name),
+        "boolean": _text_boolean,
         "timestamp": parse_timestamp,
         "date": parse_date,
         "binary": parse_binary,
     }
-    if base not in readers:
-        raise Unfit(f"a {kind} has no plain text form")
-    return readers[base]
+    if base_name not in readers_by_type:
+        raise Unfit(f"a {type_text} has no plain text form")
+    return readers_by_type[base_name]
 
 
-def _integer(text: str, kind: str) -> int:
+def _text_integer(text: str, kind: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
-        raise expected(kind, repr(text))
-    return integer_in_range(int(text), kind)
+        raise unfit_value(kind, repr(text))
+    return check_integer_range(int(text), kind)
 
 
-def _double(text: str, kind: str) -> float:
-    stripped = text.strip()
-    if stripped in NOT_FINITE:
-        return NOT_FINITE[stripped]
-    if not NUMBER.fullmatch(stripped):
-        raise expected(kind, repr(text))
-    check_length(stripped)
-    return float(stripped)
+def _text_double(text: str, kind: str) -> float:
+    stripped_text = text.strip()
+    if stripped_text in NOT_FINITE:
+        return NOT_FINITE[stripped_text]
+    if not NUMBER.fullmatch(stripped_text):
+        raise unfit_value(kind, repr(text))
+    check_length(stripped_text)
+    return float(stripped_text)
 
 
-def _boolean(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        raise expected("boolean", repr(text))
-    return lowered == "true"
+def _text_boolean(text: str) -> bool:
+    lowered_text = text.strip().lower()
+    if lowered_text not in ("true", "false"):
+        raise unfit_value("boolean", repr(text))
+    return lowered_text == "true"

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from lakehouse.semantics.number_text import LENGTH_MAX, digits
+from lakehouse.semantics.number_text import LENGTH_MAX, count_digits
 
 # The part of a reason that differs from record to record: without it, the same fault of many records has one reason.
-FOUND = r"(?s)(, found |; found | at character ).*"
+FOUND_PART = r"(?s)(, found |; found | at character ).*"
 
 
 class Unfit(ValueError):
     """The bytes do not fit the schema. The message is the reason in the quarantine."""
 
 
-def clipped(text: str, length_max: int = 80) -> str:
+def clip_text(text: str, length_max: int = 80) -> str:
     """Return `text`, cut to a length that fits into a reason; a record may have megabytes."""
     return text if len(text) <= length_max else f"{text[:length_max]}... ({len(text)} characters)"
 
 
-def expected(kind: str, found: str) -> Unfit:
+def unfit_value(type_name: str, value_text: str) -> Unfit:
     """Return the error for a value that is not of its type; `found` is the value as a reader would recognize it."""
-    return Unfit(f"expected {kind}, found {clipped(found)}")
+    return Unfit(f"expected {type_name}, found {clip_text(value_text)}")
 
 
-def check_length(number: str) -> None:
+def check_length(number_text: str) -> None:
     """Raise Unfit for a number's text that is too long: a record may have megabytes of digits."""
-    if len(number) > LENGTH_MAX and digits(number) > LENGTH_MAX:
-        raise Unfit(f"a number of {digits(number)} digits; {LENGTH_MAX} are allowed")
+    if len(number_text) > LENGTH_MAX and count_digits(number_text) > LENGTH_MAX:
+        raise Unfit(f"a number of {count_digits(number_text)} digits; {LENGTH_MAX} are allowed")
 
 
-def utf8(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
     """Return bytes as text; Unfit if they are not UTF-8."""
     try:
         return data.decode("utf-8")

@@ -23,19 +23,19 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.decode import decode_columns, part_of
-from lakehouse.formats.delimited import delimiter
+from lakehouse.formats.decode import decode_columns, decode_part
+from lakehouse.formats.delimited import field_separator
 from lakehouse.formats.encode import encode_key
-from lakehouse.formats.json_text import write
+from lakehouse.formats.json_text import write_json
 from lakehouse.formats.text_value import parse_binary
-from lakehouse.formats.unfit import Unfit, clipped, utf8
+from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import JSON_FORMATS, Column, base_type
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.window import Span
 
 # The Python type in which a primitive is written: another type would silently give other bytes.
-_TAKES: dict[str, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "int": (int,),
     "bigint": (int,),
@@ -44,127 +44,138 @@ _TAKES: dict[str, tuple[type, ...]] = {
 }
 
 
-def key_bytes(source: Source, key: Any, window: Mapping[str, int] | None = None) -> bytes | None:
+def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | None = None) -> bytes | None:
     """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit.
 
     window: of a key that names one, its "start" and "end" in milliseconds.
     """
     if key is None:
         return None
-    format, kind = windowed_key.window_of(source.key_format)
-    if kind is not None:
+    format, window_kind = windowed_key.window_of(source.key_format)
+    if window_kind is not None:
         if window is None:
             raise Unfit('the key names a window: {"start": ..., "end": ...}')
-        own = key_bytes(replace(source, key=source.key[:-2], key_format=format), key)
-        return windowed_key.with_window(own or b"", kind, Span(int(window["start"]), int(window["end"])))
+        own_key = encode_written_key(replace(source, key=source.key[:-2], key_format=format), key)
+        return windowed_key.with_window(own_key or b"", window_kind, Span(int(window["start"]), int(window["end"])))
     if source.key_format == "none":
-        return _utf8(key if isinstance(key, str) else write(key))
-    if delimiter(source.key_format) and isinstance(key, str):
-        return _utf8(key)
+        return _encode_utf8(key if isinstance(key, str) else write_json(key))
+    if field_separator(source.key_format) and isinstance(key, str):
+        return _encode_utf8(key)
     columns = tuple(column.in_topic for column in source.key)
     if len(columns) == 1:
         key = {columns[0].name: key}
     elif isinstance(key, list | tuple) and len(key) == len(columns):
         key = dict(zip((column.name for column in columns), key, strict=True))
-    return _encoded(source.key_format, columns, key)
+    return _encode_row(source.key_format, columns, key)
 
 
-def value_bytes(source: Source, value: Any) -> bytes | None:
+def encode_written_value(source: Source, value: Any) -> bytes | None:
     """Return the bytes of a value. Raises Unfit for a value that the format can't hold."""
     if value is None:
         return None
     if source.value_format in (*JSON_FORMATS, "json_bare"):
         try:
-            return write(value).encode("utf-8")
+            return write_json(value).encode("utf-8")
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
-    if delimiter(source.value_format) and not isinstance(value, Mapping):
-        return _utf8(str(value))
+    if field_separator(source.value_format) and not isinstance(value, Mapping):
+        return _encode_utf8(str(value))
     if source.value_format == "kafka" and not isinstance(value, Mapping):
         value = {source.value[0].name: value}
-    return _encoded(source.value_format, source.value, value)
+    return _encode_row(source.value_format, source.value, value)
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Unfit(f"found {clipped(ascii(text))}: half of a surrogate pair is no text in UTF-8") from error
+        raise Unfit(f"found {clip_text(ascii(text))}: half of a surrogate pair is no text in UTF-8") from error
 
 
-def _encoded(format: str, columns: tuple[Column, ...], row: Any) -> bytes | None:
-    names = [column.name for column in columns]
+def _encode_row(format: str, columns: tuple[Column, ...], row: Any) -> bytes | None:
+    column_names = [column.name for column in columns]
     if not isinstance(row, Mapping):
-        raise Unfit(f"expected an object of {', '.join(names)}, found {clipped(repr(row))}")
-    if unknown := [name for name in row if name not in names]:
-        raise Unfit(f"found {unknown[0]!r}, expected {', '.join(names)}")
+        raise Unfit(f"expected an object of {', '.join(column_names)}, found {clip_text(repr(row))}")
+    if unknown_names := [name for name in row if name not in column_names]:
+        raise Unfit(f"found {unknown_names[0]!r}, expected {', '.join(column_names)}")
     if format == "kafka":
-        row = {columns[0].name: _primitive(columns[0], row.get(columns[0].name))}
+        row = {columns[0].name: _primitive_value(columns[0], row.get(columns[0].name))}
     try:
         return encode_key(format, columns, dict(row))
     except (TypeError, ValueError) as error:
         raise Unfit(str(error)) from error
 
 
-def _primitive(column: Column, value: Any) -> Any:
-    kind = base_type(column.type)
+def _primitive_value(column: Column, value: Any) -> Any:
+    type_name = base_type(column.type)
     if value is None:
         return None
-    if not isinstance(value, _TAKES[kind]) or isinstance(value, bool):
-        raise Unfit(f"{column}: expected {kind}, found {clipped(repr(value))}")
-    return parse_binary(value) if kind == "binary" and isinstance(value, str) else value
+    if not isinstance(value, _PYTHON_TYPES[type_name]) or isinstance(value, bool):
+        raise Unfit(f"{column}: expected {type_name}, found {clip_text(repr(value))}")
+    return parse_binary(value) if type_name == "binary" and isinstance(value, str) else value
 
 
-def written_key(source: Source, data: bytes | None) -> Any:
+def decode_written_key(source: Source, data: bytes | None) -> Any:
     """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
     if windowed_key.window_of(source.key_format)[1] is not None:
         raise Unfit("it names a window")
-    if delimiter(source.key_format) or source.key_format == "none":
-        key: Any = utf8(data)
+    if field_separator(source.key_format) or source.key_format == "none":
+        key: Any = decode_utf8(data)
     elif source.key_format == "kafka":
-        key = _shown(data, source.key)
+        key = _decode_primitive_text(data, source.key)
     else:
-        key = _parsed(data)
+        key = _parse_json(data)
         if isinstance(key, dict) and len(source.key) == 1 and source.key_format != "json_bare":
             key = key.get(source.key[0].in_topic.name)
-    return _same("key", source.key_format, source.key, data, key_bytes(source, key), key)
+    return _check_reads_same("key", source.key_format, source.key, data, encode_written_key(source, key), key)
 
 
-def written_value(source: Source, data: bytes | None) -> Any:
+def decode_written_value(source: Source, data: bytes | None) -> Any:
     """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if delimiter(source.value_format):
-        value: Any = utf8(data)
+    if field_separator(source.value_format):
+        value: Any = decode_utf8(data)
     else:
-        value = _shown(data, source.value) if source.value_format == "kafka" else _parsed(data)
-    return _same("value", source.value_format, source.value, data, value_bytes(source, value), value)
+        value = _decode_primitive_text(data, source.value) if source.value_format == "kafka" else _parse_json(data)
+    return _check_reads_same(
+        "value", source.value_format, source.value, data, encode_written_value(source, value), value
+    )
 
 
-def _shown(data: bytes, columns: tuple[Column, ...]) -> Any:
+def _decode_primitive_text(data: bytes, columns: tuple[Column, ...]) -> Any:
     row = decode_columns("kafka", columns, data)
     value = (row or {}).get(columns[0].name)
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
 
 
-def _parsed(data: bytes) -> Any:
+def _parse_json(data: bytes) -> Any:
     try:
-        return json.loads(utf8(data), parse_float=Decimal)
+        return json.loads(decode_utf8(data), parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise Unfit(f"not JSON: {error}") from error
 
 
-def _same(part: str, format: str, columns: tuple[Column, ...], data: bytes, again: bytes | None, written: Any) -> Any:
+def _check_reads_same(
+    record_part: str,
+    format: str,
+    columns: tuple[Column, ...],
+    data: bytes,
+    encoded_again: bytes | None,
+    written_form: Any,
+) -> Any:
     """Check that the written form is read like the bytes: as the same row, or refused for the same reason."""
-    if _read(part, format, columns, data) != _read(part, format, columns, again):
+    if _row_or_reason(record_part, format, columns, data) != _row_or_reason(
+        record_part, format, columns, encoded_again
+    ):
         raise Unfit("its text would be read otherwise")
-    return written
+    return written_form
 
 
-def _read(part: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
+def _row_or_reason(record_part: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
     try:
-        return part_of(part, format, columns, data)
+        return decode_part(record_part, format, columns, data)
     except Unfit as error:
         return str(error)

@@ -51,27 +51,33 @@ class RunningBroker:
 
     def stop(self) -> None:
         """End it, by force after 15 seconds. Does nothing if it is gone or its pid belongs to another process now."""
-        found = process.identify(self.pid, self.created, _mark(self.folder))
-        if found is None:
+        broker_process = process.identify_process(self.pid, self.created, _command_mark(self.folder))
+        if broker_process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
-            found.terminate()
+            broker_process.terminate()
             try:
-                found.wait(STOP_TIMEOUT_SECONDS)
+                broker_process.wait(STOP_TIMEOUT_SECONDS)
             except psutil.TimeoutExpired:
-                found.kill()
-                found.wait(STOP_TIMEOUT_SECONDS)
+                broker_process.kill()
+                broker_process.wait(STOP_TIMEOUT_SECONDS)
 
 
-def find(folder: Path) -> RunningBroker | None:
+def find_broker(folder: Path) -> RunningBroker | None:
     """The broker that runs on ``folder``; None if none does, whatever an old state file says."""
     folder = folder.resolve()
     try:
-        state = json.loads(_state_file(folder).read_text())
-        running = RunningBroker(folder, int(state["pid"]), float(state["created"]), int(state["port"]))
+        broker_state = json.loads(_state_file(folder).read_text())
+        running_broker = RunningBroker(
+            folder, int(broker_state["pid"]), float(broker_state["created"]), int(broker_state["port"])
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return running if process.identify(running.pid, running.created, _mark(folder)) else None
+    return (
+        running_broker
+        if process.identify_process(running_broker.pid, running_broker.created, _command_mark(folder))
+        else None
+    )
 
 
 class Broker:
@@ -98,32 +104,34 @@ class Broker:
         Raises BrokerError: a broker already runs on the folder, the port is in use, or Kafka did not come up.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _locked(self.folder):
-            if other := find(self.folder):
+        with _start_lock(self.folder):
+            if running_broker := find_broker(self.folder):
                 raise BrokerError(
-                    f"A broker is already running on {self.folder}: pid {other.pid}, port {other.port}. "
-                    f"Use it ({other.bootstrap_servers}), stop it first, or give another folder."
+                    f"A broker is already running on {self.folder}: pid {running_broker.pid}, port {running_broker.port}. "
+                    f"Use it ({running_broker.bootstrap_servers}), stop it first, or give another folder."
                 )
             port = self._choose_port()
-            server.write_settings(self.folder, port, process.free_port())
+            server.write_settings(self.folder, port, process.find_free_port())
             server.format_storage(self.folder)
-            log_start = _size(server.log_file(self.folder))
-            child = process.spawn(server.command(self.folder), server.output_file(self.folder), outlive=detach)
-            self._running = _note(self.folder, child.pid, port)
+            log_start = _file_size(server.broker_log_file(self.folder))
+            child_process = process.spawn_child(
+                server.broker_command(self.folder), server.broker_output_file(self.folder), outlive=detach
+            )
+            self._running = _write_state(self.folder, child_process.pid, port)
             self._detached = detach
             if not detach:
                 atexit.register(self._stop_at_exit, os.getpid())
             try:
-                self._wait(child, timeout_seconds, log_start)
+                self._wait(child_process, timeout_seconds, log_start)
             except BaseException:
                 self.stop()
                 raise
 
     def stop(self) -> None:
         """End it. Only the process that this object started is touched; safe to call twice."""
-        running, self._running = self._running, None
-        if running:
-            running.stop()
+        running_broker, self._running = self._running, None
+        if running_broker:
+            running_broker.stop()
         atexit.unregister(self._stop_at_exit)
 
     def __enter__(self) -> Broker:
@@ -142,12 +150,12 @@ class Broker:
             self.stop()
 
     def _choose_port(self) -> int:
-        last = 0
+        last_port = 0
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            last = int(json.loads(_state_file(self.folder).read_text())["port"])
-        port = self._wanted_port or last
+            last_port = int(json.loads(_state_file(self.folder).read_text())["port"])
+        port = self._wanted_port or last_port
         # A killed process holds its port for a moment after the process itself is gone.
-        deadline = time.monotonic() + (PORT_PATIENCE_SECONDS if port == last else 0.0)
+        deadline = time.monotonic() + (PORT_PATIENCE_SECONDS if port == last_port else 0.0)
         while 0 < port < 65536:
             if process.is_free(port):
                 return port
@@ -155,55 +163,57 @@ class Broker:
                 break
             time.sleep(0.05)
         if self._wanted_port is None:
-            return process.free_port()
+            return process.find_free_port()
         raise BrokerError(
-            f"Port {port} on {process.HOST} is in use{process.user_of(port)}; expected a free one. "
+            f"Port {port} on {process.HOST} is in use{process.describe_port_user(port)}; expected a free one. "
             "Stop what uses it, set another (setting kafka.port), or leave it out for any free port."
         )
 
-    def _wait(self, child: subprocess.Popen[bytes], timeout_seconds: float, log_start: int) -> None:
+    def _wait(self, child_process: subprocess.Popen[bytes], timeout_seconds: float, log_start: int) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while child.poll() is None and time.monotonic() < deadline:
-            if _answers(self.bootstrap_servers):
+        while child_process.poll() is None and time.monotonic() < deadline:
+            if _is_answering(self.bootstrap_servers):
                 return
             time.sleep(0.05)
-        code = child.poll()
-        what = f"ended with code {code}" if code is not None else f"did not answer within {timeout_seconds:g} s"
+        exit_code = child_process.poll()
+        outcome = (
+            f"ended with code {exit_code}" if exit_code is not None else f"did not answer within {timeout_seconds:g} s"
+        )
         raise BrokerError(
-            f"The embedded Kafka on {self.folder} {what}; expected it to answer on {self.bootstrap_servers}. "
-            f"The whole log: {server.log_file(self.folder)}. Its last relevant "
-            f"lines:\n{_relevant(self.folder, log_start)}"
+            f"The embedded Kafka on {self.folder} {outcome}; expected it to answer on {self.bootstrap_servers}. "
+            f"The whole log: {server.broker_log_file(self.folder)}. Its last relevant "
+            f"lines:\n{_relevant_lines(self.folder, log_start)}"
         )
 
 
-def _mark(folder: Path) -> str:
+def _command_mark(folder: Path) -> str:
     """The part of the broker's command line that no other folder's broker has."""
-    return server.command_mark(folder)
+    return server.broker_command_mark(folder)
 
 
 def _state_file(folder: Path) -> Path:
     return folder / "broker.json"
 
 
-def _note(folder: Path, pid: int, port: int) -> RunningBroker:
+def _write_state(folder: Path, pid: int, port: int) -> RunningBroker:
     try:
-        created = psutil.Process(pid).create_time()
+        created_seconds = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:  # ended at once; the wait that follows says why
-        created = 0.0
-    write_durably(_state_file(folder), json.dumps({"pid": pid, "created": created, "port": port}) + "\n")
-    return RunningBroker(folder, pid, created, port)
+        created_seconds = 0.0
+    write_durably(_state_file(folder), json.dumps({"pid": pid, "created": created_seconds, "port": port}) + "\n")
+    return RunningBroker(folder, pid, created_seconds, port)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _start_lock(folder: Path) -> Iterator[None]:
     """Allow one start at a time on a folder; the lock ends with the process that holds it."""
-    with (folder / "start.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (folder / "start.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
         yield
 
 
-def _answers(bootstrap_servers: str) -> bool:
-    if not process.accepts(bootstrap_servers):  # cheap, and keeps the client from logging every refusal
+def _is_answering(bootstrap_servers: str) -> bool:
+    if not process.is_accepting(bootstrap_servers):  # cheap, and keeps the client from logging every refusal
         return False
     client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     try:
@@ -212,20 +222,25 @@ def _answers(bootstrap_servers: str) -> bool:
         return False
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _relevant(folder: Path, log_start: int) -> str:
+def _relevant_lines(folder: Path, log_start: int) -> str:
     """The lines of this start's log that say what went wrong, or else its last lines."""
-    lines = []
-    if server.output_file(folder).is_file():
-        lines = server.output_file(folder).read_text(errors="replace").splitlines()
-    if server.log_file(folder).is_file():
-        with server.log_file(folder).open("rb") as log:
-            log.seek(log_start if log_start <= _size(server.log_file(folder)) else 0)
-            lines += log.read().decode(errors="replace").splitlines()
-    bad = [
-        line for line in lines if any(word in line for word in (" ERROR ", " FATAL ", " WARN ", "Exception", "Error:"))
+    log_lines = []
+    if server.broker_output_file(folder).is_file():
+        log_lines = server.broker_output_file(folder).read_text(errors="replace").splitlines()
+    if server.broker_log_file(folder).is_file():
+        with server.broker_log_file(folder).open("rb") as broker_log:
+            broker_log.seek(log_start if log_start <= _file_size(server.broker_log_file(folder)) else 0)
+            log_lines += broker_log.read().decode(errors="replace").splitlines()
+    error_lines = [
+        log_line
+        for log_line in log_lines
+        if any(word in log_line for word in (" ERROR ", " FATAL ", " WARN ", "Exception", "Error:"))
     ]
-    return "\n".join(f"    {line}" for line in (bad or lines)[-LINES_SHOWN:]) or "    (nothing was logged)"
+    return (
+        "\n".join(f"    {log_line}" for log_line in (error_lines or log_lines)[-LINES_SHOWN:])
+        or "    (nothing was logged)"
+    )

@@ -22,13 +22,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.kafka.drain import drain
+from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.topics import Cluster
 
 SUFFIX = "-covers"
-LONGEST = 249  # the length of Kafka's longest topic name
+LONGEST_NAME = 249  # the length of Kafka's longest topic name
 VERSION = 1
-GLANCE = 100  # how many offsets from the end are read first to get the newest cover: a marker follows each transaction
+FIRST_OFFSETS = (
+    100  # how many offsets from the end are read first to get the newest cover: a marker follows each transaction
+)
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
 
 
@@ -73,117 +75,119 @@ class Cover:
         return {**dict(self.before), self.origin: self.tick}
 
 
-def name_of(topic: str) -> str:
+def covers_topic(topic: str) -> str:
     """Return the name of a changelog's topic of covers. Raises ConfigError for a name that is too long."""
-    if len(topic) + len(SUFFIX) > LONGEST:
+    if len(topic) + len(SUFFIX) > LONGEST_NAME:
         raise ConfigError(
-            f"topic {topic!r} has {len(topic)} characters; expected at most {LONGEST - len(SUFFIX)}, since "
+            f"topic {topic!r} has {len(topic)} characters; expected at most {LONGEST_NAME - len(SUFFIX)}, since "
             f"the topic beside it ends with {SUFFIX!r}. Give the sink a shorter name."
         )
     return topic + SUFFIX
 
 
-def newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | None:
+def read_newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover | None:
     """Return the newest cover of a changelog; None without one. Raises NotFound if the newest record is not a cover."""
-    beside = name_of(topic)
-    if beside not in cluster.names():
+    cover_topic = covers_topic(topic)
+    if cover_topic not in cluster.names():
         return None
-    first, end = cluster.offsets([(beside, 0)])[beside, 0]
-    back = GLANCE
+    first_offset, end_offset = cluster.offsets([(cover_topic, 0)])[cover_topic, 0]
+    offset_count = FIRST_OFFSETS
     while True:
-        last = None
-        for message in drain(cluster, options, beside, back=back):
-            last = message
-        if last is not None:
-            return cover_of(last.value(), f"{beside}/{last.partition()}@{last.offset()}")
-        if end - back <= first:
+        last_message = None
+        for message in read_topic(cluster, options, cover_topic, last_offsets=offset_count):
+            last_message = message
+        if last_message is not None:
+            return parse_cover(
+                last_message.value(), f"{cover_topic}/{last_message.partition()}@{last_message.offset()}"
+            )
+        if end_offset - offset_count <= first_offset:
             return None
-        back *= 32
+        offset_count *= 32
 
 
-def still_there(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
+def offsets_of_existing(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
     """Return those of a cover's offsets that are of one of these topics, as they are now."""
-    names = set(cluster.names()).intersection(topics)
-    ids = {fact.id for fact in cluster.topics(sorted(names)).values()}
-    return {topic_id: of for topic_id, of in offsets.items() if topic_id in ids}
+    existing_names = set(cluster.names()).intersection(topics)
+    existing_ids = {topic_facts.id for topic_facts in cluster.topics(sorted(existing_names)).values()}
+    return {topic_id: partition_offsets for topic_id, partition_offsets in offsets.items() if topic_id in existing_ids}
 
 
-def cover_of(data: bytes | None, where: str) -> Cover:
+def parse_cover(data: bytes | None, record_place: str) -> Cover:
     """Return the cover in a record's value. Raises NotFound for any other value; `where`: the record's place."""
     try:
-        said = json.loads(data or b"")
+        cover_json = json.loads(data or b"")
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or said.get("version") != VERSION:
-        raise _no_cover(where, f"a JSON object with version {VERSION}")
+        cover_json = None
+    if not isinstance(cover_json, dict) or cover_json.get("version") != VERSION:
+        raise _no_cover_error(record_place, f"a JSON object with version {VERSION}")
     return Cover(
-        topic=_text(said, "topic", where), of=_text(said, "of", where), origin=_text(said, "origin", where),
-        tick=_number(said.get("tick"), "tick", where), next=_next(said.get("next"), where),
-        table=_text(said, "table", where, may_lack=True) or None,
-        declared=_text(said, "declared", where, may_lack=True) or None,
-        clock=_clock(said.get("clock"), where), before=tuple(_before(said.get("before"), where)),
-        sent=_number(said.get("sent"), "sent", where), at=_text(said, "at", where, may_lack=True) or None,
-        state=None if said.get("state") is None else _text(said, "state", where),
-        needed=None if said.get("needed") is None else _next(said["needed"], where),
+        topic=_cover_text(cover_json, "topic", record_place), of=_cover_text(cover_json, "of", record_place), origin=_cover_text(cover_json, "origin", record_place),
+        tick=_cover_number(cover_json.get("tick"), "tick", record_place), next=_cover_next_offsets(cover_json.get("next"), record_place),
+        table=_cover_text(cover_json, "table", record_place, may_lack=True) or None,
+        declared=_cover_text(cover_json, "declared", record_place, may_lack=True) or None,
+        clock=_cover_clock(cover_json.get("clock"), record_place), before=tuple(_cover_earlier_origins(cover_json.get("before"), record_place)),
+        sent=_cover_number(cover_json.get("sent"), "sent", record_place), at=_cover_text(cover_json, "at", record_place, may_lack=True) or None,
+        state=None if cover_json.get("state") is None else _cover_text(cover_json, "state", record_place),
+        needed=None if cover_json.get("needed") is None else _cover_next_offsets(cover_json["needed"], record_place),
     )  # fmt: skip
 
 
-def _no_cover(where: str, expected: str) -> NotFound:
+def _no_cover_error(record_place: str, expected: str) -> NotFound:
     return NotFound(
-        f"record {where} does not say what the changelog covers: expected {expected}. Only lakehouse may write to that "
+        f"record {record_place} does not say what the changelog covers: expected {expected}. Only lakehouse may write to that "
         "topic: find out who else does. Delete both topics to publish the changelog again, or build the table from "
         "bronze."
     )
 
 
-def _text(said: Mapping[str, Any], name: str, where: str, *, may_lack: bool = False) -> str:
-    value = said.get(name)
+def _cover_text(cover_json: Mapping[str, Any], name: str, record_place: str, *, may_lack: bool = False) -> str:
+    value = cover_json.get(name)
     if value is None and may_lack:
         return ""
     if not isinstance(value, str):
-        raise _no_cover(where, f"a text as {name}")
+        raise _no_cover_error(record_place, f"a text as {name}")
     return value
 
 
-def _number(value: Any, what: str, where: str, *, least: int = 0) -> int:
+def _cover_number(value: Any, field_label: str, record_place: str, *, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
-        raise _no_cover(where, f"a number as {what}")
+        raise _no_cover_error(record_place, f"a number as {field_label}")
     return value
 
 
-def _pairs(value: Any, what: str, where: str) -> Iterable[tuple[str, Any]]:
+def _cover_pairs(value: Any, field_label: str, record_place: str) -> Iterable[tuple[str, Any]]:
     if not isinstance(value, dict):
-        raise _no_cover(where, f"an object as {what}")
+        raise _no_cover_error(record_place, f"an object as {field_label}")
     return value.items()
 
 
-def _next(value: Any, where: str) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for topic_id, of in _pairs(value, "next", where):
-        found[topic_id] = {}
-        for partition, offset in _pairs(of, "next", where):
+def _cover_next_offsets(value: Any, record_place: str) -> dict[str, dict[str, int]]:
+    offsets_by_topic: dict[str, dict[str, int]] = {}
+    for topic_id, partition_offsets in _cover_pairs(value, "next", record_place):
+        offsets_by_topic[topic_id] = {}
+        for partition, offset in _cover_pairs(partition_offsets, "next", record_place):
             if not (partition.isascii() and partition.isdecimal()):
-                raise _no_cover(where, "partitions by number in next")
-            found[topic_id][partition] = _number(offset, "an offset in next", where)
-    return found
+                raise _no_cover_error(record_place, "partitions by number in next")
+            offsets_by_topic[topic_id][partition] = _cover_number(offset, "an offset in next", record_place)
+    return offsets_by_topic
 
 
-def _clock(value: Any, where: str) -> dict[str, Any] | None:
+def _cover_clock(value: Any, record_place: str) -> dict[str, Any] | None:
     if value is None:
         return None
-    said = dict(_pairs(value, "clock", where))
+    clock_json = dict(_cover_pairs(value, "clock", record_place))
     for name in ("stream_times", "order_times"):
-        for part, time in _pairs(said.get(name), f"{name} of the clock", where):
-            _number(time, f"the time of {part}", where, least=-(2**63))
-    if said.get("watermark") is not None:
-        _number(said["watermark"], "the watermark", where, least=-(2**63))
-    return {name: said.get(name) for name in ("stream_times", "order_times", "watermark")}
+        for partition, time_ms in _cover_pairs(clock_json.get(name), f"{name} of the clock", record_place):
+            _cover_number(time_ms, f"the time of {partition}", record_place, least=-(2**63))
+    if clock_json.get("watermark") is not None:
+        _cover_number(clock_json["watermark"], "the watermark", record_place, least=-(2**63))
+    return {name: clock_json.get(name) for name in ("stream_times", "order_times", "watermark")}
 
 
-def _before(value: Any, where: str) -> Iterable[tuple[str, int]]:
+def _cover_earlier_origins(value: Any, record_place: str) -> Iterable[tuple[str, int]]:
     if not isinstance(value, list):
-        raise _no_cover(where, "a list as before")
+        raise _no_cover_error(record_place, "a list as before")
     for item in value:
         if not (isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)):
-            raise _no_cover(where, "pairs of origin and tick in before")
-        yield item[0], _number(item[1], "the last tick of an origin", where)
+            raise _no_cover_error(record_place, "pairs of origin and tick in before")
+        yield item[0], _cover_number(item[1], "the last tick of an origin", record_place)

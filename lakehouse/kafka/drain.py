@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
-from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.options import librdkafka_options
 from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
@@ -17,7 +17,9 @@ POLL_SECONDS = 0.1
 AT_ONCE = {"fetch.wait.max.ms": "10"}
 
 
-def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int | None = None) -> Iterator[Message]:
+def read_topic(
+    cluster: Cluster, options: Mapping[str, str], topic: str, *, last_offsets: int | None = None
+) -> Iterator[Message]:
     """Yield a topic's committed records from the first to its present end; in order within a partition.
 
     back: only the last `back` offsets of each partition. Raises NotFound if there is no such topic, KafkaUnavailable
@@ -25,96 +27,108 @@ def drain(cluster: Cluster, options: Mapping[str, str], topic: str, *, back: int
     """
     partitions = cluster.topics([topic])[topic].partitions
     offsets = cluster.offsets((topic, partition) for partition in range(partitions))
-    left = {partition: end for (_, partition), (first, end) in offsets.items() if end > first}
-    begin = {
-        partition: first if back is None else max(first, end - back) for (_, partition), (first, end) in offsets.items()
+    end_offsets = {
+        partition: end_offset
+        for (_, partition), (first_offset, end_offset) in offsets.items()
+        if end_offset > first_offset
     }
-    consumer = _consumer(cluster, {**options, **AT_ONCE})
+    begin_offsets = {
+        partition: first_offset if last_offsets is None else max(first_offset, end_offset - last_offsets)
+        for (_, partition), (first_offset, end_offset) in offsets.items()
+    }
+    consumer = _drain_consumer(cluster, {**options, **AT_ONCE})
     try:
-        consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in left])
-        heard = time.monotonic()
-        while left:
+        consumer.assign([TopicPartition(topic, partition, begin_offsets[partition]) for partition in end_offsets])
+        last_heard = time.monotonic()
+        while end_offsets:
             # It waits until the number is reached or the time is over: at the end, a long time would be waited in full.
             messages = consumer.consume(10_000, POLL_SECONDS)
-            if not messages and time.monotonic() - heard > SILENCE_SECONDS:
+            if not messages and time.monotonic() - last_heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
-                    f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(left)} more partitions."
+                    f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(end_offsets)} more partitions."
                 )
             for message in messages:
-                is_end, partition, offset = _is_end(message, topic), message.partition(), message.offset()
-                if partition is None or offset is None or partition not in left:
+                is_end, partition, offset = _is_partition_end(message, topic), message.partition(), message.offset()
+                if partition is None or offset is None or partition not in end_offsets:
                     continue
-                if not is_end and offset < left[partition]:
+                if not is_end and offset < end_offsets[partition]:
                     yield message
-                if is_end or offset + 1 >= left[partition]:
-                    del left[partition]
+                if is_end or offset + 1 >= end_offsets[partition]:
+                    del end_offsets[partition]
             if messages:
-                heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
+                last_heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
     finally:
         consumer.close()
 
 
-def follow(cluster: Cluster, options: Mapping[str, str], topic: str, *, from_beginning: bool) -> Iterator[Message]:
+def follow_topic(
+    cluster: Cluster, options: Mapping[str, str], topic: str, *, from_beginning: bool
+) -> Iterator[Message]:
     """Yield a topic's committed records as they come, without end: from the first, or those written after the call.
 
     Raises NotFound if there is no such topic, KafkaUnavailable for an error of Kafka.
     """
     partitions = cluster.topics([topic])[topic].partitions
     offsets = cluster.offsets((topic, partition) for partition in range(partitions))
-    consumer = _consumer(cluster, options)
+    consumer = _drain_consumer(cluster, options)
     try:
         consumer.assign(
-            [TopicPartition(topic, of, first if from_beginning else end) for (_, of), (first, end) in offsets.items()]
+            [
+                TopicPartition(topic, partition_number, first_offset if from_beginning else end_offset)
+                for (_, partition_number), (first_offset, end_offset) in offsets.items()
+            ]
         )
         while True:
             message = consumer.poll(POLL_SECONDS)
-            if message is not None and not _is_end(message, topic):
+            if message is not None and not _is_partition_end(message, topic):
                 yield message
     finally:
         consumer.close()
 
 
-def pick(
+def read_single_records(
     cluster: Cluster, options: Mapping[str, str], topic: str, places: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], Message]:
     """Return single records of a topic by (partition, offset); offsets without a record are left out.
 
     Raises KafkaUnavailable when Kafka falls silent.
     """
-    found: dict[tuple[int, int], Message] = {}
-    wanted = sorted(set(places))
-    consumer = _consumer(cluster, {**options, **AT_ONCE})
+    messages_by_place: dict[tuple[int, int], Message] = {}
+    wanted_places = sorted(set(places))
+    consumer = _drain_consumer(cluster, {**options, **AT_ONCE})
     try:
-        while wanted:
+        while wanted_places:
             # One record of each partition at a time: a partition is assigned with one offset to read from.
-            now = dict(reversed(wanted))
-            wanted = [(partition, offset) for partition, offset in wanted if now[partition] != offset]
-            found |= _first_of(consumer, topic, now)
+            offsets_now = dict(reversed(wanted_places))
+            wanted_places = [
+                (partition, offset) for partition, offset in wanted_places if offsets_now[partition] != offset
+            ]
+            messages_by_place |= _read_one_each(consumer, topic, offsets_now)
     finally:
         consumer.close()
-    return found
+    return messages_by_place
 
 
-def _first_of(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict[tuple[int, int], Message]:
+def _read_one_each(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict[tuple[int, int], Message]:
     """Return the record at an offset of each partition."""
-    found: dict[tuple[int, int], Message] = {}
-    left = dict(places)
-    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in left.items()])
-    while left:
+    messages_by_place: dict[tuple[int, int], Message] = {}
+    offsets_left = dict(places)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in offsets_left.items()])
+    while offsets_left:
         message = consumer.poll(SILENCE_SECONDS)
         if message is None:
             raise KafkaUnavailable(
                 f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected the records at "
-                f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(left.items()))}."
+                f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(offsets_left.items()))}."
             )
-        is_end, partition = _is_end(message, topic), message.partition()
-        wanted = None if partition is None else left.pop(partition, None)
-        if partition is not None and not is_end and wanted is not None and message.offset() == wanted:
-            found[partition, wanted] = message
-    return found
+        is_end, partition = _is_partition_end(message, topic), message.partition()
+        wanted_offset = None if partition is None else offsets_left.pop(partition, None)
+        if partition is not None and not is_end and wanted_offset is not None and message.offset() == wanted_offset:
+            messages_by_place[partition, wanted_offset] = message
+    return messages_by_place
 
 
-def _is_end(message: Message, topic: str) -> bool:
+def _is_partition_end(message: Message, topic: str) -> bool:
     """Say whether this is the end of a partition, and no record. Raises KafkaUnavailable for an error of Kafka."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -122,10 +136,10 @@ def _is_end(message: Message, topic: str) -> bool:
     return error is not None
 
 
-def _consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
+def _drain_consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
     return Consumer(
         {
-            **for_librdkafka(options),
+            **librdkafka_options(options),
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": "lakehouse.drain",
             "enable.auto.commit": False,

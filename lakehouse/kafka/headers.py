@@ -31,7 +31,7 @@ FORMAT = "lakehouse.format"
 LEFT_OUT = "lakehouse.accumulators-left-out"
 LARGEST_INFLATED = 1 << 30  # a header of a few kilobytes could ask for any amount of memory
 LIMIT = "max.message.bytes"
-EARLIER = (
+EARLIER_RELEASE_HELP = (
     "An earlier release of lakehouse published it. Build the table from bronze, and publish it to a new topic: this "
     "release can't continue from what that topic has."
 )
@@ -55,67 +55,73 @@ class RecordHeaders:
     formats: tuple[str, str] = ("json", "")
 
 
-def said_by(message: Message) -> RecordHeaders:
+def parse_headers(message: Message) -> RecordHeaders:
     """Return a record's headers. Raises NotFound, with its place, for a record that lakehouse did not publish."""
-    where = f"{message.topic()}/{message.partition()}@{message.offset()}"
-    pairs: Mapping[str, bytes | None] = dict(message.headers() or [])  # type: ignore[arg-type]
+    record_place = f"{message.topic()}/{message.partition()}@{message.offset()}"
+    header_values: Mapping[str, bytes | None] = dict(message.headers() or [])  # type: ignore[arg-type]
     for name in (POSITION, EVENT_TIME, ORIGIN):
-        if pairs.get(name) is None:
+        if header_values.get(name) is None:
             raise NotFound(
-                f"record {where} has no {name} header: expected a changelog that lakehouse published. {HELP}"
+                f"record {record_place} has no {name} header: expected a changelog that lakehouse published. {HELP}"
             )
-    origin, _, of = _text(pairs, ORIGIN, where).partition("/")
-    left_out = _whole(_text(pairs, LEFT_OUT, where), LEFT_OUT, where) if LEFT_OUT in pairs else None
+    origin, _, table_name = _header_text(header_values, ORIGIN, record_place).partition("/")
+    left_out = (
+        _parse_whole_number(_header_text(header_values, LEFT_OUT, record_place), LEFT_OUT, record_place)
+        if LEFT_OUT in header_values
+        else None
+    )
     return RecordHeaders(
-        where, _position(_text(pairs, POSITION, where), where),
-        _whole(_text(pairs, EVENT_TIME, where), EVENT_TIME, where), origin, of, _accumulators(pairs, where), left_out,
-        _formats(pairs, where),
+        record_place, _parse_position(_header_text(header_values, POSITION, record_place), record_place),
+        _parse_whole_number(_header_text(header_values, EVENT_TIME, record_place), EVENT_TIME, record_place), origin, table_name, _inflate_accumulators(header_values, record_place), left_out,
+        _parse_formats(header_values, record_place),
     )  # fmt: skip
 
 
-def _text(pairs: Mapping[str, bytes | None], name: str, where: str) -> str:
+def _header_text(header_values: Mapping[str, bytes | None], name: str, record_place: str) -> str:
     try:
-        return (pairs[name] or b"").decode()
+        return (header_values[name] or b"").decode()
     except UnicodeDecodeError:
-        raise NotFound(f"record {where}: its {name} header is not text. {HELP}") from None
+        raise NotFound(f"record {record_place}: its {name} header is not text. {HELP}") from None
 
 
-def _formats(pairs: Mapping[str, bytes | None], where: str) -> tuple[str, str]:
-    if FORMAT not in pairs:
+def _parse_formats(header_values: Mapping[str, bytes | None], record_place: str) -> tuple[str, str]:
+    if FORMAT not in header_values:
         return "json", ""
-    text = _text(pairs, FORMAT, where)
+    formats_json = _header_text(header_values, FORMAT, record_place)
     try:
-        value, key = json.loads(text)
-        return str(value), str(key)
+        value_format, key_format = json.loads(formats_json)
+        return str(value_format), str(key_format)
     except (ValueError, TypeError, RecursionError):
-        raise NotFound(f"record {where}: its {FORMAT} header is {text[:60]!r}, expected two formats. {HELP}") from None
+        raise NotFound(
+            f"record {record_place}: its {FORMAT} header is {formats_json[:60]!r}, expected two formats. {HELP}"
+        ) from None
 
 
-def _whole(text: str, name: str, where: str) -> int:
+def _parse_whole_number(text: str, name: str, record_place: str) -> int:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     if not _is_bigint(value):
-        raise NotFound(f"record {where}: its {name} header is {text[:60]!r}, expected a whole number. {HELP}")
+        raise NotFound(f"record {record_place}: its {name} header is {text[:60]!r}, expected a whole number. {HELP}")
     return int(value)
 
 
-def _position(text: str, where: str) -> Position:
+def _parse_position(position_text: str, record_place: str) -> Position:
     try:
-        value = json.loads(text)
+        position_json = json.loads(position_text)
     except (ValueError, RecursionError):
-        value = None
+        position_json = None
     is_earlier = False
-    if isinstance(value, list) and len(value) == 6:
-        tick, order_time, topic, partition, offset, ordinals = value
+    if isinstance(position_json, list) and len(position_json) == 6:
+        tick, order_time, topic, partition, offset, ordinals = position_json
         is_earlier = _is_bigint(ordinals)
-        path: list[Any] = ordinals if isinstance(ordinals, list) else [None]
-        if isinstance(topic, str) and all(map(_is_bigint, (tick, order_time, partition, offset, *path))):
-            return Position(tick, order_time, topic, partition, offset, tuple(path))
+        ordinal_path: list[Any] = ordinals if isinstance(ordinals, list) else [None]
+        if isinstance(topic, str) and all(map(_is_bigint, (tick, order_time, partition, offset, *ordinal_path))):
+            return Position(tick, order_time, topic, partition, offset, tuple(ordinal_path))
     raise NotFound(
-        f"record {where}: its {POSITION} header is {text[:100]!r}, expected a list of tick, order time, topic, "
-        f"partition, offset, list of ordinals. {EARLIER if is_earlier else HELP}"
+        f"record {record_place}: its {POSITION} header is {position_text[:100]!r}, expected a list of tick, order time, topic, "
+        f"partition, offset, list of ordinals. {EARLIER_RELEASE_HELP if is_earlier else HELP}"
     )
 
 
@@ -123,49 +129,49 @@ def _is_bigint(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-def _accumulators(pairs: Mapping[str, bytes | None], where: str) -> bytes | None:
-    if (plain := pairs.get(ACCUMULATORS)) is not None:
+def _inflate_accumulators(header_values: Mapping[str, bytes | None], record_place: str) -> bytes | None:
+    if (plain := header_values.get(ACCUMULATORS)) is not None:
         return plain
-    if (deflated := pairs.get(DEFLATED)) is None:
+    if (deflated := header_values.get(DEFLATED)) is None:
         return None
     try:
-        unpack = zlib.decompressobj()
-        data = unpack.decompress(deflated, LARGEST_INFLATED)
-        if unpack.eof:
-            return data
+        decompressor = zlib.decompressobj()
+        inflated = decompressor.decompress(deflated, LARGEST_INFLATED)
+        if decompressor.eof:
+            return inflated
     except zlib.error:
         pass
-    raise NotFound(f"record {where}: its {DEFLATED} header can't be decompressed. {HELP}")
+    raise NotFound(f"record {record_place}: its {DEFLATED} header can't be decompressed. {HELP}")
 
 
-def room(largest: int) -> int:
+def record_room(largest_bytes: int) -> int:
     """Return how large a record may be if Kafka takes batches of `largest` bytes: less the overhead of the batch."""
-    return largest - largest // 100 - 1024
+    return largest_bytes - largest_bytes // 100 - 1024
 
 
-def size(record: ProducerRecord) -> int:
+def record_size(record: ProducerRecord) -> int:
     """Return the bytes of a record: key, value and headers."""
-    headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+    header_bytes = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + header_bytes
 
 
-def fitted(record: ProducerRecord, topic: str, largest: int) -> ProducerRecord:
+def fit_record(record: ProducerRecord, topic: str, largest_bytes: int) -> ProducerRecord:
     """Return the record so that it fits: with its accumulators, or with these deflated, or with only their size.
 
     largest: the topic's max.message.bytes. Raises KafkaUnavailable for a record that is too large without them.
     """
-    if size(record) <= room(largest):
+    if record_size(record) <= record_room(largest_bytes):
         return record
-    kept = dict(record.headers).get(ACCUMULATORS) or b""
-    others = tuple(pair for pair in record.headers if pair[0] != ACCUMULATORS)
-    for header in ((DEFLATED, zlib.compress(kept)), (LEFT_OUT, str(len(kept)).encode())):
-        smaller = replace(record, headers=(*others, header))
-        if kept and size(smaller) <= room(largest):
-            return smaller
-    needed = size(replace(record, headers=others)) + 2048
+    accumulators = dict(record.headers).get(ACCUMULATORS) or b""
+    other_headers = tuple(pair for pair in record.headers if pair[0] != ACCUMULATORS)
+    for header in ((DEFLATED, zlib.compress(accumulators)), (LEFT_OUT, str(len(accumulators)).encode())):
+        smaller_record = replace(record, headers=(*other_headers, header))
+        if accumulators and record_size(smaller_record) <= record_room(largest_bytes):
+            return smaller_record
+    needed_bytes = record_size(replace(record, headers=other_headers)) + 2048
     raise KafkaUnavailable(
-        f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {size(record):,} bytes, and the topic "
-        f"takes {largest:,} ({LIMIT}). Raise the topic's setting {LIMIT} to {needed + needed // 50:,} or more "
+        f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {record_size(record):,} bytes, and the topic "
+        f"takes {largest_bytes:,} ({LIMIT}). Raise the topic's setting {LIMIT} to {needed_bytes + needed_bytes // 50:,} or more "
         f"(kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {LIMIT}=...), then run "
         "again: what is not published yet is published then. Until then, leave the sink out: the table continues "
         "in the lake."

@@ -18,11 +18,11 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.drain import POLL_SECONDS, SILENCE_SECONDS
-from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.options import librdkafka_options
 from lakehouse.kafka.topics import Cluster
 
 OffsetRange = tuple[int, int]  # half-open
-FAR = 10_000  # offsets between two holes that are read over rather than skipped
+FAR_OFFSETS = 10_000  # offsets between two holes that are read over rather than skipped
 HOLES_AT_ONCE = 100_000
 
 
@@ -45,7 +45,7 @@ class Holes:
         self._committed, self._uncommitted = (
             Consumer(
                 {
-                    **for_librdkafka(options),
+                    **librdkafka_options(options),
                     "bootstrap.servers": cluster.bootstrap_servers,
                     "group.id": "lakehouse.holes",
                     "enable.auto.commit": False,
@@ -68,48 +68,52 @@ class Holes:
 
     def explain(self, topic: str, partition: int, holes: Iterable[OffsetRange]) -> HoleCounts:
         """Explain the holes of a partition, given in order. Raises NotFound if there is no such topic or partition."""
-        first, end = self._cluster.offsets([(topic, partition)])[topic, partition]
-        total = HoleCounts()
-        for stretch in _stretches(holes):
-            expired = sum(min(high, first) - low for low, high in stretch if low < first)
-            beyond = sum(high - max(low, end) for low, high in stretch if high > end)
-            inside = [(max(low, first), min(high, end)) for low, high in stretch if high > first and low < end]
-            there, first_there = self._seen(self._committed, topic, partition, inside)
-            seen, _ = self._seen(self._uncommitted, topic, partition, inside)
-            asked = sum(high - low for low, high in inside)
-            total = HoleCounts(
-                total.expired + expired,
-                total.aborted + seen - there,
-                total.own + asked - seen,
-                total.there + there,
-                total.beyond + beyond,
-                total.first_there if total.first_there is not None else first_there,
+        first_offset, end_offset = self._cluster.offsets([(topic, partition)])[topic, partition]
+        hole_counts = HoleCounts()
+        for stretch in _walk_stretches(holes):
+            expired_count = sum(min(high, first_offset) - low for low, high in stretch if low < first_offset)
+            beyond_count = sum(high - max(low, end_offset) for low, high in stretch if high > end_offset)
+            inside_holes = [
+                (max(low, first_offset), min(high, end_offset))
+                for low, high in stretch
+                if high > first_offset and low < end_offset
+            ]
+            committed_count, first_there = self._seen(self._committed, topic, partition, inside_holes)
+            uncommitted_count, _ = self._seen(self._uncommitted, topic, partition, inside_holes)
+            inside_count = sum(high - low for low, high in inside_holes)
+            hole_counts = HoleCounts(
+                hole_counts.expired + expired_count,
+                hole_counts.aborted + uncommitted_count - committed_count,
+                hole_counts.own + inside_count - uncommitted_count,
+                hole_counts.there + committed_count,
+                hole_counts.beyond + beyond_count,
+                hole_counts.first_there if hole_counts.first_there is not None else first_there,
             )
-        return total
+        return hole_counts
 
     def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> tuple[int, int | None]:
         """The number of records that a reader gets in the holes, and the offset of the first."""
-        count, first, at = 0, None, 0
-        for offset in _offsets(consumer, topic, partition, holes) if holes else ():
-            while at < len(holes) and holes[at][1] <= offset:
-                at += 1
-            if at < len(holes) and holes[at][0] <= offset:
-                count += 1
-                first = offset if first is None else first
-        return count, first
+        record_count, first_offset, hole_index = 0, None, 0
+        for offset in _walk_record_offsets(consumer, topic, partition, holes) if holes else ():
+            while hole_index < len(holes) and holes[hole_index][1] <= offset:
+                hole_index += 1
+            if hole_index < len(holes) and holes[hole_index][0] <= offset:
+                record_count += 1
+                first_offset = offset if first_offset is None else first_offset
+        return record_count, first_offset
 
 
-def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> Iterator[int]:
+def _walk_record_offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> Iterator[int]:
     """The offsets of the records that a reader gets from the start of the first hole to the end of the last."""
     consumer.assign([TopicPartition(topic, partition, holes[0][0])])
-    heard = time.monotonic()
+    last_heard = time.monotonic()
     try:
         while True:
-            messages = consumer.consume(FAR, POLL_SECONDS)
-            if not messages and time.monotonic() - heard > SILENCE_SECONDS:
+            messages = consumer.consume(FAR_OFFSETS, POLL_SECONDS)
+            if not messages and time.monotonic() - last_heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s.")
             for message in messages:
-                heard = time.monotonic()
+                last_heard = time.monotonic()
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
@@ -120,11 +124,11 @@ def _offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetR
         consumer.unassign()
 
 
-def _stretches(holes: Iterable[OffsetRange]) -> Iterator[list[OffsetRange]]:
+def _walk_stretches(holes: Iterable[OffsetRange]) -> Iterator[list[OffsetRange]]:
     """Groups of holes that lie near each other: each group is read in one go."""
     stretch: list[OffsetRange] = []
     for hole in holes:
-        if stretch and (hole[0] - stretch[-1][1] > FAR or len(stretch) >= HOLES_AT_ONCE):
+        if stretch and (hole[0] - stretch[-1][1] > FAR_OFFSETS or len(stretch) >= HOLES_AT_ONCE):
             yield stretch
             stretch = []
         stretch.append(hole)

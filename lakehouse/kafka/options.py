@@ -19,54 +19,56 @@ LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+JAAS_LOGIN = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
-def for_librdkafka(options: Mapping[str, str]) -> dict[str, str]:
+def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
     """The properties for confluent-kafka's clients. Raises ConfigError for those that these can't take."""
-    found = dict(options)
-    if jaas := found.pop("sasl.jaas.config", None):
-        for name, text in JAAS.findall(jaas):
-            found.setdefault(f"sasl.{name}", re.sub(r"\\(.)", r"\1", text))
-    kind = found.pop("ssl.truststore.type", None)
-    if trusted := found.pop("ssl.truststore.location", None):
-        if kind != "PEM":
+    properties = dict(options)
+    if jaas_line := properties.pop("sasl.jaas.config", None):
+        for name, quoted_text in JAAS_LOGIN.findall(jaas_line):
+            properties.setdefault(f"sasl.{name}", re.sub(r"\\(.)", r"\1", quoted_text))
+    truststore_type = properties.pop("ssl.truststore.type", None)
+    if truststore_path := properties.pop("ssl.truststore.location", None):
+        if truststore_type != "PEM":
             raise ConfigError(
-                f"kafka.options: found ssl.truststore.location with ssl.truststore.type {kind or 'JKS'}; "
+                f"kafka.options: found ssl.truststore.location with ssl.truststore.type {truststore_type or 'JKS'}; "
                 "only PEM files can be "
                 "read by every client. Convert it and use ssl.ca.location = the PEM file."
             )
-        found.setdefault("ssl.ca.location", trusted)
-    if "ssl.endpoint.identification.algorithm" in found:
-        found["ssl.endpoint.identification.algorithm"] = found["ssl.endpoint.identification.algorithm"] or "none"
-    return found
+        properties.setdefault("ssl.ca.location", truststore_path)
+    if "ssl.endpoint.identification.algorithm" in properties:
+        properties["ssl.endpoint.identification.algorithm"] = (
+            properties["ssl.endpoint.identification.algorithm"] or "none"
+        )
+    return properties
 
 
-def for_java(options: Mapping[str, str]) -> dict[str, str]:
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
     """The properties for Java's clients, without Spark's ``kafka.`` prefix. Raises ConfigError."""
-    found = dict(options)
-    if mechanism := found.pop("sasl.mechanisms", None):
-        found.setdefault("sasl.mechanism", mechanism)
-    user, password = found.pop("sasl.username", None), found.pop("sasl.password", None)
-    if user is not None and "sasl.jaas.config" not in found:
-        mechanism = found.get("sasl.mechanism", "(none)")
+    properties = dict(options)
+    if mechanism := properties.pop("sasl.mechanisms", None):
+        properties.setdefault("sasl.mechanism", mechanism)
+    user, password = properties.pop("sasl.username", None), properties.pop("sasl.password", None)
+    if user is not None and "sasl.jaas.config" not in properties:
+        mechanism = properties.get("sasl.mechanism", "(none)")
         if mechanism not in LOGIN_MODULES:
             raise ConfigError(
                 f"kafka.options: found sasl.username with sasl.mechanism {mechanism}; expected one of "
                 f"{', '.join(LOGIN_MODULES)}. Set sasl.mechanism, or write sasl.jaas.config yourself."
             )
-        found["sasl.jaas.config"] = (
-            f"{LOGIN_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(password or '')};"
+        properties["sasl.jaas.config"] = (
+            f"{LOGIN_MODULES[mechanism]} required username={_quote_jaas(user)} password={_quote_jaas(password or '')};"
         )
-    if authority := found.pop("ssl.ca.location", None):
-        found.setdefault("ssl.truststore.type", "PEM")
-        found.setdefault("ssl.truststore.location", authority)
-    if found.get("ssl.endpoint.identification.algorithm") == "none":
-        found["ssl.endpoint.identification.algorithm"] = ""
-    return found
+    if authority_path := properties.pop("ssl.ca.location", None):
+        properties.setdefault("ssl.truststore.type", "PEM")
+        properties.setdefault("ssl.truststore.location", authority_path)
+    if properties.get("ssl.endpoint.identification.algorithm") == "none":
+        properties["ssl.endpoint.identification.algorithm"] = ""
+    return properties
 
 
-def refused(error: KafkaException) -> ConfigError:
+def refused_options_error(error: KafkaException) -> ConfigError:
     """The error for properties that confluent-kafka refused."""
     reason = error.args[0].str() if isinstance(error.args[0], KafkaError) else str(error)
     return ConfigError(
@@ -74,6 +76,6 @@ def refused(error: KafkaException) -> ConfigError:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_jaas(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

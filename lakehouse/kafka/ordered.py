@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from lakehouse.errors import KafkaUnavailable
-from lakehouse.kafka.options import for_librdkafka, refused
+from lakehouse.kafka.options import librdkafka_options, refused_options_error
 
 SILENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
@@ -27,7 +27,7 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 Headers = list[tuple[str, str | bytes | None]]
 # Partition, milliseconds since the epoch, headers, key, value.
-Placed = tuple[int, int, Headers | None, bytes | None, bytes | None]
+PlacedRecord = tuple[int, int, Headers | None, bytes | None, bytes | None]
 
 
 class OrderedProducer:
@@ -41,10 +41,10 @@ class OrderedProducer:
     ) -> None:
         self.topic, self.sent = topic, 0
         self._failed: list[str] = []
-        settings: dict[str, Any] = {
+        producer_settings: dict[str, Any] = {
             "linger.ms": 20,
             "compression.type": "lz4",
-            **for_librdkafka(options),
+            **librdkafka_options(options),
             "bootstrap.servers": bootstrap_servers,
             "log_level": 0,
             "acks": "all",
@@ -59,9 +59,9 @@ class OrderedProducer:
             "message.max.bytes": 1_000_000_000,
         }
         try:
-            self._producer = Producer(settings, logger=_QUIET)
+            self._producer = Producer(producer_settings, logger=_QUIET)
         except KafkaException as error:
-            raise refused(error) from None
+            raise refused_options_error(error) from None
 
     def __enter__(self) -> OrderedProducer:
         return self
@@ -79,13 +79,13 @@ class OrderedProducer:
         """The number of records that are in the topic for certain."""
         return self.sent - len(self._producer)
 
-    def send(self, records: Iterable[Placed]) -> None:
+    def send(self, records: Iterable[PlacedRecord]) -> None:
         """Send records in order. Raises KafkaUnavailable if one could not be delivered."""
-        produce, topic, delivered = self._producer.produce, self.topic, self._delivered
+        produce_record, topic, on_delivery = self._producer.produce, self.topic, self._delivered
         for partition, timestamp, headers, key, value in records:
             while True:
                 try:
-                    produce(topic, value, key, partition, delivered, timestamp=timestamp, headers=headers)
+                    produce_record(topic, value, key, partition, on_delivery, timestamp=timestamp, headers=headers)
                     break
                 except BufferError:  # the queue is full: let the broker catch up
                     self._wait(len(self._producer))
@@ -97,14 +97,14 @@ class OrderedProducer:
 
     def flush(self) -> None:
         """Wait until every record is acknowledged. Raises KafkaUnavailable."""
-        while waiting := len(self._producer):
-            self._wait(waiting)
+        while queue_length := len(self._producer):
+            self._wait(queue_length)
         self._poll()
 
-    def _wait(self, waiting: int) -> None:
+    def _wait(self, queue_length: int) -> None:
         """Wait until the queue is shorter than `waiting`. Raises KafkaUnavailable if nothing moves for too long."""
         deadline = time.monotonic() + SILENCE_SECONDS
-        while len(self._producer) >= waiting:
+        while len(self._producer) >= queue_length:
             self._poll(POLL_SECONDS)
             if time.monotonic() > deadline:
                 raise self._refused(f"nothing was acknowledged for {SILENCE_SECONDS:g} s")

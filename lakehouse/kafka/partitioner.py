@@ -9,21 +9,21 @@ from __future__ import annotations
 _SEED, _M, _R, _MASK = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
 
 
-def murmur2(data: bytes) -> int:
+def murmur2_hash(data: bytes) -> int:
     """Return the 32-bit hash of `org.apache.kafka.common.utils.Utils.murmur2`, as an unsigned number."""
     length = len(data)
-    found = (_SEED ^ length) & _MASK
-    for start in range(0, length - length % 4, 4):
-        k = int.from_bytes(data[start : start + 4], "little") * _M & _MASK
-        k = (k ^ (k >> _R)) * _M & _MASK
-        found = found * _M & _MASK ^ k
-    rest = data[length - length % 4 :]
-    if rest:
-        found = (found ^ int.from_bytes(rest, "little")) * _M & _MASK
-    found = (found ^ (found >> 13)) * _M & _MASK
-    return found ^ (found >> 15)
+    hash_bits = (_SEED ^ length) & _MASK
+    for word_start in range(0, length - length % 4, 4):
+        word = int.from_bytes(data[word_start : word_start + 4], "little") * _M & _MASK
+        word = (word ^ (word >> _R)) * _M & _MASK
+        hash_bits = hash_bits * _M & _MASK ^ word
+    rest_bytes = data[length - length % 4 :]
+    if rest_bytes:
+        hash_bits = (hash_bits ^ int.from_bytes(rest_bytes, "little")) * _M & _MASK
+    hash_bits = (hash_bits ^ (hash_bits >> 13)) * _M & _MASK
+    return hash_bits ^ (hash_bits >> 15)
 
 
-def partition(place: bytes | int, partitions: int) -> int:
+def choose_partition(place: bytes | int, partition_count: int) -> int:
     """Return the partition of a key's bytes, or of a number that a custom partitioner gave (modulo the partitions)."""
-    return (place if isinstance(place, int) else murmur2(place) & 0x7FFFFFFF) % partitions
+    return (place if isinstance(place, int) else murmur2_hash(place) & 0x7FFFFFFF) % partition_count

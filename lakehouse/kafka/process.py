@@ -21,71 +21,71 @@ PR_SET_PDEATHSIG = 1
 CREATED_TOLERANCE_SECONDS = 5.0
 
 
-def spawn(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
+def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
     """Start ``command``; its output goes to the file ``output``. ``outlive``: it keeps running when this process ends.
 
     Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; elsewhere the caller
     must see to an orderly end. Raises OSError.
     """
     started = threading.Event()
-    children: list[subprocess.Popen[bytes]] = []
-    failures: list[OSError] = []
+    started_children: list[subprocess.Popen[bytes]] = []
+    start_failures: list[OSError] = []
 
     def run() -> None:
         try:
-            with output.open("wb") as stream:
-                child = subprocess.Popen(
+            with output.open("wb") as output_stream:
+                child_process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
-                    stdout=stream,
+                    stdout=output_stream,
                     stderr=subprocess.STDOUT,
                     # Ctrl-C in the terminal is for the parent, which stops its clients first.
                     start_new_session=True,
                     # It only calls prctl, which is safe after a fork.
-                    preexec_fn=None if outlive else end_with_parent(),
+                    preexec_fn=None if outlive else parent_death_hook(),
                 )
-            children.append(child)
+            started_children.append(child_process)
         except OSError as error:
-            failures.append(error)
+            start_failures.append(error)
             return
         finally:
             started.set()
-        child.wait()
+        child_process.wait()
 
     # Linux sends the signal when the *thread* that started the child ends: that thread must last as long as the child.
     threading.Thread(target=run, name="lakehouse-child", daemon=True).start()
     started.wait()
-    if failures:
-        raise failures[0]
-    return children[0]
+    if start_failures:
+        raise start_failures[0]
+    return started_children[0]
 
 
-def end_with_parent() -> Callable[[], None] | None:
+def parent_death_hook() -> Callable[[], None] | None:
     """Return the code that a child runs before its program, so that Linux ends it (SIGTERM) with the calling thread."""
     if not sys.platform.startswith("linux"):
         return None
-    library = ctypes.CDLL(None, use_errno=True)
-    parent = os.getpid()
+    c_library = ctypes.CDLL(None, use_errno=True)
+    parent_pid = os.getpid()
 
-    def ask() -> None:
-        library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # the parent was gone before the request
+    def request_signal() -> None:
+        c_library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent_pid:  # the parent was gone before the request
             os._exit(1)
 
-    return ask
+    return request_signal
 
 
-def identify(pid: int, created: float, mark: str) -> psutil.Process | None:
+def identify_process(pid: int, created: float, mark: str) -> psutil.Process | None:
     """The running process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
     try:
-        found = psutil.Process(pid)
-        same = abs(found.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in found.cmdline()
-        return found if same and found.status() != psutil.STATUS_ZOMBIE else None
+        process = psutil.Process(pid)
+        is_same = abs(process.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in process.cmdline()
+        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except (psutil.Error, ValueError):
         return None
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port of 127.0.0.1 that is unused at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
@@ -103,7 +103,7 @@ def is_free(port: int) -> bool:
         return True
 
 
-def accepts(address: str) -> bool:
+def is_accepting(address: str) -> bool:
     """Whether something listens at ``host:port``."""
     host, _, port = address.rpartition(":")
     try:
@@ -113,7 +113,7 @@ def accepts(address: str) -> bool:
         return False
 
 
-def user_of(port: int) -> str:
+def describe_port_user(port: int) -> str:
     """The process that listens on a port, as `` by pid 12 (java)``; empty if the system does not tell."""
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError
-from lakehouse.kafka.options import for_librdkafka, refused
+from lakehouse.kafka.options import librdkafka_options, refused_options_error
 from lakehouse.kafka.topics import Cluster
 from lakehouse.semantics import iso_text
 
@@ -56,7 +56,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
     """
     # Checked first: a producer would wait half a minute for a topic that does not exist.
     partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
-    sent, done, failed, reason = 0, 0, 0, ""
+    sent_count, done, failed, reason = 0, 0, 0, ""
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         nonlocal done, failed, reason
@@ -68,33 +68,33 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
         producer = _producer(bootstrap_servers, frozenset(options.items()))
         try:
             for record in records:
-                _check(record, sent + 1, topic, partitions)
-                _send(producer, topic, record, delivered)
-                sent += 1
+                _check_record(record, sent_count + 1, topic, partitions)
+                _send_record(producer, topic, record, delivered)
+                sent_count += 1
                 if failed:
                     break
         finally:
             deadline = time.monotonic() + DELIVERY_TIMEOUT_SECONDS + 5.0
-            while done < sent and time.monotonic() < deadline:
+            while done < sent_count and time.monotonic() < deadline:
                 producer.poll(0.1)
-            missing = failed + sent - done
-            if missing:
+            missing_count = failed + sent_count - done
+            if missing_count:
                 _producer.cache_clear()  # it may be in a state that it can't recover from
-    if missing:
+    if missing_count:
         raise KafkaUnavailable(
-            f"{missing} of {sent} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
-            f"{reason or 'no answer'}. {sent - missing} are in the topic. "
+            f"{missing_count} of {sent_count} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
+            f"{reason or 'no answer'}. {sent_count - missing_count} are in the topic. "
             "Correct the cause and produce the rest again."
         )
-    return sent
+    return sent_count
 
 
 @lru_cache(maxsize=4)
 def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
     """A producer, cached: a fresh idempotent one waits half a second for its producer id."""
-    settings = {
+    producer_settings = {
         "linger.ms": "5",
-        **for_librdkafka(dict(options)),
+        **librdkafka_options(dict(options)),
         "bootstrap.servers": bootstrap_servers,
         "log_level": 0,
         "acks": "all",
@@ -103,12 +103,12 @@ def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Pr
         "delivery.timeout.ms": str(int(DELIVERY_TIMEOUT_SECONDS * 1000)),
     }
     try:
-        return Producer(settings)
+        return Producer(producer_settings)
     except KafkaException as error:
-        raise refused(error) from None
+        raise refused_options_error(error) from None
 
 
-def _check(record: ProducerRecord, number: int, topic: str, partitions: int) -> None:
+def _check_record(record: ProducerRecord, number: int, topic: str, partitions: int) -> None:
     # librdkafka takes 0 for "now", silently.
     if record.timestamp_ms is not None and record.timestamp_ms < 1:
         raise LakehouseError(
@@ -122,12 +122,12 @@ def _check(record: ProducerRecord, number: int, topic: str, partitions: int) -> 
         )
 
 
-def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any) -> None:
-    place: dict[str, Any] = {}
+def _send_record(producer: Producer, topic: str, record: ProducerRecord, delivered: Any) -> None:
+    placement: dict[str, Any] = {}
     if record.timestamp_ms is not None:
-        place["timestamp"] = record.timestamp_ms
+        placement["timestamp"] = record.timestamp_ms
     if record.partition is not None:
-        place["partition"] = record.partition
+        placement["partition"] = record.partition
     while True:
         try:
             producer.produce(
@@ -136,7 +136,7 @@ def _send(producer: Producer, topic: str, record: ProducerRecord, delivered: Any
                 record.key,
                 on_delivery=delivered,
                 headers=list(record.headers) or None,
-                **place,
+                **placement,
             )
         except BufferError:  # the queue is full: let the broker catch up
             producer.poll(0.1)
@@ -156,86 +156,86 @@ def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterato
     partition. ``tsv``: key, value and timestamp with tabs between; an empty key is a null key, no tab after it is a
     null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise).
     """
-    parse = _from_json if format == "json" else _from_tsv
+    parse_line = _parse_json_line if format == "json" else _parse_tsv_line
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield parse(line.rstrip("\r\n"))
+            yield parse_line(line.rstrip("\r\n"))
         except ValueError as error:
             raise LakehouseError(f"Line {number}: {error}") from None
 
 
-def _from_json(line: str) -> ProducerRecord:
+def _parse_json_line(line: str) -> ProducerRecord:
     try:
-        found = _DECODER.decode(line)
+        parsed = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         raise ValueError(
             f'found text that is not JSON ({error.msg} at column {error.colno}); expected {{"key": ..., "value": ...}}'
         ) from None
     except RecursionError:
         raise ValueError("found JSON that is nested too deeply to be read; expected fewer levels") from None
-    if not isinstance(found, dict) or "value" not in found:
+    if not isinstance(parsed, dict) or "value" not in parsed:
         raise ValueError(f'found {line[:60]}; expected an object with a "value" (null for a delete)')
-    known = [field.name.removesuffix("_ms") for field in fields(ProducerRecord)]
-    for name in found:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"found the field {name!r}. {hint}Expected some of: {', '.join(known)}")
-    texts = _members(line)
-    headers = found.get("headers") or {}
+    field_names = [field.name.removesuffix("_ms") for field in fields(ProducerRecord)]
+    for name in parsed:
+        if name not in field_names:
+            close_names = difflib.get_close_matches(name, field_names, n=1)
+            hint = f"Did you mean {close_names[0]!r}? " if close_names else ""
+            raise ValueError(f"found the field {name!r}. {hint}Expected some of: {', '.join(field_names)}")
+    member_texts = _member_texts(line)
+    headers = parsed.get("headers") or {}
     if not isinstance(headers, dict):
         raise ValueError(f"found headers {headers!r}; expected an object of names and values")
-    header_texts = _members(texts["headers"]) if headers else {}
-    partition = found.get("partition")
+    header_texts = _member_texts(member_texts["headers"]) if headers else {}
+    partition = parsed.get("partition")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
         raise ValueError(f"found partition {partition!r}; expected a whole number")
     return ProducerRecord(
-        _bytes(found.get("key"), _BLANKS.sub(r"\1", texts.get("key", ""))),
-        _bytes(found["value"], texts["value"]),
-        _timestamp(found.get("timestamp")),
-        tuple((name, _bytes(value, header_texts[name])) for name, value in headers.items()),
+        _value_bytes(parsed.get("key"), _BLANKS.sub(r"\1", member_texts.get("key", ""))),
+        _value_bytes(parsed["value"], member_texts["value"]),
+        _parse_timestamp_ms(parsed.get("timestamp")),
+        tuple((name, _value_bytes(value, header_texts[name])) for name, value in headers.items()),
         partition,
     )
 
 
-def _members(text: str) -> dict[str, str]:
+def _member_texts(text: str) -> dict[str, str]:
     """The text of each member's value in a JSON object, exactly as written; of repeated names the last counts."""
     members: dict[str, str] = {}
-    at = _past(text, text.index("{") + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, _past(text, at))
-        begin = _past(text, text.index(":", at) + 1)
-        _, end = _DECODER.raw_decode(text, begin)
-        members[name] = text[begin:end]
-        at = _past(text, end)
-        at += text[at] == ","
+    position = _skip_blanks(text, text.index("{") + 1)
+    while text[position] != "}":
+        name, position = _DECODER.raw_decode(text, _skip_blanks(text, position))
+        value_begin = _skip_blanks(text, text.index(":", position) + 1)
+        _, value_end = _DECODER.raw_decode(text, value_begin)
+        members[name] = text[value_begin:value_end]
+        position = _skip_blanks(text, value_end)
+        position += text[position] == ","
     return members
 
 
-def _past(text: str, at: int) -> int:
+def _skip_blanks(text: str, position: int) -> int:
     """The first place from ``at`` on that is not white space."""
-    while text[at] in " \t\r\n":
-        at += 1
-    return at
+    while text[position] in " \t\r\n":
+        position += 1
+    return position
 
 
-def _from_tsv(line: str) -> ProducerRecord:
-    parts = line.split("\t")
-    if len(parts) > 3:
+def _parse_tsv_line(line: str) -> ProducerRecord:
+    columns = line.split("\t")
+    if len(columns) > 3:
         raise ValueError(
-            f"found {len(parts)} columns; expected key, value and timestamp with tabs between (or use JSON lines)"
+            f"found {len(columns)} columns; expected key, value and timestamp with tabs between (or use JSON lines)"
         )
-    key, value, timestamp = (*parts, None, None)[:3]
+    key, value, timestamp = (*columns, None, None)[:3]
     return ProducerRecord(
         key.encode() if key else None,
         None if value is None else value.encode(),
-        _timestamp(timestamp or None),
+        _parse_timestamp_ms(timestamp or None),
     )
 
 
-def _bytes(value: object, text: str) -> bytes | None:
+def _value_bytes(value: object, text: str) -> bytes | None:
     """The bytes of a value whose text in the line is ``text``."""
     try:
         return None if value is None else (value if isinstance(value, str) else text).encode()
@@ -243,19 +243,19 @@ def _bytes(value: object, text: str) -> bytes | None:
         raise ValueError("found half of a surrogate pair (such as \\ud800), which no UTF-8 text can hold") from None
 
 
-def _timestamp(value: object) -> int | None:
+def _parse_timestamp_ms(value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):
         if value.strip().lstrip("-").isdigit():
             return int(value)
         try:
-            moment = datetime.fromisoformat(iso_text.plain(value))
+            parsed_time = datetime.fromisoformat(iso_text.normal_form(value))
         except ValueError:
             pass
         else:
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+            aware_time = parsed_time if parsed_time.tzinfo else parsed_time.replace(tzinfo=UTC)
+            return (aware_time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     raise ValueError(
         f"found the timestamp {value!r}; expected milliseconds since 1970 or ISO 8601, such as 2013-06-01T00:00:00Z"
     )

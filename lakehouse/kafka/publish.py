@@ -17,10 +17,10 @@ from confluent_kafka import KafkaException, Producer
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import KafkaUnavailable, LakehouseError
-from lakehouse.kafka.covers import Cover, name_of
-from lakehouse.kafka.headers import LIMIT, fitted, room
-from lakehouse.kafka.options import for_librdkafka
-from lakehouse.kafka.partitioner import partition
+from lakehouse.kafka.covers import Cover, covers_topic
+from lakehouse.kafka.headers import LIMIT, fit_record, record_room
+from lakehouse.kafka.options import librdkafka_options
+from lakehouse.kafka.partitioner import choose_partition
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.schema import state_topic
@@ -28,7 +28,7 @@ from lakehouse.plan.schema import state_topic
 TIMEOUT_SECONDS = 60.0
 # Readers wait this long for a transaction whose publisher was killed and not restarted; 80 MB can be written in it.
 TRANSACTION_SECONDS = 300
-LARGEST = 1_000_000  # librdkafka's own limit for a record, if a topic does not tell its limit
+LARGEST_RECORD_BYTES = 1_000_000  # librdkafka's own limit for a record, if a topic does not tell its limit
 
 
 class Publisher:
@@ -38,18 +38,18 @@ class Publisher:
     """
 
     def __init__(
-        self, cluster: Cluster, options: Mapping[str, str], topic: str, remembered: str, *, with_state: bool = False
+        self, cluster: Cluster, options: Mapping[str, str], topic: str, progress_path: str, *, with_state: bool = False
     ) -> None:
         self.topic = topic
         topics = [topic, state_topic(topic)] if with_state else [topic]
-        facts = cluster.topics(topics)
-        self.topic_id = facts[topic].id
-        self._partitions = {name: fact.partitions for name, fact in facts.items()}
-        self._largest = {name: _largest(cluster, name) for name in topics}
-        self._remembered = Path(remembered) if "://" not in remembered else None
+        topic_facts = cluster.topics(topics)
+        self.topic_id = topic_facts[topic].id
+        self._partitions = {name: facts_of_topic.partitions for name, facts_of_topic in topic_facts.items()}
+        self._largest_bytes = {name: _largest_batch_bytes(cluster, name) for name in topics}
+        self._progress_file = Path(progress_path) if "://" not in progress_path else None
         self._producer = Producer(
             {
-                **for_librdkafka(options),
+                **librdkafka_options(options),
                 "bootstrap.servers": cluster.bootstrap_servers,
                 "log_level": 0,
                 "transactional.id": f"lakehouse.publish.{topic}",
@@ -59,8 +59,8 @@ class Publisher:
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
                 # The topic's own limit is what counts: `fitted` keeps a record within it, and this setting a batch.
-                "message.max.bytes": max(*self._largest.values(), LARGEST),
-                "batch.size": min(room(min(self._largest.values())), LARGEST),
+                "message.max.bytes": max(*self._largest_bytes.values(), LARGEST_RECORD_BYTES),
+                "batch.size": min(record_room(min(self._largest_bytes.values())), LARGEST_RECORD_BYTES),
             }
         )
         try:
@@ -75,46 +75,46 @@ class Publisher:
 
         Raises KafkaUnavailable; LakehouseError if another publisher has taken over the topic.
         """
-        sent = 0
-        failed: list[str] = []
+        published_count = 0
+        delivery_errors: list[str] = []
 
-        def delivered(error: Any, _: Any) -> None:
+        def delivered(error: Any, _message: Any) -> None:
             if error is not None:
-                failed.append(error.str())
+                delivery_errors.append(error.str())
 
         try:
             self._producer.begin_transaction()
             for record in records:
-                to = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
-                self._send(to, fitted(record, to, self._largest[to]), delivered)
-                sent += to == self.topic
+                target_topic = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
+                self._send(target_topic, fit_record(record, target_topic, self._largest_bytes[target_topic]), delivered)
+                published_count += target_topic == self.topic
             # The time is now: by record times Kafka closes the segments, and only closed ones are compacted.
-            told = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
-            self._send(name_of(self.topic), told, delivered)
+            cover_record = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
+            self._send(covers_topic(self.topic), cover_record, delivered)
             self._producer.commit_transaction(TRANSACTION_SECONDS)
         except KafkaException as error:
             self._abort()
-            why = failed[0] if failed else error.args[0].str()
+            reason = delivery_errors[0] if delivery_errors else error.args[0].str()
             raise KafkaUnavailable(
-                f"topic {self.topic!r}: {sent} changes up to tick {cover.tick} were not published: {why}. "
+                f"topic {self.topic!r}: {published_count} changes up to tick {cover.tick} were not published: {reason}. "
                 "They stay in the lake; run again to publish them."
             ) from None
         except BaseException:
             self._abort()
             raise
         self.remember(cover.tick)
-        return sent
+        return published_count
 
     def _send(self, topic: str, record: ProducerRecord, delivered: Any) -> None:
         # librdkafka takes 0 for "now", and Kafka has no time before 1970: the true event time is in a header.
-        place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+        placement: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
-            place["partition"] = partition(record.place, self._partitions[topic])
+            placement["partition"] = choose_partition(record.place, self._partitions[topic])
         while True:
             try:
                 self._producer.produce(
                     topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
-                    headers=list(record.headers), on_delivery=delivered, **place,
+                    headers=list(record.headers), on_delivery=delivered, **placement,
                 )  # fmt: skip
                 self._producer.poll(0)
                 return
@@ -133,14 +133,14 @@ class Publisher:
 
     def remember(self, tick: int) -> None:
         """Write the progress to the lake."""
-        if self._remembered is not None:
-            write_durably(self._remembered, json.dumps({"topic_id": self.topic_id, "tick": tick}))
+        if self._progress_file is not None:
+            write_durably(self._progress_file, json.dumps({"topic_id": self.topic_id, "tick": tick}))
 
 
-def _largest(cluster: Cluster, topic: str) -> int:
+def _largest_batch_bytes(cluster: Cluster, topic: str) -> int:
     """The largest batch that the topic takes, in bytes; librdkafka's own limit if Kafka does not tell."""
     try:
-        said = cluster.config(topic).get(LIMIT)
+        limit_text = cluster.config(topic).get(LIMIT)
     except KafkaUnavailable:
-        said = None  # asking may be forbidden
-    return int(said) if said else LARGEST
+        limit_text = None  # asking may be forbidden
+    return int(limit_text) if limit_text else LARGEST_RECORD_BYTES

@@ -14,7 +14,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
-from lakehouse.kafka.options import for_librdkafka
+from lakehouse.kafka.options import librdkafka_options
 from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
@@ -24,7 +24,7 @@ ANSWER_BYTES_MAX = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawRecord:
     """A record as Kafka has it; `timestamp` is whatever number Kafka has, its type 0 or 1 (Kafka's own)."""
 
     topic: str
@@ -44,76 +44,85 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RecordPiece:
     """Records that are taken in together, and the offset at which each partition goes on after them.
 
     too_large: the record after them, emptied, if it is larger than allowed; `size` is the size that it had.
     """
 
-    records: list[Raw]
+    records: list[RawRecord]
     ends: Offsets
-    too_large: Raw | None = None
+    too_large: RawRecord | None = None
     size: int = 0
 
 
-def pieces(records: Iterable[Raw], ends: Offsets, records_max: int, bytes_max: int, record_max: int) -> Iterator[Piece]:
+def split_into_pieces(
+    records: Iterable[RawRecord], ends: Offsets, records_max: int, bytes_max: int, record_max: int
+) -> Iterator[RecordPiece]:
     """Yield records in pieces of at most so many records and bytes; a single record may be larger, up to `record_max`.
 
     ends: where the ranges of the records end; the last piece ends there.
     """
-    held: list[Raw] = []
-    size = 0
-    reached: dict[str, dict[int, int]] = {}
+    piece_records: list[RawRecord] = []
+    piece_bytes = 0
+    reached_offsets: dict[str, dict[int, int]] = {}
     for record in records:
-        large = record.size > record_max
-        if held and (large or len(held) >= records_max or size + record.size > bytes_max):
-            yield Piece(held, _copied(reached))
-            held, size = [], 0
-        reached.setdefault(record.topic, {})[record.partition] = record.offset + 1
-        if large:
-            yield Piece([], {}, replace(record, key=None, value=None, headers=()), record.size)
+        is_large = record.size > record_max
+        if piece_records and (is_large or len(piece_records) >= records_max or piece_bytes + record.size > bytes_max):
+            yield RecordPiece(piece_records, _copy_offsets(reached_offsets))
+            piece_records, piece_bytes = [], 0
+        reached_offsets.setdefault(record.topic, {})[record.partition] = record.offset + 1
+        if is_large:
+            yield RecordPiece([], {}, replace(record, key=None, value=None, headers=()), record.size)
         else:
-            held.append(record)
-            size += record.size
-    yield Piece(held, ends)
+            piece_records.append(record)
+            piece_bytes += record.size
+    yield RecordPiece(piece_records, ends)
 
 
-def _copied(ends: Offsets) -> dict[str, dict[int, int]]:
-    return {topic: dict(of) for topic, of in ends.items()}
+def _copy_offsets(ends: Offsets) -> dict[str, dict[int, int]]:
+    return {topic: dict(partition_offsets) for topic, partition_offsets in ends.items()}
 
 
-def read_ranges(bootstrap_servers: str, options: Mapping[str, str], starts: Offsets, ends: Offsets) -> Iterator[Raw]:
+def read_ranges(
+    bootstrap_servers: str, options: Mapping[str, str], starts: Offsets, ends: Offsets
+) -> Iterator[RawRecord]:
     """Yield the committed records at the offsets [start, end) of each partition, in order within a partition.
 
     Raises KafkaUnavailable if Kafka falls silent, or for an answer that can't be read.
     """
-    left = {(topic, p): end for topic, of in ends.items() for p, end in of.items() if end > starts[topic].get(p, 0)}
-    consumer = _consumer(bootstrap_servers, options)
+    end_offsets = {
+        (topic, p): end_offset
+        for topic, partition_offsets in ends.items()
+        for p, end_offset in partition_offsets.items()
+        if end_offset > starts[topic].get(p, 0)
+    }
+    consumer = _ranges_consumer(bootstrap_servers, options)
     try:
-        consumer.assign([TopicPartition(topic, p, starts[topic].get(p, 0)) for topic, p in left])
-        heard = time.monotonic()
-        while left:
+        consumer.assign([TopicPartition(topic, p, starts[topic].get(p, 0)) for topic, p in end_offsets])
+        last_heard = time.monotonic()
+        while end_offsets:
             message = consumer.poll(POLL_SECONDS)
             if message is None:
-                if time.monotonic() - heard > SILENCE_SECONDS:
-                    places = ", ".join(f"{topic}/{p}" for topic, p in sorted(left))
-                    raise KafkaUnavailable(f"{places}: nothing arrived for {SILENCE_SECONDS:g} s.")
+                if time.monotonic() - last_heard > SILENCE_SECONDS:
+                    partition_names = ", ".join(f"{topic}/{p}" for topic, p in sorted(end_offsets))
+                    raise KafkaUnavailable(f"{partition_names}: nothing arrived for {SILENCE_SECONDS:g} s.")
                 continue
-            if (record := _record(message)) is None:
+            if (record := _parse_message(message)) is None:
                 # The end of a partition: the rest of the range has no records (a transaction's marker).
-                left.pop((message.topic() or "", message.partition() or 0), None)
-            elif (record.topic, record.partition) in left:
-                end = left[record.topic, record.partition]
-                if record.offset < end:
+                end_offsets.pop((message.topic() or "", message.partition() or 0), None)
+            elif (record.topic, record.partition) in end_offsets:
+                end_offset = end_offsets[record.topic, record.partition]
+                if record.offset < end_offset:
                     yield record
-                if record.offset + 1 >= end:
-                    del left[record.topic, record.partition]
-            heard = time.monotonic()  # now, not before the record was handed over: its reader may take its time
+                if record.offset + 1 >= end_offset:
+                    del end_offsets[record.topic, record.partition]
+            last_heard = time.monotonic()  # now, not before the record was handed over: its reader may take its time
     finally:
         consumer.close()
 
 
-def _record(message: Message) -> Raw | None:
+def _parse_message(message: Message) -> RawRecord | None:
     error = message.error()
     if error is not None and error.code() == KafkaError._PARTITION_EOF:
         return None
@@ -121,23 +130,23 @@ def _record(message: Message) -> Raw | None:
         raise KafkaUnavailable(
             f"{message.topic()}/{message.partition()} from offset {message.offset()} on: {error.str()}."
         )
-    kind, timestamp = message.timestamp()
-    pairs = cast(list[tuple[str, bytes | None]], message.headers() or [])
-    headers = tuple(pairs)
-    return Raw(
+    timestamp_kind, timestamp = message.timestamp()
+    header_pairs = cast(list[tuple[str, bytes | None]], message.headers() or [])
+    headers = tuple(header_pairs)
+    return RawRecord(
         str(message.topic()), int(message.partition() or 0), int(message.offset() or 0),
-        timestamp, {1: 0, 2: 1}.get(kind, -1), headers, _bytes(message.key()), _bytes(message.value()),
+        timestamp, {1: 0, 2: 1}.get(timestamp_kind, -1), headers, _to_bytes(message.key()), _to_bytes(message.value()),
     )  # fmt: skip
 
 
-def _bytes(data: str | bytes | None) -> bytes | None:
+def _to_bytes(data: str | bytes | None) -> bytes | None:
     return data.encode() if isinstance(data, str) else data
 
 
-def _consumer(bootstrap_servers: str, options: Mapping[str, str]) -> Consumer:
+def _ranges_consumer(bootstrap_servers: str, options: Mapping[str, str]) -> Consumer:
     return Consumer(
         {
-            **for_librdkafka(options),
+            **librdkafka_options(options),
             "bootstrap.servers": bootstrap_servers,
             "group.id": "lakehouse.ingest",
             "enable.auto.commit": False,

@@ -82,30 +82,30 @@ rootLogger.appenderRef.file.ref=file
 """
 
 
-def java() -> str:
+def find_java() -> str:
     """The path of the java to run: from ``JAVA_HOME`` if it is set, else from the PATH. Raises BrokerError."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
-    if found is None:
+    java_home = os.environ.get("JAVA_HOME")
+    java_path = shutil.which(str(Path(java_home) / "bin" / "java")) if java_home else shutil.which("java")
+    if java_path is None:
         raise BrokerError(
-            f"Found no java {f'in JAVA_HOME={home}' if home else 'on the PATH'}; the embedded Kafka needs "
+            f"Found no java {f'in JAVA_HOME={java_home}' if java_home else 'on the PATH'}; the embedded Kafka needs "
             "Java 17 or "
             "newer. Install one, or set JAVA_HOME to its folder."
         )
-    return found
+    return java_path
 
 
-def data_folder(folder: Path) -> Path:
+def broker_data_folder(folder: Path) -> Path:
     """The folder in which a broker of ``folder`` keeps its records."""
     return folder / "data"
 
 
-def log_file(folder: Path) -> Path:
+def broker_log_file(folder: Path) -> Path:
     """Kafka's own log."""
     return folder / "broker.log"
 
 
-def output_file(folder: Path) -> Path:
+def broker_output_file(folder: Path) -> Path:
     """The output of the JVM itself at the last start."""
     return folder / "broker.out"
 
@@ -113,15 +113,15 @@ def output_file(folder: Path) -> Path:
 def write_settings(folder: Path, port: int, controller_port: int) -> None:
     """Write the configuration for one start into ``folder``."""
     (folder / "log4j2.properties").write_text(LOGGING)
-    _settings_file(folder).write_text(_settings(data_folder(folder), port, controller_port))
+    _settings_file(folder).write_text(_settings_text(broker_data_folder(folder), port, controller_port))
 
 
-def command(folder: Path) -> list[str]:
+def broker_command(folder: Path) -> list[str]:
     """The command that runs the broker of ``folder``."""
-    return [*_jvm(folder, log_file(folder)), "kafka.Kafka", str(_settings_file(folder))]
+    return [*_jvm_command(folder, broker_log_file(folder)), "kafka.Kafka", str(_settings_file(folder))]
 
 
-def command_mark(folder: Path) -> str:
+def broker_command_mark(folder: Path) -> str:
     """The argument of ``command`` that identifies the process later."""
     return str(_settings_file(folder))
 
@@ -131,46 +131,46 @@ def format_storage(folder: Path) -> None:
 
     It is built beside its place and renamed, so that an interrupted start leaves no half-made storage.
     """
-    if (data_folder(folder) / "meta.properties").is_file():
+    if (broker_data_folder(folder) / "meta.properties").is_file():
         return
-    if data_folder(folder).exists() and any(data_folder(folder).iterdir()):
+    if broker_data_folder(folder).exists() and any(broker_data_folder(folder).iterdir()):
         raise BrokerError(
-            f"Found {data_folder(folder)} with files in it but no meta.properties; expected a formatted "
+            f"Found {broker_data_folder(folder)} with files in it but no meta.properties; expected a formatted "
             "Kafka storage or "
             "nothing. Move the folder away, or give another one (setting kafka.folder)."
         )
-    fresh = folder / "data.new"
-    shutil.rmtree(fresh, ignore_errors=True)
-    settings = folder / "format.properties"
-    settings.write_text(_settings(fresh, 1, 2))
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-    tool = [
-        *_jvm(folder, folder / "format.log"),
+    fresh_folder = folder / "data.new"
+    shutil.rmtree(fresh_folder, ignore_errors=True)
+    settings_file = folder / "format.properties"
+    settings_file.write_text(_settings_text(fresh_folder, 1, 2))
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+    tool_command = [
+        *_jvm_command(folder, folder / "format.log"),
         "kafka.tools.StorageTool",
         "format",
         "-t",
-        cluster,
+        cluster_id,
         "-c",
-        str(settings),
+        str(settings_file),
     ]
-    done = subprocess.run(tool, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
+    completed = subprocess.run(tool_command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if completed.returncode != 0:
+        last_lines = "\n".join((completed.stdout + completed.stderr).strip().splitlines()[-8:])
         raise BrokerError(
-            f"Kafka's storage tool could not format {fresh} (exit code {done.returncode}). It said:\n{last}"
+            f"Kafka's storage tool could not format {fresh_folder} (exit code {completed.returncode}). It said:\n{last_lines}"
         )
-    settings.unlink()
-    if data_folder(folder).exists():
-        data_folder(folder).rmdir()
-    fresh.rename(data_folder(folder))
+    settings_file.unlink()
+    if broker_data_folder(folder).exists():
+        broker_data_folder(folder).rmdir()
+    fresh_folder.rename(broker_data_folder(folder))
 
 
-def _jvm(folder: Path, log: Path) -> list[str]:
+def _jvm_command(folder: Path, log_path: Path) -> list[str]:
     return [
         *(
-            java(),
+            find_java(),
             *JVM_FLAGS,
-            f"-Dlakehouse.log={log}",
+            f"-Dlakehouse.log={log_path}",
             f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         ),
         *("-cp", str(jars_folder("kafka") / "*")),
@@ -181,21 +181,24 @@ def _settings_file(folder: Path) -> Path:
     return folder / "server.properties"
 
 
-def _settings(data: Path, port: int, controller_port: int) -> str:
-    if "," in str(data):
+def _settings_text(data_path: Path, port: int, controller_port: int) -> str:
+    if "," in str(data_path):
         raise BrokerError(
-            f"Found a comma in {data}; Kafka reads it as two folders. Give a folder without one (kafka.folder)."
+            f"Found a comma in {data_path}; Kafka reads it as two folders. Give a folder without one (kafka.folder)."
         )
     # Java reads a properties file as Latin-1 with escapes.
-    path = "".join(c if " " <= c <= "~" and c != "\\" else _escape(c) for c in str(data))
+    escaped_path = "".join(
+        character if " " <= character <= "~" and character != "\\" else _escape_character(character)
+        for character in str(data_path)
+    )
     return SETTINGS + (
         f"listeners=BROKER://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}\n"
         f"advertised.listeners=BROKER://{HOST}:{port}\n"
         f"controller.quorum.voters=1@{HOST}:{controller_port}\n"
-        f"log.dirs={path}\n"
+        f"log.dirs={escaped_path}\n"
     )
 
 
-def _escape(character: str) -> str:
-    raw = character.encode("utf-16-be")
-    return "".join(f"\\u{raw[i]:02x}{raw[i + 1]:02x}" for i in range(0, len(raw), 2))
+def _escape_character(character: str) -> str:
+    utf16_bytes = character.encode("utf-16-be")
+    return "".join(f"\\u{utf16_bytes[i]:02x}{utf16_bytes[i + 1]:02x}" for i in range(0, len(utf16_bytes), 2))

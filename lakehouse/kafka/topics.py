@@ -16,7 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
-from lakehouse.kafka.options import for_librdkafka, refused
+from lakehouse.kafka.options import librdkafka_options, refused_options_error
 
 TIMEOUT_SECONDS = 15.0
 # Just after a topic was created or recreated, or a broker came back; these pass by themselves. (Whether the topic
@@ -31,7 +31,7 @@ NOT_READY_YET = frozenset(
 )  # fmt: skip
 # For a topic with event times, which may be in the future: Kafka 4 refuses those more than an hour ahead.
 TO_COME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-T = TypeVar("T")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class Cluster:
         self.bootstrap_servers = bootstrap_servers
         self._timeout = timeout_seconds
         self._reasons: deque[str] = deque(maxlen=1)
-        settings: dict[str, Any] = {
-            **for_librdkafka(options or {}),
+        admin_settings: dict[str, Any] = {
+            **librdkafka_options(options or {}),
             "bootstrap.servers": bootstrap_servers,
             "log_level": 0,  # what matters comes as an error with a reason, not as a line on stderr
             "error_cb": lambda error: self._reasons.append(error.str()),
         }
         try:
-            self._admin = AdminClient(settings)
+            self._admin = AdminClient(admin_settings)
         except KafkaException as error:
-            raise refused(error) from None
+            raise refused_options_error(error) from None
 
     def topics(self, names: Sequence[str] | str) -> dict[str, TopicFacts]:
         """Facts by topic name, for a list of names or for a regular expression that matches whole names.
@@ -74,78 +74,88 @@ class Cluster:
         """
         if isinstance(names, str):
             pattern = re.compile(names)
-            wanted = [name for name in self.names() if pattern.fullmatch(name)]
+            wanted_names = [name for name in self.names() if pattern.fullmatch(name)]
         else:
-            wanted = list(names)
-        if not wanted:
+            wanted_names = list(names)
+        if not wanted_names:
             return {}
-        asked = self._call(lambda: self._admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout))
-        found = {}
-        for name in wanted:
+        futures_by_name = self._call(
+            lambda: self._admin.describe_topics(TopicCollection(wanted_names), request_timeout=self._timeout)
+        )
+        facts_by_name = {}
+        for name in wanted_names:
             try:
-                description = self._wait(asked[name])
+                description = self._wait(futures_by_name[name])
             except KafkaException as error:
-                if isinstance(names, str) and _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if isinstance(names, str) and _error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue  # deleted between the listing and the question
                 raise self._translate(error, name) from None
-            found[name] = TopicFacts(name, _id(description.topic_id), len(description.partitions))
-        return found
+            facts_by_name[name] = TopicFacts(name, _format_topic_id(description.topic_id), len(description.partitions))
+        return facts_by_name
 
     def names(self) -> list[str]:
         """The names of all topics except Kafka's internal ones, sorted."""
-        listed = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
-        return sorted(name for name in listed.topics if not name.startswith("__"))
+        topic_listing = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
+        return sorted(name for name in topic_listing.topics if not name.startswith("__"))
 
     def offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """(earliest, latest) offset of each (topic, partition).
 
         Latest is the end for a read_committed reader, before the first open transaction. Raises NotFound.
         """
-        wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
-        if not wanted:
+        topic_partitions = [TopicPartition(topic, partition) for topic, partition in partitions]
+        if not topic_partitions:
             return {}
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return self._offsets(wanted)
+                return self._offsets(topic_partitions)
             except KafkaException as error:
-                self._require(wanted)
-                if _code(error) not in NOT_READY_YET or time.monotonic() > deadline:
+                self._require_partitions(topic_partitions)
+                if _error_code(error) not in NOT_READY_YET or time.monotonic() > deadline:
                     raise self._translate(error) from None
                 time.sleep(0.02)
 
-    def _offsets(self, wanted: list[TopicPartition]) -> dict[tuple[str, int], tuple[int, int]]:
-        specs: list[Any] = [OffsetSpec.earliest(), OffsetSpec.latest()]
-        asked = [
+    def _offsets(self, topic_partitions: list[TopicPartition]) -> dict[tuple[str, int], tuple[int, int]]:
+        offset_specs: list[Any] = [OffsetSpec.earliest(), OffsetSpec.latest()]
+        answers = [
             self._admin.list_offsets(
-                dict.fromkeys(wanted, spec),
+                dict.fromkeys(topic_partitions, offset_spec),
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=self._timeout,
             )
-            for spec in specs
+            for offset_spec in offset_specs
         ]
-        earliest, latest = ({one: self._wait(answer[one]).offset for one in wanted} for answer in asked)
-        return {(one.topic, one.partition): (earliest[one], latest[one]) for one in wanted}
+        earliest, latest = (
+            {topic_partition: self._wait(answer[topic_partition]).offset for topic_partition in topic_partitions}
+            for answer in answers
+        )
+        return {
+            (topic_partition.topic, topic_partition.partition): (earliest[topic_partition], latest[topic_partition])
+            for topic_partition in topic_partitions
+        }
 
-    def _require(self, partitions: list[TopicPartition]) -> None:
+    def _require_partitions(self, partitions: list[TopicPartition]) -> None:
         """Raise NotFound for the first one that does not exist: Kafka's own answer does not say which it was."""
-        facts = self.topics(sorted({one.topic for one in partitions}))
-        for one in partitions:
-            if not 0 <= one.partition < facts[one.topic].partitions:
+        topic_facts = self.topics(sorted({topic_partition.topic for topic_partition in partitions}))
+        for topic_partition in partitions:
+            if not 0 <= topic_partition.partition < topic_facts[topic_partition.topic].partitions:
                 raise NotFound(
-                    f"Found no partition {one.partition} of topic {one.topic!r} on {self.bootstrap_servers}; "
-                    f"expected 0 to {facts[one.topic].partitions - 1}."
+                    f"Found no partition {topic_partition.partition} of topic {topic_partition.topic!r} on {self.bootstrap_servers}; "
+                    f"expected 0 to {topic_facts[topic_partition.topic].partitions - 1}."
                 )
 
     def config(self, name: str) -> dict[str, str | None]:
         """The settings of a topic, such as ``cleanup.policy``. Raises NotFound."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._call(lambda: self._admin.describe_configs([resource], request_timeout=self._timeout))
+        topic_resource = ConfigResource(ResourceType.TOPIC, name)
+        futures_by_resource = self._call(
+            lambda: self._admin.describe_configs([topic_resource], request_timeout=self._timeout)
+        )
         try:
-            entries = self._wait(asked[resource])
+            config_entries = self._wait(futures_by_resource[topic_resource])
         except KafkaException as error:
             raise self._translate(error, name) from None
-        return {key: entry.value for key, entry in entries.items()}
+        return {key: config_entry.value for key, config_entry in config_entries.items()}
 
     def create(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None, replicas: int = -1
@@ -154,8 +164,8 @@ class Cluster:
 
         Returns when the topic can be used, which is a little later than Kafka's own answer.
         """
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
-        self._do(lambda: self._admin.create_topics([topic], request_timeout=self._timeout)[name], name)
+        new_topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
+        self._request(lambda: self._admin.create_topics([new_topic], request_timeout=self._timeout)[name], name)
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -168,47 +178,56 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises NotFound."""
-        self._do(lambda: self._admin.delete_topics([name], request_timeout=self._timeout)[name], name)
+        self._request(lambda: self._admin.delete_topics([name], request_timeout=self._timeout)[name], name)
 
-    def _do(self, ask: Any, name: str) -> None:
+    def _request(self, request: Any, name: str) -> None:
         try:
-            self._wait(self._call(ask))
+            self._wait(self._call(request))
         except KafkaException as error:
             raise self._translate(error, name) from None
 
-    def _call(self, ask: Any) -> Any:
+    def _call(self, request: Any) -> Any:
         """Ask; a failure that comes at once means that nobody is there to answer."""
         try:
-            return ask()
+            return request()
         except KafkaException as error:
             raise self._translate(error) from None
 
-    def _wait(self, asked: Future[T]) -> T:
+    def _wait(self, future: Future[Answer]) -> Answer:
         try:
-            return asked.result(self._timeout + 1.0)
+            return future.result(self._timeout + 1.0)
         except FutureTimeout:
             raise self._unavailable("no answer") from None
 
     def _translate(self, error: KafkaException, topic: str | None = None) -> LakehouseError:
-        code = _code(error)
-        where = f"topic {topic!r}"
-        if topic is not None and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            known = self.names()
-            near = difflib.get_close_matches(topic, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known[:10]) or 'no topics'}."
+        error_code = _error_code(error)
+        topic_label = f"topic {topic!r}"
+        if topic is not None and error_code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            topic_names = self.names()
+            close_names = difflib.get_close_matches(topic, topic_names, n=1)
+            hint = (
+                f"Did you mean {close_names[0]!r}?"
+                if close_names
+                else f"It has: {', '.join(topic_names[:10]) or 'no topics'}."
+            )
             return NotFound(
-                f"Found no {where} on {self.bootstrap_servers}; expected it to exist. {hint} "
+                f"Found no {topic_label} on {self.bootstrap_servers}; expected it to exist. {hint} "
                 "Create it, or correct the name."
             )
-        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        if error_code == KafkaError.TOPIC_ALREADY_EXISTS:
             return LakehouseError(
-                f"Found {where} on {self.bootstrap_servers} already; expected none. Use it, or delete it first."
+                f"Found {topic_label} on {self.bootstrap_servers} already; expected none. Use it, or delete it first."
             )
-        if topic is not None and code is not None and code > 0 and code != KafkaError.REQUEST_TIMED_OUT:
+        if (
+            topic is not None
+            and error_code is not None
+            and error_code > 0
+            and error_code != KafkaError.REQUEST_TIMED_OUT
+        ):
             return KafkaUnavailable(
-                f"Kafka on {self.bootstrap_servers} refused the request for {where}: {error.args[0].str()}."
+                f"Kafka on {self.bootstrap_servers} refused the request for {topic_label}: {error.args[0].str()}."
             )
-        return self._unavailable(error.args[0].str() if code is not None else str(error))
+        return self._unavailable(error.args[0].str() if error_code is not None else str(error))
 
     def _unavailable(self, reason: str) -> KafkaUnavailable:
         self._admin.poll(0)  # hands over the client's reason, if it has one
@@ -221,11 +240,11 @@ class Cluster:
         )
 
 
-def _code(error: KafkaException) -> int | None:
-    cause = error.args[0] if error.args else None
-    return int(cause.code()) if isinstance(cause, KafkaError) else None
+def _error_code(error: KafkaException) -> int | None:
+    kafka_error = error.args[0] if error.args else None
+    return int(kafka_error.code()) if isinstance(kafka_error, KafkaError) else None
 
 
-def _id(topic_id: Any) -> str:
+def _format_topic_id(topic_id: Any) -> str:
     """The id as Kafka's own tools print it."""
     return str(topic_id).replace("+", "-").replace("/", "_")

@@ -11,7 +11,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.plan.app import named_window, read_window
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -110,7 +110,9 @@ class Catalog:
     def get(self, name: str, at: int) -> Entry:
         """Return a stream or a table. Raises SqlError if there is none of this name."""
         if name not in self.declared:
-            raise SqlError(f"{name} does not exist.{near(name, self.declared)}", at, expected=listed(self.declared))
+            raise SqlError(
+                f"{name} does not exist.{suggest_near(name, self.declared)}", at, expected=listed(self.declared)
+            )
         return self.declared[name]
 
     def readers(self, name: str) -> list[str]:

@@ -23,7 +23,7 @@ from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 COMPARED = {"=": "EQUAL(=)", "<>": "NOT_EQUAL(<>)", "<": "LESS_THAN(<)", "<=": "LESS_THAN_OR_EQUAL(<=)",
             ">": "GREATER_THAN(>)", ">=": "GREATER_THAN_OR_EQUAL(>=)"}  # fmt: skip
@@ -92,11 +92,12 @@ class Visible:
         found = [seen for seen in every if seen.name == node.name and node.of in (None, seen.of)]
         if node.of is not None and node.of not in {seen.of for seen in every}:
             raise SqlError(
-                f"'{node.of}' is not a source of this statement.{near(node.of, {seen.of for seen in every})}", node.at
+                f"'{node.of}' is not a source of this statement.{suggest_near(node.of, {seen.of for seen in every})}",
+                node.at,
             )
         if not found:
             known = [*(seen.name for seen in self.columns), *self.names]
-            shown, meant = f"{node.of}.{node.name}" if node.of else node.name, near(node.name, known)
+            shown, meant = f"{node.of}.{node.name}" if node.of else node.name, suggest_near(node.name, known)
             if node.of is None and not node.name.isupper():  # it was given in double quotes
                 meant += f" A text stands in single quotes: '{node.name}'."
             raise SqlError(f"column '{shown}' cannot be resolved.{meant} There are: {', '.join(known)}", node.at)
@@ -224,7 +225,7 @@ class Visible:
             raise SqlError("->* stands in a SELECT alone", node.at)
         if node.name not in of.kind.names:
             raise SqlError(
-                f"unknown field {node.name}.{near(node.name, of.kind.names)} There are: {', '.join(of.kind.names)}",
+                f"unknown field {node.name}.{suggest_near(node.name, of.kind.names)} There are: {', '.join(of.kind.names)}",
                 node.at,
             )
         inner = of.kind.inner[of.kind.names.index(node.name)]

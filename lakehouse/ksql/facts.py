@@ -13,7 +13,7 @@ from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
 from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.plan.evolution.text import describe
+from lakehouse.plan.evolution.text import declaration_text
 from lakehouse.plan.names.field import field_name
 
 
@@ -82,7 +82,7 @@ def described(statement: s.Describe, script: Script) -> Answer:
         return Answer(("column", "type", ""), rows)
     facts = [f"{of.kind} {of.name}, topic {of.topic}, key format {of.formats[0]}, value format {of.formats[1]}"]
     facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.readers(of.name)) else []
-    facts += [of.statement, describe(of.made.node)]
+    facts += [of.statement, declaration_text(of.made.node)]
     return Answer(("column", "type", ""), rows, "\n".join(facts))
 
 
@@ -110,10 +110,10 @@ def explained(statement: s.Explain, script: Script) -> Answer:
         named = [one for one in script.catalog.declared.values() if of in (one.query_name, one.name)]
         if not named or not queries(named[0]):
             raise SqlError(f"there is no query {of}; SHOW QUERIES lists them", statement.at)
-        return Answer(message=describe(script.find(named[0].name, 0).made.node))
+        return Answer(message=declaration_text(script.find(named[0].name, 0).made.node))
     query = of.query if isinstance(of, s.CreateAs) else of
     if not isinstance(query, s.Query):
         raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.at)
     kind = "TABLE" if query.group_by else "STREAM"
     made = compiled(query, script.find, QueryTarget(kind, "EXPLAINED", query.at))
-    return Answer(message=describe(made.node))
+    return Answer(message=declaration_text(made.node))

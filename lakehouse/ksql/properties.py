@@ -12,7 +12,7 @@ from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.names.field import column_name, field_name
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_topic
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
@@ -141,7 +141,7 @@ def insert_id(given: Properties, at: int) -> str:
 def _check(given: Properties, known: tuple[str, ...], at: int) -> None:
     for name, value in given.items():
         if name not in known:
-            raise SqlError(f"invalid config variable {name} in the WITH clause.{near(name, known)}", value.at,
+            raise SqlError(f"invalid config variable {name} in the WITH clause.{suggest_near(name, known)}", value.at,
                            expected=", ".join(known))  # fmt: skip
     _number(given, "REPLICAS")
 
@@ -174,7 +174,7 @@ def _window(given: Properties) -> int | None:
             raise SqlError("WINDOW_SIZE is for a WINDOW_TYPE of TUMBLING or HOPPING", given["WINDOW_SIZE"].at)
         return None
     if kind.upper() not in WINDOW_TYPES:
-        raise SqlError(f"unknown window type {kind}.{near(kind.upper(), WINDOW_TYPES)}", given["WINDOW_TYPE"].at,
+        raise SqlError(f"unknown window type {kind}.{suggest_near(kind.upper(), WINDOW_TYPES)}", given["WINDOW_TYPE"].at,
                        expected=", ".join(WINDOW_TYPES))  # fmt: skip
     if kind.upper() == "SESSION":
         if size is not None:
@@ -255,7 +255,9 @@ def _format(given: Properties, name: str) -> str | None:
         raise SqlError(f"{name}='{text}' needs a schema registry, which is not here yet", given[name].at,
                        expected=", ".join(FORMATS))  # fmt: skip
     if text.upper() not in FORMATS:
-        raise SqlError(f"unknown format {text}.{near(text, FORMATS)}", given[name].at, expected=", ".join(FORMATS))
+        raise SqlError(
+            f"unknown format {text}.{suggest_near(text, FORMATS)}", given[name].at, expected=", ".join(FORMATS)
+        )
     return text.upper()
 
 

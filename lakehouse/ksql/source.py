@@ -15,7 +15,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.plan.build import check_ahead, stream
-from lakehouse.plan.expression import Expression, expression, name_text
+from lakehouse.plan.expression import Expression, name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
@@ -225,7 +225,7 @@ def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | No
             "TIMESTAMP_FORMAT",
             given.at,
         )
-    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+    return parse_expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
 
 
 def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:

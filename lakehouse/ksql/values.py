@@ -19,7 +19,7 @@ from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import field_name
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 
 
 def record(statement: InsertValues, target: Entry, *, is_expected: bool = False) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _named(value: Any, kind: Kind) -> Any:
 def _value(of: Sql) -> Any:
     value = evaluate(Expression(of.text), {})
     if isinstance(value, datetime):
-        return milliseconds(value)
+        return to_milliseconds(value)
     return str(value) if isinstance(value, date) else value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse.duration import UNITS_MS, duration_text
 from lakehouse.formats.shown import moment
-from lakehouse.lake.counted import kept_logs, newest_counts
+from lakehouse.lake.counted import read_newest_counts, walk_state_logs
 from lakehouse.lake.layout import Layout
 
 MARGIN_MS = 10 * UNITS_MS["minute"]  # clocks of producers differ
@@ -27,25 +27,29 @@ class Ahead:
     ahead_ms: int
 
     def __str__(self) -> str:
-        topic, _, number = self.partition.split("/")
-        days = self.ahead_ms // UNITS_MS["day"]
-        by = f"{days:,} day{'s' * (days > 1)}" if days else duration_text(self.ahead_ms // 60_000 * 60_000)
+        topic, _, partition_number = self.partition.split("/")
+        whole_days = self.ahead_ms // UNITS_MS["day"]
+        ahead_text = (
+            f"{whole_days:,} day{'s' * (whole_days > 1)}"
+            if whole_days
+            else duration_text(self.ahead_ms // 60_000 * 60_000)
+        )
         return (
-            f"Table {self.table!r}: its stream time of {topic}, partition {number}, is {moment(self.stream_time)}, "
-            f"{by} ahead of the clock. Windows that end before it are closed, and records for them come too late. If a "
+            f"Table {self.table!r}: its stream time of {topic}, partition {partition_number}, is {moment(self.stream_time)}, "
+            f"{ahead_text} ahead of the clock. Windows that end before it are closed, and records for them come too late. If a "
             "record's time is wrong, declare the stream with max_ahead=\"1 day\" (SQL: MAX_AHEAD='1 day'), which "
             "sends such records to the quarantine, and backfill the table."
         )
 
 
-def by_table(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
+def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
     """Return the tables whose stream time is more than ten minutes ahead of the clock; read without Spark."""
-    now = int(time.time() * 1000) if now_ms is None else now_ms
-    found = []
-    for table, log, name in kept_logs(layout):
-        clock = newest_counts(log, name).get("clock") or {}
-        times: dict[str, int] = clock.get("stream_times", {})
-        partition = max(times, key=lambda part: times[part], default="")
-        if partition and times[partition] > now + MARGIN_MS:
-            found.append(Ahead(table, partition, times[partition], times[partition] - now))
-    return found
+    clock_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    ahead_tables = []
+    for table, log, progress_name in walk_state_logs(layout):
+        table_clock = read_newest_counts(log, progress_name).get("clock") or {}
+        stream_times: dict[str, int] = table_clock.get("stream_times", {})
+        partition = max(stream_times, key=lambda part: stream_times[part], default="")
+        if partition and stream_times[partition] > clock_ms + MARGIN_MS:
+            ahead_tables.append(Ahead(table, partition, stream_times[partition], stream_times[partition] - clock_ms))
+    return ahead_tables

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1  # an interrupt between two queries is lost, so it is repeated
 BATCH_ROWS = 64  # rows of a file: one value may be a megabyte
-TAKEN_ROWS = 16
+FETCHED_BATCH_ROWS = 16
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class BoundedRead:
     seconds: float
     memory_mb: int
     threads: int
-    taken_mb: int
+    fetched_mb: int
     otherwise: str
     is_cut: bool = False
     until: float = field(init=False)
@@ -55,87 +55,89 @@ class BoundedRead:
             raise TimedOut(f"it was not read within {self.seconds:g} s; {self.otherwise}")
 
 
-_current: ContextVar[BoundedRead | None] = ContextVar("read", default=None)
+_read_of_thread: ContextVar[BoundedRead | None] = ContextVar("read", default=None)
 
 
-def current() -> BoundedRead | None:
+def current_read() -> BoundedRead | None:
     """Return the bounds of this thread's read; None if it has none."""
-    return _current.get()
+    return _read_of_thread.get()
 
 
 @contextmanager
-def bounded(read: BoundedRead) -> Iterator[BoundedRead]:
+def bound_reads(bounded_read: BoundedRead) -> Iterator[BoundedRead]:
     """Bound all reads inside. Raises TimedOut, and ConfigError for a read that needs more memory."""
-    token, done = _current.set(read), threading.Event()
-    clock = threading.Thread(target=_interrupt, args=(read, done), daemon=True, name="lakehouse-read")
-    clock.start()
+    context_token, finished_event = _read_of_thread.set(bounded_read), threading.Event()
+    interrupter = threading.Thread(
+        target=_interrupt_when_over, args=(bounded_read, finished_event), daemon=True, name="lakehouse-read"
+    )
+    interrupter.start()
     try:
-        yield read
+        yield bounded_read
     except (duckdb.Error, LakehouseError) as error:
-        kinds = {type(one) for one in (error, error.__cause__, error.__context__)}
-        if duckdb.InterruptException in kinds and not isinstance(error, TimedOut):
-            raise TimedOut(f"it was not read within {read.seconds:g} s; {read.otherwise}") from error
-        if duckdb.OutOfMemoryException in kinds:
+        error_types = {type(chained_error) for chained_error in (error, error.__cause__, error.__context__)}
+        if duckdb.InterruptException in error_types and not isinstance(error, TimedOut):
+            raise TimedOut(f"it was not read within {bounded_read.seconds:g} s; {bounded_read.otherwise}") from error
+        if duckdb.OutOfMemoryException in error_types:
             raise ConfigError(
-                f"it can't be read in {read.memory_mb} MB of memory, which a read may take here; {read.otherwise}"
+                f"it can't be read in {bounded_read.memory_mb} MB of memory, which a read may take here; {bounded_read.otherwise}"
             ) from error
         raise
     finally:
-        done.set()
-        clock.join()
-        _current.reset(token)
-        for connection in read.connections:
+        finished_event.set()
+        interrupter.join()
+        _read_of_thread.reset(context_token)
+        for connection in bounded_read.connections:
             connection.close()
 
 
-def settings() -> dict[str, str]:
+def duckdb_settings() -> dict[str, str]:
     """Return DuckDB's settings for a read of this thread."""
-    read = current()
-    if read is None:
+    bounded_read = current_read()
+    if bounded_read is None:
         return {}
     # Without a folder nothing is spilled: a full disk would hurt everybody else, too.
-    return {"memory_limit": f"{read.memory_mb}MB", "threads": str(read.threads), "temp_directory": ""}
+    return {"memory_limit": f"{bounded_read.memory_mb}MB", "threads": str(bounded_read.threads), "temp_directory": ""}
 
 
-def entered(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def attach_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Let a connection be interrupted, and closed, with the read that it belongs to."""
-    if (read := current()) is not None:
-        read.check()
-        read.connections.append(connection)
+    if (bounded_read := current_read()) is not None:
+        bounded_read.check()
+        bounded_read.connections.append(connection)
     return connection
 
 
-def scanned(rows: Rows, columns: list[str]) -> Any:
+def scan_rows(rows: Rows, columns: list[str]) -> Any:
     """Return what DuckDB reads: in a bounded read only these columns of a file's rows, in small batches."""
     import pyarrow.dataset as ds
 
-    if current() is None or not isinstance(rows, ds.Dataset):
+    if current_read() is None or not isinstance(rows, ds.Dataset):
         return rows
     return rows.scanner(columns=columns, batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
 
 
-def taken(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
+def fetch_rows(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
     """Return a result's rows; in a bounded read only those that fit into its bytes (see `Read.is_cut`)."""
-    read = current()
-    if read is None:
+    bounded_read = current_read()
+    if bounded_read is None:
         return list(result.to_arrow_table().to_pylist(maps_as_pydicts="strict"))
-    found: list[dict[str, Any]] = []
-    size = 0
-    batches = result.to_arrow_reader(TAKEN_ROWS)
+    rows: list[dict[str, Any]] = []
+    fetched_bytes = 0
+    batch_reader = result.to_arrow_reader(FETCHED_BATCH_ROWS)
     try:
-        for batch in batches:
-            size += batch.get_total_buffer_size()
-            if found and size > read.taken_mb * 2**20:
-                read.is_cut = True
+        for batch in batch_reader:
+            fetched_bytes += batch.get_total_buffer_size()
+            if rows and fetched_bytes > bounded_read.fetched_mb * 2**20:
+                bounded_read.is_cut = True
                 break
-            found += batch.to_pylist(maps_as_pydicts="strict")
+            rows += batch.to_pylist(maps_as_pydicts="strict")
     finally:
-        batches.close()
-    return found
+        batch_reader.close()
+    return rows
 
 
-def _interrupt(read: BoundedRead, done: threading.Event) -> None:
-    if not done.wait(read.seconds):
-        while not done.wait(TICK_SECONDS):
-            for connection in list(read.connections):
+def _interrupt_when_over(bounded_read: BoundedRead, finished_event: threading.Event) -> None:
+    if not finished_event.wait(bounded_read.seconds):
+        while not finished_event.wait(TICK_SECONDS):
+            for connection in list(bounded_read.connections):
                 connection.interrupt()

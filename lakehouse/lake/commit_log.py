@@ -29,8 +29,10 @@ def is_table(path: str | Path) -> bool:
 
     Delta makes the folder of a log some time before the first commit: who was killed between leaves an empty one.
     """
-    log = Path(path, "_delta_log")
-    return log.is_dir() and any(one.name[:20].isdigit() and one.name.endswith(".json") for one in os.scandir(log))
+    log_folder = Path(path, "_delta_log")
+    return log_folder.is_dir() and any(
+        log_entry.name[:20].isdigit() and log_entry.name.endswith(".json") for log_entry in os.scandir(log_folder)
+    )
 
 
 # Yields the lines of a commit's file, one by one: in a large commit, many lines follow the one that is wanted.
@@ -40,8 +42,8 @@ ReadLines = Callable[[int], Iterator[str]]
 class CommitLog:
     """The log of one table up to a version. `read` raises FileNotFoundError if a commit's file is gone."""
 
-    def __init__(self, read: ReadLines, newest: int) -> None:
-        self._read, self.newest = read, newest
+    def __init__(self, read_lines: ReadLines, newest_version: int) -> None:
+        self._read, self.newest = read_lines, newest_version
 
     def at(self, version: int) -> CommitInfo | None:
         """Return the description of a version's commit; None if the log does not have it, or no longer."""
@@ -49,74 +51,93 @@ class CommitLog:
             return None
         try:
             # It is the first line if commits carry their time; other writers may put it anywhere.
-            line = next((line for line in self._read(version) if line.startswith('{"commitInfo"')), None)
+            info_line = next(
+                (info_line for info_line in self._read(version) if info_line.startswith('{"commitInfo"')), None
+            )
         except FileNotFoundError:
             return None
-        return CommitInfo(version, "", 0) if line is None else _said(version, json.loads(line)["commitInfo"])
+        return (
+            CommitInfo(version, "", 0)
+            if info_line is None
+            else _parse_commit(version, json.loads(info_line)["commitInfo"])
+        )
 
-    def back(self, version: int | None = None) -> Iterator[CommitInfo]:
+    def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
         """Yield the commits from a version, or the newest one, back to where the log begins."""
-        number = self.newest if version is None else version
-        while (said := self.at(number)) is not None:
-            yield said
-            number -= 1
+        version_number = self.newest if version is None else version
+        while (commit := self.at(version_number)) is not None:
+            yield commit
+            version_number -= 1
 
-    def oldest(self) -> int:
+    def oldest_version(self) -> int:
         """Return the first version that the log still has: old ones are removed from its beginning."""
-        low, high = 0, self.newest
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.at(middle) is not None else (middle + 1, high)
-        return low
+        low_version, high_version = 0, self.newest
+        while low_version < high_version:
+            middle_version = (low_version + high_version) // 2
+            low_version, high_version = (
+                (low_version, middle_version)
+                if self.at(middle_version) is not None
+                else (middle_version + 1, high_version)
+            )
+        return low_version
 
     def until(self, version: int) -> CommitLog:
         """Return the same log up to an earlier version."""
         return CommitLog(self._read, version)
 
-    def first(self, past: Callable[[CommitInfo], bool | None]) -> int | None:
+    def first(self, predicate: Callable[[CommitInfo], bool | None]) -> int | None:
         """Return the first version whose commit is past something; None if there is none.
 
         past: None for a commit that does not tell. After the first one that is past it, all that tell are past it.
         """
-        low, high, step = 0, self.newest + 1, 1
-        while low < high:
+        low_version, high_version, step_width = 0, self.newest + 1, 1
+        while low_version < high_version:
             # Near the end first: the newest are asked for most often.
-            middle, step = max((low + high) // 2, high - step), step * 2
-            telling = ((said.version, told) for said in self.back(middle) if (told := past(said)) is not None)
-            version, is_past = next(telling, (middle, False))
-            low, high = (low, version) if is_past else (middle + 1, high)
-        return low if low <= self.newest else None
+            middle_version, step_width = (
+                max((low_version + high_version) // 2, high_version - step_width),
+                step_width * 2,
+            )
+            judged_commits = (
+                (commit.version, told)
+                for commit in self.walk_back(middle_version)
+                if (told := predicate(commit)) is not None
+            )
+            judged_version, is_past = next(judged_commits, (middle_version, False))
+            low_version, high_version = (low_version, judged_version) if is_past else (middle_version + 1, high_version)
+        return low_version if low_version <= self.newest else None
 
 
-def covers(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
+def find_tick_coverage(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
     """Return what bronze's commit of a tick covers, or of the last tick; None if the log does not have that commit.
 
     See `lakehouse.spark.bronze.bronze` for its form.
     """
-    later = None if tick is None else log.first(lambda said: _is_past(said.metadata, tick))
-    for said in log.back(None if later is None else later - 1):
-        if "topics" in said.metadata:
-            return said.metadata if tick is None or said.metadata["tick"] == tick else None
+    later_version = None if tick is None else log.first(lambda commit: _is_past_tick(commit.metadata, tick))
+    for commit in log.walk_back(None if later_version is None else later_version - 1):
+        if "topics" in commit.metadata:
+            return commit.metadata if tick is None or commit.metadata["tick"] == tick else None
     return None
 
 
-def _is_past(metadata: dict[str, Any], tick: int) -> bool | None:
+def _is_past_tick(metadata: dict[str, Any], tick: int) -> bool | None:
     return metadata["tick"] > tick if "topics" in metadata else None
 
 
-def local_log(path: str, newest: int) -> CommitLog:
+def open_local_log(path: str, newest_version: int) -> CommitLog:
     """Return the log of the table in a local folder."""
-    folder = Path(path, "_delta_log")
+    log_folder = Path(path, "_delta_log")
 
-    def read(version: int) -> Iterator[str]:
-        with (folder / f"{version:020}.json").open(encoding="utf-8") as lines:
-            yield from lines
+    def read_lines(version: int) -> Iterator[str]:
+        with (log_folder / f"{version:020}.json").open(encoding="utf-8") as log_lines:
+            yield from log_lines
 
-    return CommitLog(read, newest)
+    return CommitLog(read_lines, newest_version)
 
 
-def _said(version: int, info: dict[str, Any]) -> CommitInfo:
-    text = info.get("userMetadata") or ""
-    metadata = json.loads(text) if text.startswith("{") else {}
-    time_ms = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
-    return CommitInfo(version, info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {})
+def _parse_commit(version: int, commit_info: dict[str, Any]) -> CommitInfo:
+    metadata_text = commit_info.get("userMetadata") or ""
+    metadata = json.loads(metadata_text) if metadata_text.startswith("{") else {}
+    time_ms = int(commit_info.get("inCommitTimestamp") or commit_info.get("timestamp") or 0)
+    return CommitInfo(
+        version, commit_info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {}
+    )

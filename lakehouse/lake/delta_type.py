@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-SHORT = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+SPARK_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
-def spark_type(kind: Any) -> str:
+def spark_type(delta_type: Any) -> str:
     """Return a type of deltalake's schema as Spark SQL has it: "array<bigint>"."""
-    match inner := getattr(kind, "type", None):
+    match kind_name := getattr(delta_type, "type", None):
         case "array":
-            return f"array<{spark_type(kind.element_type)}>"
+            return f"array<{spark_type(delta_type.element_type)}>"
         case "map":
-            return f"map<{spark_type(kind.key_type)}, {spark_type(kind.value_type)}>"
+            return f"map<{spark_type(delta_type.key_type)}, {spark_type(delta_type.value_type)}>"
         case "struct":
-            return f"struct<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in kind.fields)}>"
-    return SHORT.get(str(inner), str(inner))
+            return f"struct<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in delta_type.fields)}>"
+    return SPARK_NAMES.get(str(kind_name), str(kind_name))
 
 
-def same_type(one: str, other: str) -> bool:
+def is_same_type(type_text: str, other_text: str) -> bool:
     """Say whether two texts of Spark's are one type, whatever the blanks in them."""
-    return "".join(one.lower().split()) == "".join(other.lower().split())
+    return "".join(type_text.lower().split()) == "".join(other_text.lower().split())

@@ -6,36 +6,36 @@ from collections.abc import Iterable
 
 from lakehouse.errors import StorageError
 
-WHY = "until then a position had one number for the records made from one, which ran out of 20 bits a step"
+ORDINALS_REASON = "until then a position had one number for the records made from one, which ran out of 20 bits a step"
 
 
-def check_places(columns: Iterable[str], what: str, do: str) -> None:
+def check_ordinals(columns: Iterable[str], label: str, remedy: str) -> None:
     """Raise StorageError for places whose columns lack the ordinals. do: what a person can do then."""
     if "ordinals" not in columns:
         raise StorageError(
-            f"{what}: expected a column ordinals; an earlier release of lakehouse wrote them ({WHY}). {do}"
+            f"{label}: expected a column ordinals; an earlier release of lakehouse wrote them ({ORDINALS_REASON}). {remedy}"
         )
 
 
-def check_rows(columns: Iterable[str], table: str) -> None:
+def check_row_positions(columns: Iterable[str], table: str) -> None:
     """Raise StorageError for rows of an earlier release. columns: the fields of their `_position`."""
-    do = (
+    remedy = (
         f"Stop its job, remove the folder silver/{table} of the lake and run the application: the table is built from "
         "bronze."
     )
-    check_places(columns, f"rows of table {table!r}", do)
+    check_ordinals(columns, f"rows of table {table!r}", remedy)
 
 
-def check_late(columns: Iterable[str], table: str) -> None:
+def check_late_positions(columns: Iterable[str], table: str) -> None:
     """Raise StorageError for late records of an earlier release."""
-    do = (
+    remedy = (
         f"Stop its job, remove the folder silver/{table} of the lake and run the application: the table and its late "
         "records are built from bronze."
     )
     columns = list(columns)
-    check_places(columns, f"late records of table {table!r}", do)
+    check_ordinals(columns, f"late records of table {table!r}", remedy)
     if "join_name" not in columns:
         raise StorageError(
             f"late records of table {table!r}: expected a column join_name, since those that come too late for a join "
-            f"are kept, too; an earlier release of lakehouse wrote them. {do}"
+            f"are kept, too; an earlier release of lakehouse wrote them. {remedy}"
         )

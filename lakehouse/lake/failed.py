@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import kept_logs, newest_counts
+from lakehouse.lake.counted import read_newest_counts, walk_state_logs
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.failures import Failed, failed_of
+from lakehouse.semantics.failures import Failed, failures_of
 
 FAILED = "failed"
 
 
-def by_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
+def failures_in_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
     """Return how often functions failed in all batches of a table, from its log; name: the name its commits have."""
-    return failed_of(newest_counts(log, name).get(FAILED, ()))
+    return failures_of(read_newest_counts(log, name).get(FAILED, ()))
 
 
-def by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:
+def failures_by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:
     """Return by table the functions that failed on records, read without Spark; () for a table without failures."""
-    return {table: by_log(log, name) for table, log, name in kept_logs(layout)}
+    return {table: failures_in_log(log, name) for table, log, name in walk_state_logs(layout)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 
-class Decided(Protocol):
+class InterventionFacts(Protocol):
     """An intervention: the tick at which it takes effect, its kind, and its details."""
 
     @property
@@ -19,19 +19,31 @@ class Decided(Protocol):
     def details(self) -> Mapping[str, Any]: ...
 
 
-Of = TypeVar("Of", bound=Decided)
+AnyIntervention = TypeVar("AnyIntervention", bound=InterventionFacts)
 # Bronze does not have these: whoever builds a table from bronze takes them in as well.
-LACKED = ("late", "fixed")
+KINDS_NOT_IN_BRONZE = ("late", "fixed")
 
 
-def in_effect(decisions: Sequence[Of], tick: int) -> list[Of]:
+def interventions_in_effect(interventions: Sequence[AnyIntervention], tick: int) -> list[AnyIntervention]:
     """Return a table's interventions that are in effect in it at a tick, in order."""
-    mine = [at for at in decisions if at.at <= tick]
-    whole = [at for at in mine if at.kind in ("revert", "swap")]
-    if not whole:
-        return mine
-    last = whole[-1]
-    later = [at for at in mine if at.at > last.at]
-    if last.kind == "swap":
-        return [*(at for at in mine if at.at < last.at and at.kind in LACKED), last, *later]
-    return [*in_effect(decisions, last.details["tick"]), last, *later]
+    past_interventions = [intervention for intervention in interventions if intervention.at <= tick]
+    replacements = [intervention for intervention in past_interventions if intervention.kind in ("revert", "swap")]
+    if not replacements:
+        return past_interventions
+    last_replacement = replacements[-1]
+    later_interventions = [intervention for intervention in past_interventions if intervention.at > last_replacement.at]
+    if last_replacement.kind == "swap":
+        return [
+            *(
+                intervention
+                for intervention in past_interventions
+                if intervention.at < last_replacement.at and intervention.kind in KINDS_NOT_IN_BRONZE
+            ),
+            last_replacement,
+            *later_interventions,
+        ]
+    return [
+        *interventions_in_effect(interventions, last_replacement.details["tick"]),
+        last_replacement,
+        *later_interventions,
+    ]

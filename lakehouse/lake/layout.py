@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-def misplaced(topic: str, *, own: bool) -> str:
+def misplaced_topic_message(topic: str, *, own: bool) -> str:
     """Say that a topic's rows lie elsewhere than declared. own: whether they lie in a table of their own."""
     return (
         f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "

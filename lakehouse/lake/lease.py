@@ -20,11 +20,11 @@ from lakehouse.errors import LeaseHeld
 class Lease:
     """An exclusive lock on a file that also says who holds it. A context manager; `acquire` raises LeaseHeld."""
 
-    def __init__(self, path: str, what: str) -> None:
-        local = path.removeprefix("file://")
-        self._remote = "://" in local
-        self._path = Path(local)
-        self._what = what
+    def __init__(self, path: str, label: str) -> None:
+        local_path = path.removeprefix("file://")
+        self._remote = "://" in local_path
+        self._path = Path(local_path)
+        self._what = label
         self._handle: int | None = None
 
     def acquire(self) -> Lease:
@@ -32,21 +32,22 @@ class Lease:
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        file_handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(handle, 4096).decode(errors="replace")
-            os.close(handle)
+            holder_text = os.read(file_handle, 4096).decode(errors="replace")
+            os.close(file_handle)
             raise LeaseHeld(
-                f"{self._what} is being written by another process: {_who(holder)}. "
+                f"{self._what} is being written by another process: {_describe_holder(holder_text)}. "
                 "A table has one writer: wait for it, or stop it."
             ) from error
-        os.ftruncate(handle, 0)
+        os.ftruncate(file_handle, 0)
         os.write(
-            handle, json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode()
+            file_handle,
+            json.dumps({"pid": os.getpid(), "since": time.time(), "program": Path(sys.argv[0]).name}).encode(),
         )
-        self._handle = handle
+        self._handle = file_handle
         return self
 
     def release(self) -> None:
@@ -65,10 +66,10 @@ class Lease:
         self.release()
 
 
-def _who(text: str) -> str:
+def _describe_holder(lease_text: str) -> str:
     try:
-        holder = json.loads(text)
-        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(holder["since"]))
-        return f"{holder['program']}, process {holder['pid']}, since {since}"
+        holder_facts = json.loads(lease_text)
+        since_text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(holder_facts["since"]))
+        return f"{holder_facts['program']}, process {holder_facts['pid']}, since {since_text}"
     except (ValueError, KeyError, TypeError):
         return "its name is not known"

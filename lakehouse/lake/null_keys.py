@@ -6,27 +6,27 @@ An aggregate leaves out what has a null in a column that it is grouped by, which
 from __future__ import annotations
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import kept_logs, newest_counts
+from lakehouse.lake.counted import read_newest_counts, walk_state_logs
 from lakehouse.lake.layout import Layout
 
 NULL_KEYS = "null_keys_so_far"
 
 
-def by_log(log: CommitLog, name: str) -> int:
+def null_keys_in_log(log: CommitLog, name: str) -> int:
     """Return the number in all batches of a table, from its log; name: the name its commits have."""
-    return int(newest_counts(log, name).get(NULL_KEYS, 0))
+    return int(read_newest_counts(log, name).get(NULL_KEYS, 0))
 
 
-def by_table(layout: Layout) -> dict[str, int]:
+def null_keys_by_table(layout: Layout) -> dict[str, int]:
     """Return the number by table, read without Spark."""
-    return {table: by_log(log, name) for table, log, name in kept_logs(layout)}
+    return {table: null_keys_in_log(log, name) for table, log, name in walk_state_logs(layout)}
 
 
-def sentence(table: str, rows: int | None, records: int) -> str:
+def null_keys_sentence(table: str, rows: int | None, records: int) -> str:
     """Return what a summary says of a table that left out records; empty if it left out none."""
     if not records:
         return ""
-    without = f"{records:,} record{'' if records == 1 else 's'} without a key"
+    without_key = f"{records:,} record{'' if records == 1 else 's'} without a key"
     if rows == 0:
-        return f"{table}: 0 rows, {without}: a table needs one. `rekey` gives one, in SQL PARTITION BY."
-    return f"{table}: {without}, left out."
+        return f"{table}: 0 rows, {without_key}: a table needs one. `rekey` gives one, in SQL PARTITION BY."
+    return f"{table}: {without_key}, left out."

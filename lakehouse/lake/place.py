@@ -21,41 +21,43 @@ class TablePlace:
     name: str
 
 
-def visible_of(layout: Layout, table: Table) -> TablePlace:
+def visible_place(layout: Layout, table: Table) -> TablePlace:
     """Return the place of the visible table."""
     return TablePlace(layout.silver(table.name), table.name)
 
 
-def state_of(layout: Layout, table: Table) -> TablePlace:
+def state_place(layout: Layout, table: Table) -> TablePlace:
     """Return the place of all that a table keeps: the visible table itself, if people see all of it."""
-    return TablePlace(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_of(layout, table)
+    return (
+        TablePlace(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_place(layout, table)
+    )
 
 
-def places(layout: Layout, table: Table) -> tuple[TablePlace, ...]:
+def table_places(layout: Layout, table: Table) -> tuple[TablePlace, ...]:
     """Return a table's one or two places: the visible table, and the state."""
-    return tuple(dict.fromkeys((visible_of(layout, table), state_of(layout, table))))
+    return tuple(dict.fromkeys((visible_place(layout, table), state_place(layout, table))))
 
 
-def late_of(layout: Layout, table: str) -> TablePlace:
+def late_place(layout: Layout, table: str) -> TablePlace:
     """Return the place of the records that came too late for a table."""
     return TablePlace(layout.late(table), f"late.{table}")
 
 
-def quarantine_of(layout: Layout, stream: str) -> TablePlace:
+def quarantine_place(layout: Layout, stream: str) -> TablePlace:
     """Return the place of the records that did not fit a stream's schema."""
     return TablePlace(layout.quarantine(stream), f"quarantine.{stream}")
 
 
-def bronze_of(layout: Layout) -> TablePlace:
+def bronze_place(layout: Layout) -> TablePlace:
     """Return the place of bronze's shared table, whose commits complete the ticks."""
     return TablePlace(layout.records, INGEST)
 
 
-def own_of(layout: Layout, topic: str) -> TablePlace:
+def own_topic_place(layout: Layout, topic: str) -> TablePlace:
     """Return the place of a topic's own table of bronze."""
     return TablePlace(layout.own_records(topic), INGEST)
 
 
-def log_of_interventions(layout: Layout) -> TablePlace:
+def intervention_log_place(layout: Layout) -> TablePlace:
     """Return the place of the log of what was decided by hand."""
     return TablePlace(layout.interventions, "interventions")

@@ -18,18 +18,18 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.commit_log import covers, is_table, local_log
+from lakehouse.lake.commit_log import find_tick_coverage, is_table, open_local_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
-from lakehouse.lake.sql import answer, engine, register
-from lakehouse.semantics.epoch import NO_TICK, Progress, progress
+from lakehouse.lake.sql import open_duckdb, register_table, run_select
+from lakehouse.semantics.epoch import NO_TICK, Progress, progress_of_version
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
-GLANCE = 100  # commits: nearly always only the newest are asked for
+FIRST_COMMITS = 100  # commits: nearly always only the newest are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class TableFacts:
     key: tuple[str, ...] = ()
 
 
-def local_root(layout: Layout) -> Path:
+def require_local_root(layout: Layout) -> Path:
     """Return the lake's folder; ConfigError for a lake that is not on this machine's file system."""
     if "://" in layout.root:
         raise ConfigError(
@@ -56,242 +56,283 @@ def local_root(layout: Layout) -> Path:
     return Path(layout.root)
 
 
-def path_of(layout: Layout, layer: str, name: str) -> str:
+def find_table_path(layout: Layout, layer: str, name: str) -> str:
     """Return the path of a layer's table (bronze: of a topic), whether it exists or not."""
     if layer == "bronze":
-        own = layout.own_records(name)
-        return own if is_table(own) else layout.records
-    places = {"silver": layout.silver, "quarantine": layout.quarantine, "late": layout.late, "state": layout.state}
-    return places[layer](name)
+        own_path = layout.own_records(name)
+        return own_path if is_table(own_path) else layout.records
+    layer_paths = {"silver": layout.silver, "quarantine": layout.quarantine, "late": layout.late, "state": layout.state}
+    return layer_paths[layer](name)
 
 
-def open_table(path: str, what: str, version: int | None = None) -> DeltaTable:
+def open_table(path: str, label: str, version: int | None = None) -> DeltaTable:
     """Open a Delta table; NotFound if there is none."""
     if not is_table(path):
-        raise NotFound(f"{what} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
+        raise NotFound(f"{label} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
         return DeltaTable(path, version=version)
     except (TableNotFoundError, OSError, ValueError) as error:
-        raise NotFound(f"{what}, version {version}: {error}. `lakehouse past log` lists the versions.") from error
+        raise NotFound(f"{label}, version {version}: {error}. `lakehouse past log` lists the versions.") from error
 
 
 def read_progress(table: DeltaTable, name: str) -> Progress:
     """Return the progress of a table, from its transaction identifier."""
-    version = table.transaction_version(f"lakehouse.{name}")
-    return Progress(0, NO_TICK) if version is None else progress(version)
+    transaction_version = table.transaction_version(f"lakehouse.{name}")
+    return Progress(0, NO_TICK) if transaction_version is None else progress_of_version(transaction_version)
 
 
 def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     """Return the number of rows of a table, or of one of its topics, from the log's statistics."""
-    actions = arrow(table.get_add_actions(flatten=True))
-    counts = actions["num_records"].to_pylist()
+    add_actions = to_arrow_table(table.get_add_actions(flatten=True))
+    row_counts = add_actions["num_records"].to_pylist()
     if partition is None:
-        return sum(counts)
+        return sum(row_counts)
     # In plain Python: pyarrow.compute would import pandas to look at the scalar.
-    topics = actions["partition.topic"].to_pylist()
-    return sum(count for topic, count in zip(topics, counts, strict=True) if topic == partition)
+    file_topics = add_actions["partition.topic"].to_pylist()
+    return sum(count for topic, count in zip(file_topics, row_counts, strict=True) if topic == partition)
 
 
-def files(table: DeltaTable) -> list[str]:
+def list_file_paths(table: DeltaTable) -> list[str]:
     """Return the files of a table's version: paths below its folder."""
-    actions = arrow(table.get_add_actions(flatten=True))
-    return list(actions["path"].to_pylist()) if actions.num_rows else []
+    add_actions = to_arrow_table(table.get_add_actions(flatten=True))
+    return list(add_actions["path"].to_pylist()) if add_actions.num_rows else []
 
 
-def arrow(data: Any) -> pa.Table:
+def to_arrow_table(arrow_data: Any) -> pa.Table:
     """Any Arrow data as pyarrow's; `pa.table` would import pandas only to test for one of its frames."""
-    return pa.RecordBatchReader.from_stream(data).read_all()
+    return pa.RecordBatchReader.from_stream(arrow_data).read_all()
 
 
-def state(layout: Layout) -> dict[str, str]:
+def newest_commits(layout: Layout) -> dict[str, str]:
     """Return the newest commit of every table of the lake, by its folder: two equal ones mean that nothing changed."""
-    root = local_root(layout)
-    logs = [path for pattern in ("*/*/_delta_log", "*/*/*/_delta_log") for path in root.glob(pattern)]
-    return {str(log): max((path.name for path in log.glob("*.json")), default="") for log in sorted(logs)}
+    lake_root = require_local_root(layout)
+    log_folders = [
+        log_path for pattern in ("*/*/_delta_log", "*/*/*/_delta_log") for log_path in lake_root.glob(pattern)
+    ]
+    return {
+        str(log_folder): max((log_path.name for log_path in log_folder.glob("*.json")), default="")
+        for log_folder in sorted(log_folders)
+    }
 
 
-def names(layout: Layout, layer: str) -> list[str]:
+def table_names(layout: Layout, layer: str) -> list[str]:
     """Return the names of a layer's tables (bronze: topics), sorted."""
-    root = local_root(layout)
+    lake_root = require_local_root(layout)
     if layer == "bronze":
-        own = [path.name for path in sorted((root / "bronze" / "own").glob("*")) if is_table(path)]
+        own_topics = [path.name for path in sorted((lake_root / "bronze" / "own").glob("*")) if is_table(path)]
         if not is_table(layout.records):
-            return own
-        actions = arrow(DeltaTable(layout.records).get_add_actions(flatten=True))
-        shared = set(actions["partition.topic"].to_pylist()) if actions.num_rows else set()
-        return sorted(shared | set(own))
+            return own_topics
+        add_actions = to_arrow_table(DeltaTable(layout.records).get_add_actions(flatten=True))
+        shared_topics = set(add_actions["partition.topic"].to_pylist()) if add_actions.num_rows else set()
+        return sorted(shared_topics | set(own_topics))
     return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if is_table(path)]
 
 
-def as_kept(layout: Layout, layer: str, name: str) -> str:
+def find_stored_name(layout: Layout, layer: str, name: str) -> str:
     """Return a table's name as the lake has it, in any case; topics, and lakes elsewhere, have one spelling."""
-    any_case = layer != "bronze" and "://" not in layout.root
-    same = [one for one in names(layout, layer) if one.lower() == name.lower()] if any_case else []
-    return same[0] if len(same) == 1 else name
+    is_any_case = layer != "bronze" and "://" not in layout.root
+    matching_names = (
+        [stored_name for stored_name in table_names(layout, layer) if stored_name.lower() == name.lower()]
+        if is_any_case
+        else []
+    )
+    return matching_names[0] if len(matching_names) == 1 else name
 
 
-def facts(layout: Layout, layer: str, name: str) -> TableFacts:
+def read_table_facts(layout: Layout, layer: str, name: str) -> TableFacts:
     """Return the facts of a table now; NotFound if it does not exist."""
-    path = path_of(layout, layer, name)
-    table = open_table(path, f"table {name!r}" if layer == "silver" else f"{layer}.{name}")
+    table_path = find_table_path(layout, layer, name)
+    delta_table = open_table(table_path, f"table {name!r}" if layer == "silver" else f"{layer}.{name}")
     if layer == "bronze":
-        done, rows = read_progress(table, INGEST), count_rows(table, name if path == layout.records else None)
+        table_progress, row_count = (
+            read_progress(delta_table, INGEST),
+            count_rows(delta_table, name if table_path == layout.records else None),
+        )
     else:
-        done, rows = read_progress(table, name if layer == "silver" else f"{layer}.{name}"), count_rows(table)
-    settings = table.metadata().configuration
-    key = tuple(filter(None, (settings.get(KEY) or "").split(",")))
-    last = table.history(1)
-    moment = time_ms(last[0]) if last else None
-    plan = settings.get("lakehouse.plan")
-    return TableFacts(layer, name, rows, table.version(), done.tick, done.epoch, moment, plan, key)
+        table_progress, row_count = (
+            read_progress(delta_table, name if layer == "silver" else f"{layer}.{name}"),
+            count_rows(delta_table),
+        )
+    table_settings = delta_table.metadata().configuration
+    key_columns = tuple(filter(None, (table_settings.get(KEY) or "").split(",")))
+    last_commits = delta_table.history(1)
+    last_commit_ms = commit_time_ms(last_commits[0]) if last_commits else None
+    plan_text = table_settings.get("lakehouse.plan")
+    return TableFacts(
+        layer,
+        name,
+        row_count,
+        delta_table.version(),
+        table_progress.tick,
+        table_progress.epoch,
+        last_commit_ms,
+        plan_text,
+        key_columns,
+    )
 
 
-def properties(layout: Layout, table: str) -> dict[str, str]:
+def read_table_properties(layout: Layout, table: str) -> dict[str, str]:
     """Return the properties of a table that people see; NotFound if it does not exist."""
-    settings = open_table(layout.silver(table), f"table {table!r}").metadata().configuration
-    return {name: value or "" for name, value in settings.items()}
+    table_settings = open_table(layout.silver(table), f"table {table!r}").metadata().configuration
+    return {name: value or "" for name, value in table_settings.items()}
 
 
-def bronze_covers(layout: Layout) -> dict[str, Any]:
+def read_bronze_coverage(layout: Layout) -> dict[str, Any]:
     """Return what the last tick's commit covers: {"tick", "topics": {name: {"id", "next", "last"}}}; {} without one."""
     if not is_table(layout.records):
         return {}
-    return covers(local_log(layout.records, DeltaTable(layout.records).version())) or {}
+    return find_tick_coverage(open_local_log(layout.records, DeltaTable(layout.records).version())) or {}
 
 
-def user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
+def parse_user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
     """Return what lakehouse wrote into a commit; {} for somebody else's commit."""
-    text = commit.get("userMetadata") or ""
-    said = json.loads(text) if text.startswith("{") else {}
-    return said if isinstance(said, dict) else {}
+    metadata_text = commit.get("userMetadata") or ""
+    metadata = json.loads(metadata_text) if metadata_text.startswith("{") else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
-def commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
+def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
     """Yield the commits in a table's log, newest first. A long log is read only as far as they are asked for."""
-    limit, oldest = GLANCE, None
+    batch_limit, oldest_version = FIRST_COMMITS, None
     while True:
-        found, opened = table.history(limit), table.version()
+        newest_first, opened_version = table.history(batch_limit), table.version()
         table.update_incremental()
-        if table.version() != opened:
+        if table.version() != opened_version:
             continue  # commits are numbered from the version that was opened; one made meanwhile shifts the numbers
-        yield from (commit for commit in found if oldest is None or commit["version"] < oldest)
-        if len(found) < limit:
+        yield from (commit for commit in newest_first if oldest_version is None or commit["version"] < oldest_version)
+        if len(newest_first) < batch_limit:
             return
-        limit, oldest = limit * 8, found[-1]["version"]
+        batch_limit, oldest_version = batch_limit * 8, newest_first[-1]["version"]
 
 
-def time_ms(commit: dict[str, Any]) -> int:
+def commit_time_ms(commit: dict[str, Any]) -> int:
     """Return when a commit was made, the same time as in Spark: copying the table's files does not change it."""
     return int(commit.get("inCommitTimestamp") or commit["timestamp"])
 
 
-def split(name: str) -> tuple[str, str]:
+def split_layer(name: str) -> tuple[str, str]:
     """Return the layer and the name of visits, silver.visits, bronze.flights or state.visits."""
-    layer, dot, rest = name.partition(".")
-    return (layer, rest) if dot and layer in LAYERS else ("silver", name)
+    layer, separator, table_name = name.partition(".")
+    return (layer, table_name) if separator and layer in LAYERS else ("silver", name)
 
 
-def log(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
+def read_log_rows(layout: Layout, name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the versions in a table's log, newest first, as dicts."""
-    return list(islice(versions(layout, name), limit))
+    return list(islice(walk_log_rows(layout, name), limit))
 
 
-def versions(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
+def walk_log_rows(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of `log` one by one: a long log is read only as far as they are asked for."""
-    for commit in commits(open_table(path_of(layout, *split(name)), f"table {name!r}")):
-        said = user_metadata(commit)
-        metrics = commit.get("operationMetrics") or {}
+    for commit in walk_commits(open_table(find_table_path(layout, *split_layer(name)), f"table {name!r}")):
+        metadata = parse_user_metadata(commit)
+        operation_metrics = commit.get("operationMetrics") or {}
         yield {
             "version": commit["version"],
-            "time_ms": time_ms(commit),
-            "operation": said.get("operation", commit["operation"]),
-            **{name: said.get(name) for name in ("tick", "from_tick", "epoch", "records", "null_keys")},
-            "inserted": _number(metrics, "numTargetRowsInserted", "numOutputRows"),
-            "updated": _number(metrics, "numTargetRowsUpdated"),
-            "deleted": _number(metrics, "numTargetRowsDeleted"),
-            "offsets": {topic: of["next"] for topic, of in said["topics"].items()} if "topics" in said else None,
+            "time_ms": commit_time_ms(commit),
+            "operation": metadata.get("operation", commit["operation"]),
+            **{name: metadata.get(name) for name in ("tick", "from_tick", "epoch", "records", "null_keys")},
+            "inserted": _first_metric(operation_metrics, "numTargetRowsInserted", "numOutputRows"),
+            "updated": _first_metric(operation_metrics, "numTargetRowsUpdated"),
+            "deleted": _first_metric(operation_metrics, "numTargetRowsDeleted"),
+            "offsets": {topic: topic_offsets["next"] for topic, topic_offsets in metadata["topics"].items()}
+            if "topics" in metadata
+            else None,
         }
 
 
-def _number(metrics: dict[str, Any], *keys: str) -> int | None:
-    return next((int(metrics[key]) for key in keys if metrics.get(key) is not None), None)
+def _first_metric(metrics: dict[str, Any], *metric_names: str) -> int | None:
+    return next(
+        (int(metrics[metric_name]) for metric_name in metric_names if metrics.get(metric_name) is not None), None
+    )
 
 
-def changes(layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None) -> pa.Table:
+def read_changes(
+    layout: Layout, name: str, first_version: int | None, last_version: int | None, predicate: str | None = None
+) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 
     first, last: versions. where: SQL for the changes that are meant. Raises NotFound for versions that do not exist, or
     whose changes are gone.
     """
-    return pa.Table.from_batches(change_batches(layout, name, first, last, where))
+    return pa.Table.from_batches(walk_change_batches(layout, name, first_version, last_version, predicate))
 
 
-def change_batches(
-    layout: Layout, name: str, first: int | None, last: int | None, where: str | None = None
+def walk_change_batches(
+    layout: Layout, name: str, first_version: int | None, last_version: int | None, predicate: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes of `changes`, read as they are asked for. The first batch is empty: it has the columns."""
-    table = open_table(path_of(layout, *split(name)), f"table {name!r}")
-    newest = table.version()
-    for version in (first, last):
-        if version is not None and not 0 <= version <= newest:
-            raise NotFound(f"table {name!r} has versions 0 to {newest}; version {version} does not exist.")
-    if first is not None and last is not None and first > last:
-        raise ConfigError(f"--from {first} comes after --to {last}; expected the smaller version first.")
-    last = newest if last is None else last
+    delta_table = open_table(find_table_path(layout, *split_layer(name)), f"table {name!r}")
+    newest_version = delta_table.version()
+    for version in (first_version, last_version):
+        if version is not None and not 0 <= version <= newest_version:
+            raise NotFound(f"table {name!r} has versions 0 to {newest_version}; version {version} does not exist.")
+    if first_version is not None and last_version is not None and first_version > last_version:
+        raise ConfigError(
+            f"--from {first_version} comes after --to {last_version}; expected the smaller version first."
+        )
+    last_version = newest_version if last_version is None else last_version
     try:
-        feed = pa.RecordBatchReader.from_stream(table.load_cdf(first or 0, last, predicate=where))
-        yield pa.RecordBatch.from_pylist([], feed.schema)
-        yield from feed
+        change_feed = pa.RecordBatchReader.from_stream(
+            delta_table.load_cdf(first_version or 0, last_version, predicate=predicate)
+        )
+        yield pa.RecordBatch.from_pylist([], change_feed.schema)
+        yield from change_feed
     except Exception as error:  # deltalake raises this very class for a file that is gone
         raise NotFound(
-            f"table {name!r}: the changes of versions {first or 0} to {last} can't be read; VACUUM, and the retention "
+            f"table {name!r}: the changes of versions {first_version or 0} to {last_version} can't be read; VACUUM, and the retention "
             f"of the log, remove old ones. {str(error).splitlines()[0]}"
         ) from error
 
 
-def dataset(path: str, version: int | None = None) -> ds.Dataset:
+def open_dataset(path: str, version: int | None = None) -> ds.Dataset:
     """Return a Delta table as an Arrow dataset, read lazily."""
-    result: ds.Dataset = open_table(path, path, version).to_pyarrow_dataset()
-    return result
+    arrow_dataset: ds.Dataset = open_table(path, path, version).to_pyarrow_dataset()
+    return arrow_dataset
 
 
-def connect(layout: Layout) -> duckdb.DuckDBPyConnection:
+def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB that sees the lake, and nothing else of the machine: `visits` is what people see of a table,
     `silver.visits` also has hidden columns; and `bronze.flights`, `quarantine.flights`, `late.visits`, `state.visits`.
     """
     import pyarrow.dataset as ds  # imports pandas as well, a second that only queries have to wait
 
-    connection = engine(LAYERS)
-    opened: dict[str, ds.Dataset] = {}
+    connection = open_duckdb(LAYERS)
+    open_datasets: dict[str, ds.Dataset] = {}
     for layer in LAYERS:
-        for name in names(layout, layer):
-            path = path_of(layout, layer, name)
-            if path not in opened:
-                opened[path] = dataset(path)
-            rows = opened[path].filter(ds.field("topic") == name) if layer == "bronze" else opened[path]
-            register(connection, layer, name, rows)
+        for name in table_names(layout, layer):
+            table_path = find_table_path(layout, layer, name)
+            if table_path not in open_datasets:
+                open_datasets[table_path] = open_dataset(table_path)
+            table_rows = (
+                open_datasets[table_path].filter(ds.field("topic") == name)
+                if layer == "bronze"
+                else open_datasets[table_path]
+            )
+            register_table(connection, layer, name, table_rows)
     return connection
 
 
-def query(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
+def query_lake(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
     """Answer SQL over the lake, see `connect`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
-    return answer(connect(layout), sql)
+    return run_select(connect_lake(layout), sql)
 
 
-def quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
+def count_quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
     """Return the number of quarantined records by stream."""
-    return _counted({name: layout.quarantine(name) for name in streams})
+    return _count_rows_by_name({name: layout.quarantine(name) for name in streams})
 
 
-def late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
+def count_late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
     """Return the number of rows by table in what came too late for it; 0 for a table without any."""
-    known = set(names(layout, "late"))
+    late_tables = set(table_names(layout, "late"))
     tables = list(tables)
-    return dict.fromkeys(tables, 0) | _counted({name: layout.late(name) for name in tables if name in known})
+    return dict.fromkeys(tables, 0) | _count_rows_by_name(
+        {name: layout.late(name) for name in tables if name in late_tables}
+    )
 
 
-def _counted(paths: dict[str, str]) -> dict[str, int]:
+def _count_rows_by_name(paths_by_name: dict[str, str]) -> dict[str, int]:
     try:
-        return {name: count_rows(DeltaTable(path)) for name, path in paths.items()}
+        return {name: count_rows(DeltaTable(path)) for name, path in paths_by_name.items()}
     except (TableNotFoundError, OSError) as error:
-        raise LakehouseError(f"{', '.join(paths)}: {error}") from error
+        raise LakehouseError(f"{', '.join(paths_by_name)}: {error}") from error

@@ -18,49 +18,51 @@ OBEYED = re.compile(
 
 def escaped(text: str) -> str:
     """Return a text with everything that a terminal would obey, or not show, as \\x1b or \\u202e."""
-    return OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+    return OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def safe(text: str) -> str:
+def to_safe_html(text: str) -> str:
     """Return a text for HTML, also for an attribute in quotes."""
     return html.escape(escaped(text))
 
 
-def line(text: str, *, strong: bool = False) -> str:
+def to_paragraph(text: str, *, strong: bool = False) -> str:
     """Return a text as a paragraph."""
-    return f"<p><b>{safe(text)}</b></p>" if strong else f"<p>{safe(text)}</p>"
+    return f"<p><b>{to_safe_html(text)}</b></p>" if strong else f"<p>{to_safe_html(text)}</p>"
 
 
-def block(text: str) -> str:
+def to_block(text: str) -> str:
     """Return a text as it is, in letters of equal width."""
-    return f'<pre style="line-height:1.3">{safe(text)}</pre>'
+    return f'<pre style="line-height:1.3">{to_safe_html(text)}</pre>'
 
 
-def table(
+def to_html_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], text: Callable[[object], str], *, title: str = ""
 ) -> str:
     """Return rows as a table, the first ROWS_SHOWN of them, with a line that says how many there are.
 
     text: gives the text of a value. Numbers are to the right, all else to the left.
     """
-    every = [list(row) for row in rows]
-    head = "".join(f'<th style="text-align:left">{safe(name)}</th>' for name in columns)
-    body = "".join(f"<tr>{''.join(_cell(value, text) for value in row)}</tr>" for row in every[:ROWS_SHOWN])
-    more = line(f"the first {ROWS_SHOWN} of {len(every):,} rows") if len(every) > ROWS_SHOWN else ""
-    above = line(title, strong=True) if title else ""
-    return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    all_rows = [list(row) for row in rows]
+    head_cells = "".join(f'<th style="text-align:left">{to_safe_html(name)}</th>' for name in columns)
+    body_rows = "".join(
+        f"<tr>{''.join(_table_cell(value, text) for value in row)}</tr>" for row in all_rows[:ROWS_SHOWN]
+    )
+    more_line = to_paragraph(f"the first {ROWS_SHOWN} of {len(all_rows):,} rows") if len(all_rows) > ROWS_SHOWN else ""
+    title_line = to_paragraph(title, strong=True) if title else ""
+    return f"{title_line}<table><thead><tr>{head_cells}</tr></thead><tbody>{body_rows}</tbody></table>{more_line}"
 
 
-def _cell(value: object, text: Callable[[object], str]) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    side = "right" if number else "left"
-    return f'<td style="text-align:{side};white-space:pre-wrap">{safe(text(value))}</td>'
+def _table_cell(value: object, to_text: Callable[[object], str]) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    aligned_side = "right" if is_number else "left"
+    return f'<td style="text-align:{aligned_side};white-space:pre-wrap">{to_safe_html(to_text(value))}</td>'
 
 
 @singledispatch
 def as_html(item: object) -> str:
     """Return what a notebook shows of a value; registered by its type."""
-    return block(repr(item))
+    return to_block(repr(item))
 
 
 class InNotebook:

@@ -10,7 +10,7 @@ from lakehouse.model.event import Event, unhashable
 from lakehouse.model.rows import Records, numbered
 from lakehouse.plan.alert import Crossings
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.operators.crossing import crossing
+from lakehouse.semantics.operators.crossing import find_crossing
 from lakehouse.semantics.tombstone import Row
 
 
@@ -23,7 +23,7 @@ def crossings(alert: Crossings, changes: Iterable[Change], records: Records) -> 
         if after is not None:
             rows[item.key] = after
         key = dict(zip((name.lower() for name in alert.table.key), map(unhashable, item.key), strict=True))
-        found = crossing(*(_meets(alert, key, row) for row in (before, after)))
+        found = find_crossing(*(_meets(alert, key, row) for row in (before, after)))
         if found is None or alert.on not in (found, "both"):
             continue
         record = records[item.position.of_record]

@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import BLANKS, as_long
-from lakehouse.plan.written.parse import name_of
-from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact
+from lakehouse.plan.written.parse import name_of_call
+from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
 # More digits than any product of two decimals has; a quotient is rounded far behind the digits that Spark keeps.
 _DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
@@ -42,7 +42,7 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
                 raise NeedsSpark(f"the model does not read the digits of {value!r:.60}; run this on Spark.")
             if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
                 return None
-            value = exact(value.strip(BLANKS))
+            value = exact_decimal(value.strip(BLANKS))
             _, digits, exponent = value.as_tuple()
             if len(digits) + int(exponent) > _WIDEST:  # Spark looks at no zeros: 0e40 does not fit either
                 return None
@@ -82,7 +82,7 @@ def _is_long(node: exp.Expression) -> bool:
     if isinstance(node, exp.Literal):
         return not node.is_string and node.name.isdecimal() and int(node.name) > _INT_MAX
     if isinstance(node, exp.Anonymous):
-        return name_of(node) in _LONG_CALLS
+        return name_of_call(node) in _LONG_CALLS
     return type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))
 
 

@@ -34,7 +34,7 @@ from lakehouse.model.scalar import (
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import Column
-from lakehouse.plan.written.parse import name_of
+from lakehouse.plan.written.parse import name_of_call
 
 
 def evaluate(item: Expression, values: ColumnValues) -> Any:
@@ -68,7 +68,7 @@ def _compile(node: exp.Expression) -> Evaluator:
 
 
 def _function(node: exp.Anonymous) -> Evaluator:
-    name = SAME.get(name_of(node), name_of(node))
+    name = SAME.get(name_of_call(node), name_of_call(node))
     if (build := _CALLS.get(name)) is not None:
         return build(node)
     parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in node.expressions]

@@ -11,16 +11,16 @@ from typing import Any
 
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, comparable, key_of, stream_change
-from lakehouse.plan.aggregation import rule
+from lakehouse.plan.aggregation import rule_for_model
 from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
-from lakehouse.semantics.moment import microseconds, milliseconds, moment
+from lakehouse.semantics.moment import to_datetime, to_microseconds, to_milliseconds
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
-from lakehouse.semantics.tombstone import Effect, Row, effect, order_of_newest, takes_part_in_aggregates
+from lakehouse.semantics.tombstone import Effect, Row, effect_on_table, order_of_newest, takes_part_in_aggregates
 from lakehouse.semantics.window import Span
 
 
@@ -66,7 +66,7 @@ def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
         if not given.counts(event) or _replaced(event, following):
             continue
         change = stream_change(given.table.stream, event)
-        if effect(change.key is None, change.value) is Effect.IGNORE:
+        if effect_on_table(change.key is None, change.value) is Effect.IGNORE:
             made.null_keys += 1
         else:
             yield change
@@ -89,7 +89,7 @@ def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
             continue
         order = evaluate(fold.order, event.values)
         if isinstance(order, datetime):
-            order = microseconds(order)
+            order = to_microseconds(order)
         elif fold.is_time:
             order = (event.timestamp if order is None else order) * 1000
         if order is not None and fold.remembers is not None:
@@ -153,7 +153,7 @@ class _Groups:
 
     def __init__(self, fold: Aggregate, given: Given, made: Made) -> None:
         self._fold, self._given, self._made, table = fold, given, made, given.table
-        self._rules = tuple(rule(item, table.stream.columns) for item in fold.aggregations)
+        self._rules = tuple(rule_for_model(item, table.stream.columns) for item in fold.aggregations)
         self._operator = table.rule(self._rules)
         # If other records move the clock too, nothing closes and nothing expires.
         closes = given.judged is None
@@ -212,11 +212,11 @@ class _Groups:
             (span, group)
             for group, cells in self._groups.items()
             for span in cells
-            if span is not None and window.closes(span) <= watermark
+            if span is not None and window.closing_time(span) <= watermark
         ]
         for span, group in sorted(closed, key=lambda item: (item[0].end, item[0].start, comparable(item[1]))):
             cell = self._groups[group][span]
-            if before is None or window.closes(span) > before:
+            if before is None or window.closing_time(span) > before:
                 yield self._change(group, span, cell, cell.time, position)
             # New sliding windows still begin with the values of a closed one.
             if span.end + window.needed < watermark:
@@ -228,7 +228,7 @@ class _Groups:
         if cell is not None:
             shown = [rule.result(kept) for rule, kept in zip(self._rules, cell.accumulators, strict=True)]
             row = dict(zip(names, shown, strict=True))
-        bounds = () if span is None else (moment(span.start), moment(span.end))
+        bounds = () if span is None else (to_datetime(span.start), to_datetime(span.end))
         return Change((*group, *bounds), row, time, position)
 
     def _leave(self) -> None:
@@ -236,5 +236,5 @@ class _Groups:
         watermark = self._clock.watermark
         if self._expire is not None and watermark is not None:
             bound = watermark - self._expire.after
-            for key in [key for key in self._made.rows if milliseconds(key[-1]) < bound]:
+            for key in [key for key in self._made.rows if to_milliseconds(key[-1]) < bound]:
                 del self._made.rows[key]

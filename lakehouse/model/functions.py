@@ -17,7 +17,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
 from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = date(1970, 1, 1)
@@ -187,7 +187,7 @@ SAME = {
 }  # fmt: skip
 STRICT: dict[str, Callable[..., Any]] = {
     "timestamp_millis": lambda ms: _EPOCH + timedelta(milliseconds=ms),
-    "unix_millis": milliseconds,
+    "unix_millis": to_milliseconds,
     "date_from_unix_date": lambda days: _DAY + timedelta(days=days),
     "unix_date": lambda day: (day - _DAY).days,
     "get": _get,

@@ -39,7 +39,7 @@ def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) 
             assert change.key is not None
             table.change(change.key, change.value, change.timestamp)
             done += 1
-        met = None if event.tombstone else table.meet(_key(join, event), event.timestamp)
+        met = None if event.tombstone else table.join_record(_key(join, event), event.timestamp)
         if met is not None:
             added = {(join.prefix + name).lower(): (met.row or {}).get(name) for name in join.table.values}
             if join.indicator:

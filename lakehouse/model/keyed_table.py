@@ -10,7 +10,7 @@ from lakehouse.model.event import Event, unhashable
 from lakehouse.model.fold import Given, Made, folded
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
-from lakehouse.semantics.aggregate.collection import frozen
+from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Change
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Row
@@ -72,4 +72,4 @@ def _never_seen(operator: Having, before: Row | None, value: Row | None) -> bool
 @hides.register
 def _unchanged(operator: Suppress, before: Row | None, value: Row | None) -> bool:
     # Not `==`: a NaN sum of doubles is unchanged.
-    return bool(frozen(value) == frozen(before))
+    return bool(hashable_form(value) == hashable_form(before))

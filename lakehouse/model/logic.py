@@ -10,7 +10,7 @@ from sqlglot import exp
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import equal
 from lakehouse.plan.schema import Column
-from lakehouse.plan.written.parse import name_of
+from lakehouse.plan.written.parse import name_of_call
 
 ColumnValues = Mapping[str, Any]
 Evaluator = Callable[[ColumnValues], Any]
@@ -91,7 +91,7 @@ _NARROW = ("tinyint", "smallint", "float")
 
 
 def _is_call(node: exp.Expr, names: Iterable[str]) -> bool:
-    return isinstance(node, exp.Anonymous) and name_of(node) in names
+    return isinstance(node, exp.Anonymous) and name_of_call(node) in names
 
 
 def _branches(node: exp.Expr) -> list[exp.Expr]:

@@ -21,7 +21,7 @@ from lakehouse.model.step import applied
 from lakehouse.model.stream_join import joined_streams
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
-from lakehouse.plan.lineage.clocks import placing, shared_clocks
+from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
@@ -29,12 +29,12 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics import ahead, kafka_time
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.moment import milliseconds
-from lakehouse.semantics.operators.eras import TopicIds, begins, era, first_ticks
+from lakehouse.semantics.moment import to_milliseconds
+from lakehouse.semantics.operators.eras import TopicIds, era_of_tick, era_starts, first_ticks
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
-from lakehouse.semantics.years import in_range, refusal
+from lakehouse.semantics.years import impossible_time_message, is_possible_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
         item = decode(source, record)
         if isinstance(item, Decoded):
             values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
-            own = kafka_time.of(record)
+            own = kafka_time.record_time(record)
             values |= {"rowtime": own, "rowpartition": record.partition, "rowoffset": record.offset}
             if source.headers and item.value is not None:
                 values[source.headers.lower()] = [{"key": name, "value": value} for name, value in record.headers]
@@ -155,8 +155,8 @@ def time_refusal(source: Source, ms: int, record: Record | int | None, *, own: b
     """
     is_own = own or source.event_time is None
     what = "the record's timestamp" if is_own else f"the event time {source.event_time}"
-    if not in_range(ms):
-        return refusal(what, ms)
+    if not is_possible_time(ms):
+        return impossible_time_message(what, ms)
     if is_own or source.max_ahead is None or record is None:
         return None
     if isinstance(record, Record):
@@ -165,12 +165,12 @@ def time_refusal(source: Source, ms: int, record: Record | int | None, *, own: b
         record = record.timestamp
     if ms - record <= source.max_ahead:
         return None
-    return ahead.refusal(what, duration_text(source.max_ahead), ms, record)
+    return ahead.ahead_message(what, duration_text(source.max_ahead), ms, record)
 
 
 def _event_time(value: Any) -> Any:
     """Milliseconds from a timestamp or epoch milliseconds."""
-    return milliseconds(value) if isinstance(value, datetime) else value
+    return to_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def _clocked(stream: Stream, known: _Known) -> list[Event]:
@@ -178,12 +178,12 @@ def _clocked(stream: Stream, known: _Known) -> list[Event]:
     shared, events = shared_clocks(stream), _events(stream, known)
     if not shared:
         return events
-    names = {topic: ("+".join(group), begins(known.ids, group)) for topic, group in shared.items()}
+    names = {topic: ("+".join(group), era_starts(known.ids, group)) for topic, group in shared.items()}
     made = []
     for event in events:
         if (of := names.get(event.position.topic)) is not None:
             name, begun = of
-            event = replace(event, clock=f"{name}/{era(begun, event.position.tick)}/{event.position.partition}")
+            event = replace(event, clock=f"{name}/{era_of_tick(begun, event.position.tick)}/{event.position.partition}")
         made.append(event)
     return made
 
@@ -204,7 +204,7 @@ def _events(stream: Stream, known: _Known) -> list[Event]:
         case TableJoin(part, table):
             events = joined(stream.source, _events(part, known), known.changes[table.name])
         case StreamJoin(left, right):
-            begun = begins(known.ids, placing(stream))
+            begun = era_starts(known.ids, placing_topics(stream))
             late = known.late[stream.source] = []
             events = joined_streams(stream.source, _events(left, known), _events(right, known), begun, late)
         case Crossings(table=table):

@@ -41,7 +41,7 @@ def numbered(changes: Iterable[Change]) -> Iterator[Numbered]:
     """Yield a table's changes, in order, each with a position of its own."""
     of_one = (enumerate(same) for _, same in groupby(changes, key=lambda change: change.position))
     for number, change in chain.from_iterable(of_one):
-        yield Numbered(change, change.position.numbered(number))
+        yield Numbered(change, change.position.with_number(number))
 
 
 def rows_as_events(table: Table, changes: Iterable[Change], records: Records) -> list[Event]:
@@ -82,7 +82,7 @@ def joined_by_reference(
             changes = [] if change is None else [(change, position)]
         else:
             fan_out = enumerate(operator.apply_right(item.key, value, time))
-            changes = [(change, position.numbered(number)) for number, change in fan_out]
+            changes = [(change, position.with_number(number)) for number, change in fan_out]
         for change, place in changes:
             events += _events(join.left, join, change, place, records)
     return events
@@ -122,4 +122,4 @@ def _events(
             alone = "right" if half.match.left is None else "left" if half.match.right is None else "both"
             values[join.indicator.lower()] = alone
         values |= {"rowtime": half.time, **place}
-        yield Event(False, False, values, half.time, record, position.numbered(number), undo=number == 0)
+        yield Event(False, False, values, half.time, record, position.with_number(number), undo=number == 0)

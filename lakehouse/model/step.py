@@ -45,7 +45,7 @@ def _explode(step: Explode, event: Event) -> list[Event]:
     name = step.column.name.lower()
     items = [] if event.tombstone else evaluate(step.column.expression, event.values) or []
     return [
-        replace(_with(event, {name: item}), position=event.position.numbered(number))
+        replace(_with(event, {name: item}), position=event.position.with_number(number))
         for number, item in enumerate(items)
     ]
 

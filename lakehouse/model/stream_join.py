@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse.model.event import Event, Late, key_of
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.operators.eras import era
+from lakehouse.semantics.operators.eras import era_of_tick
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting
 
 
@@ -31,7 +31,7 @@ def joined_streams(
         names = join.parts[side].key
         key = None if event.null_key else key_of(names, event.values)
         at = event.position
-        now = era(begins, at.tick)
+        now = era_of_tick(begins, at.tick)
         new = Joinable(side, key, event.tombstone, event.timestamp, at.partition, event, now)
         made += [_event(join, event, number, row) for number, row in enumerate(meeting.apply(new))]
         late += [Late(event.record.identity, event.position, None)] if new.late else []
@@ -51,5 +51,5 @@ def _event(join: StreamJoin, arriving: Event, number: int, row: JoinedRow[Event]
     assert some is not None
     return replace(
         arriving, null_key=some.null_key, tombstone=False, values=values, timestamp=row.time,
-        position=arriving.position.numbered(number),
+        position=arriving.position.with_number(number),
     )  # fmt: skip

@@ -22,7 +22,7 @@ BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class TableOf:
+class TableInfo:
     """A table of an application. key: its columns, without the window's. topics: its input topics."""
 
     name: str
@@ -49,12 +49,12 @@ class Application:
     config: str | None
     lake: str
     streams: tuple[str, ...]
-    tables: tuple[TableOf, ...]
+    tables: tuple[TableInfo, ...]
     nodes: tuple[LineageNode, ...]
     edges: tuple[tuple[str, str], ...]
     layout: Layout = field(repr=False)
 
-    def table(self, name: str) -> TableOf:
+    def table(self, name: str) -> TableInfo:
         """Return one of its tables; NotFound for a name that its manifest does not have."""
         for table in self.tables:
             if table.name == name:
@@ -63,66 +63,79 @@ class Application:
         raise NotFound(f"application {self.name!r} has no table {name[:100]!r}; its tables are: {names}.")
 
 
-def application(folder: Path, name: str) -> Application:
+def read_application(folder: Path, name: str) -> Application:
     """Read one manifest. NotFound for a name without one, ConfigError for an invalid one."""
     if NAME.fullmatch(name) is None:
         raise NotFound(f"application {name[:100]!r}: expected a name such as shop: a-z, 0-9 and _, at most 41 of them.")
-    path = folder / f"{name}.json"
-    if not path.is_file():
+    manifest_path = folder / f"{name}.json"
+    if not manifest_path.is_file():
         raise NotFound(f"there is no application {name!r}; `lakehouse airflow add --name {name}` adds it.")
-    if path.stat().st_size > BYTES_MAX:
-        raise ConfigError(f"{path}: larger than {BYTES_MAX:,} bytes; expected a manifest of `lakehouse airflow add`.")
+    if manifest_path.stat().st_size > BYTES_MAX:
+        raise ConfigError(
+            f"{manifest_path}: larger than {BYTES_MAX:,} bytes; expected a manifest of `lakehouse airflow add`."
+        )
     try:
-        said = json.loads(path.read_text())
-        found = _application(said)
+        manifest_json = json.loads(manifest_path.read_text())
+        parsed_app = _parse_application(manifest_json)
     except (LakehouseError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ConfigError(f"{path}: {what}. Write it again: `lakehouse airflow add --name {name}`.") from error
-    if found.name != name:
-        raise ConfigError(f"{path}: it is the manifest of {found.name!r}; expected {name!r}, the file's name.")
-    return found
+        error_text = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ConfigError(
+            f"{manifest_path}: {error_text}. Write it again: `lakehouse airflow add --name {name}`."
+        ) from error
+    if parsed_app.name != name:
+        raise ConfigError(
+            f"{manifest_path}: it is the manifest of {parsed_app.name!r}; expected {name!r}, the file's name."
+        )
+    return parsed_app
 
 
-def applications(folder: Path) -> tuple[list[Application], list[str]]:
+def read_applications(folder: Path) -> tuple[list[Application], list[str]]:
     """Return the applications of a folder by name, and what is wrong with the manifests that can't be read."""
-    found, problems = [], []
+    valid_apps, problems = [], []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(application(folder, path.stem))
+            valid_apps.append(read_application(folder, path.stem))
         except LakehouseError as error:
             problems.append(str(error))
-    return found, problems
+    return valid_apps, problems
 
 
-def _application(said: dict[str, Any]) -> Application:
-    if said["version"] != 1:
-        raise ConfigError(f"found a manifest of version {said['version']!r}, expected 1")
+def _parse_application(manifest: dict[str, Any]) -> Application:
+    if manifest["version"] != 1:
+        raise ConfigError(f"found a manifest of version {manifest['version']!r}, expected 1")
     for name in ("app", "lake", "config"):
-        if not (isinstance(said[name], str) or (name == "config" and said[name] is None)):
-            raise ConfigError(f"{name}: found {said[name]!r}, expected a path")
-        if said[name] is not None and NO_PATH.search(said[name]):
-            raise ConfigError(f"{name}: found {said[name]!r}, expected a path without control characters")
-    nodes = tuple(LineageNode(str(one["id"]), one["kind"], str(one["name"])) for one in said["lineage"]["nodes"])
-    for node in nodes:
-        if node.kind not in KINDS:
-            raise ConfigError(f"lineage: found a node of kind {node.kind!r}, expected one of {', '.join(KINDS)}")
-        if node.kind == "topic":  # only topics are opened by their names here
-            check_topic(node.name)
-    known = {node.id for node in nodes}
-    edges = tuple((str(a), str(b)) for a, b in said["lineage"]["edges"])
-    if loose := [edge for edge in edges if not known.issuperset(edge)]:
-        raise ConfigError(f"lineage: an edge from {loose[0][0]!r} to {loose[0][1]!r}, one of which is not a node")
-    for stream in said["streams"]:
+        if not (isinstance(manifest[name], str) or (name == "config" and manifest[name] is None)):
+            raise ConfigError(f"{name}: found {manifest[name]!r}, expected a path")
+        if manifest[name] is not None and NO_PATH.search(manifest[name]):
+            raise ConfigError(f"{name}: found {manifest[name]!r}, expected a path without control characters")
+    lineage_nodes = tuple(
+        LineageNode(str(node_entry["id"]), node_entry["kind"], str(node_entry["name"]))
+        for node_entry in manifest["lineage"]["nodes"]
+    )
+    for lineage_node in lineage_nodes:
+        if lineage_node.kind not in KINDS:
+            raise ConfigError(
+                f"lineage: found a node of kind {lineage_node.kind!r}, expected one of {', '.join(KINDS)}"
+            )
+        if lineage_node.kind == "topic":  # only topics are opened by their names here
+            check_topic(lineage_node.name)
+    node_ids = {lineage_node.id for lineage_node in lineage_nodes}
+    lineage_edges = tuple((str(start_id), str(end_id)) for start_id, end_id in manifest["lineage"]["edges"])
+    if loose_edges := [lineage_edge for lineage_edge in lineage_edges if not node_ids.issuperset(lineage_edge)]:
+        raise ConfigError(
+            f"lineage: an edge from {loose_edges[0][0]!r} to {loose_edges[0][1]!r}, one of which is not a node"
+        )
+    for stream in manifest["streams"]:
         check_name(stream, "stream")
     return Application(
-        str(said["name"]), said["app"], said["config"], said["lake"], tuple(said["streams"]),
-        tuple(map(_table, said["tables"])), nodes, edges, Layout(said["lake"].rstrip("/")),
+        str(manifest["name"]), manifest["app"], manifest["config"], manifest["lake"], tuple(manifest["streams"]),
+        tuple(map(_parse_table, manifest["tables"])), lineage_nodes, lineage_edges, Layout(manifest["lake"].rstrip("/")),
     )  # fmt: skip
 
 
-def _table(said: dict[str, Any]) -> TableOf:
-    check_name(said["name"], "table")
-    for topic in said["source_topics"]:
+def _parse_table(table_entry: dict[str, Any]) -> TableInfo:
+    check_name(table_entry["name"], "table")
+    for topic in table_entry["source_topics"]:
         check_topic(topic)
-    key, topics = tuple(map(str, said["key"])), tuple(said["source_topics"])
-    return TableOf(said["name"], key, bool(said["windowed"]), topics)
+    key_columns, topics = tuple(map(str, table_entry["key"])), tuple(table_entry["source_topics"])
+    return TableInfo(table_entry["name"], key_columns, bool(table_entry["windowed"]), topics)

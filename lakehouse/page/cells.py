@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.plain import finite, plain
+from lakehouse.formats.plain import finite_or_text, plain_text
 
 ROWS_MAX = 500
 TEXT_MAX = 2_000
@@ -15,7 +15,7 @@ KEY_MAX = 1_000
 EXACT_MAX = 2**53  # JavaScript has no larger exact integers
 
 
-def cell(value: Any) -> Any:
+def json_cell(value: Any) -> Any:
     """Return a value as null, a boolean, a number or text; a nested value as its JSON text."""
     match value:
         case None | bool():
@@ -23,35 +23,35 @@ def cell(value: Any) -> Any:
         case int():
             return value if abs(value) <= EXACT_MAX else str(value)
         case float():
-            return finite(value)
+            return finite_or_text(value)
         case str():
-            return cut(value)
+            return cut_text(value)
         case Mapping() | list() | tuple():
-            return cut(json.dumps(_nested(value), ensure_ascii=False))
-    return cut(plain(value))
+            return cut_text(json.dumps(_nested_value(value), ensure_ascii=False))
+    return cut_text(plain_text(value))
 
 
-def cells(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def cells_of_row(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a row's values by their names; None for no row."""
-    return None if row is None else {name: cell(value) for name, value in row.items()}
+    return None if row is None else {name: json_cell(value) for name, value in row.items()}
 
 
-def cut(text: str) -> str:
+def cut_text(text: str) -> str:
     """Return a text, cut off if it is too long to show."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text):,} characters)"
 
 
-def is_text(kind: str) -> bool:
+def is_text(column_type: str) -> bool:
     """Say whether a column's type, by its name in Arrow, is text."""
-    return kind in ("string", "large_string", "string_view")
+    return column_type in ("string", "large_string", "string_view")
 
 
-def shortened(column: str, kind: str) -> str:
+def shorten_in_sql(column: str, column_type: str) -> str:
     """Return SQL for a column, given as SQL, that cuts off long texts: the part that is not shown is not passed on."""
-    if not is_text(kind):
+    if not is_text(column_type):
         return column
-    shown = f"left({column}, {TEXT_MAX - 100}) || format('… ({{:,}} characters)', length({column}))"
-    return f"CASE WHEN length({column}) > {TEXT_MAX} THEN {shown} ELSE {column} END"
+    shortened_sql = f"left({column}, {TEXT_MAX - 100}) || format('… ({{:,}} characters)', length({column}))"
+    return f"CASE WHEN length({column}) > {TEXT_MAX} THEN {shortened_sql} ELSE {column} END"
 
 
 def checked_key(text: str | None) -> str | None:
@@ -61,14 +61,14 @@ def checked_key(text: str | None) -> str | None:
     return text or None
 
 
-def _nested(value: Any) -> Any:
+def _nested_value(value: Any) -> Any:
     match value:
         case None | bool() | int() | str():
             return value
         case float():
-            return finite(value)
+            return finite_or_text(value)
         case Mapping():
-            return {str(name): _nested(item) for name, item in value.items()}
+            return {str(name): _nested_value(item) for name, item in value.items()}
         case list() | tuple():
-            return [_nested(item) for item in value]
-    return plain(value)
+            return [_nested_value(item) for item in value]
+    return plain_text(value)

@@ -16,7 +16,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.page.applications import Application
-from lakehouse.page.cells import cell, checked_key, cut
+from lakehouse.page.cells import checked_key, cut_text, json_cell
 
 EXPLAIN_SECONDS = 60.0
 STATUS_SECONDS = 10.0
@@ -42,20 +42,20 @@ async def explain(
     arguments = [app.table(table).name, f"--key={key}", "--app", app.app, "--limit", str(STEPS_MAX)]
     if version is not None:
         arguments += ["--version", str(version)]
-    return [_shown(row) for row in await run(python, app, "past explain", arguments, seconds)]
+    return [_explained_row_cells(row) for row in await run_command(python, app, "past explain", arguments, seconds)]
 
 
-async def lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
+async def ask_lag(python: Path, app: Application, seconds: float = STATUS_SECONDS) -> dict[str, Any]:
     """Return how many records wait in Kafka, by topic; None if Kafka can't say. Raises as `explain` does."""
-    (said,) = await run(python, app, "status", [], seconds)
-    names = {node.name for node in app.nodes if node.kind == "topic"}
+    (lake_status,) = await run_command(python, app, "status", [], seconds)
+    topic_names = {node.name for node in app.nodes if node.kind == "topic"}
     return {
-        "topics": {topic["name"]: topic["lag"] for topic in said["topics"] if topic["name"] in names},
-        "running": said["kafka"]["running"],
+        "topics": {topic["name"]: topic["lag"] for topic in lake_status["topics"] if topic["name"] in topic_names},
+        "running": lake_status["kafka"]["running"],
     }
 
 
-async def run(
+async def run_command(
     python: Path, app: Application, command: str, arguments: Sequence[str], seconds: float
 ) -> list[dict[str, Any]]:
     """Run a command, such as "past explain", with --json and the application's settings; return its output."""
@@ -66,23 +66,27 @@ async def run(
         )
     # -P: a file in the application's folder never replaces a module of Python's own, or of the project.
     argv = [str(python), "-P", "-m", "lakehouse.cli.main", *command.split(), *arguments, "--lake", app.lake, "--json"]
-    folder = Path(app.app).parent
+    work_folder = Path(app.app).parent
     if app.config is not None:
         argv += ["--config", app.config]
-        folder = Path(app.config).parent
-    code, out, err = await _once(command, argv, folder, environment(python), seconds)
-    if code != 0:
-        raise _failure(code, err, command)
+        work_folder = Path(app.config).parent
+    exit_code, stdout_text, stderr_text = await _run_once(
+        command, argv, work_folder, command_environment(python), seconds
+    )
+    if exit_code != 0:
+        raise _command_error(exit_code, stderr_text, command)
     try:
-        found = [json.loads(line) for line in out.splitlines()]
+        json_lines = [json.loads(line) for line in stdout_text.splitlines()]
     except ValueError as error:
-        raise LakehouseError(f"`lakehouse {command}` printed no JSON: {cut(out)!r}") from error
-    if not found:
-        raise LakehouseError(f"`lakehouse {command}` printed nothing; expected JSON. It said: {cut(err)!r}")
-    return found
+        raise LakehouseError(f"`lakehouse {command}` printed no JSON: {cut_text(stdout_text)!r}") from error
+    if not json_lines:
+        raise LakehouseError(
+            f"`lakehouse {command}` printed nothing; expected JSON. It said: {cut_text(stderr_text)!r}"
+        )
+    return json_lines
 
 
-async def _once(
+async def _run_once(
     command: str, argv: list[str], folder: Path, environ: dict[str, str], seconds: float
 ) -> tuple[int, str, str]:
     """Start the command, and return its exit code and its output; it has ended afterwards, however this call ends."""
@@ -97,71 +101,76 @@ async def _once(
     )
     try:
         async with asyncio.timeout(seconds):
-            out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
-            return await process.wait(), out, err
+            stdout_text, stderr_text = await asyncio.gather(_read_output(process.stdout), _read_output(process.stderr))
+            return await process.wait(), stdout_text, stderr_text
     except TimeoutError as error:
         raise TimedOut(
             f"`lakehouse {command}` did not finish within {seconds:.0f} s and was ended. Run it in a terminal, "
             "where it has no time limit."
         ) from error
     finally:
-        await _end(process)
+        await _end_process_group(process)
 
 
-def environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def command_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the part of our environment that the command may see, with the project's Python first on the PATH."""
-    passed = {
+    passed_variables = {
         name: value
         for name, value in environ.items()
         if name in PASSED_ON or (name.startswith("LAKEHOUSE_") and name not in ("LAKEHOUSE_PYTHON", "LAKEHOUSE_ROOT"))
     }
-    return {**passed, "PATH": os.pathsep.join([str(python.parent), passed.get("PATH", os.defpath)])}
+    return {**passed_variables, "PATH": os.pathsep.join([str(python.parent), passed_variables.get("PATH", os.defpath)])}
 
 
-async def _read(stream: asyncio.StreamReader | None) -> str:
+async def _read_output(stream: asyncio.StreamReader | None) -> str:
     assert stream is not None
-    parts, size = [], 0
-    while part := await stream.read(65_536):
-        size += len(part)
-        if size <= OUTPUT_MAX:  # the rest is read and dropped: the command must not wait for a reader
-            parts.append(part)
-    if size > OUTPUT_MAX:
-        raise LakehouseError(f"the command printed {size:,} bytes; expected at most {OUTPUT_MAX:,}.")
-    return b"".join(parts).decode("utf-8", "replace")
+    output_parts, output_size = [], 0
+    while output_part := await stream.read(65_536):
+        output_size += len(output_part)
+        if output_size <= OUTPUT_MAX:  # the rest is read and dropped: the command must not wait for a reader
+            output_parts.append(output_part)
+    if output_size > OUTPUT_MAX:
+        raise LakehouseError(f"the command printed {output_size:,} bytes; expected at most {OUTPUT_MAX:,}.")
+    return b"".join(output_parts).decode("utf-8", "replace")
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end_process_group(process: asyncio.subprocess.Process) -> None:
     """End the command's process group: nothing of it runs on when nobody waits for it any more."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal_number)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), 3)
-            if number == signal.SIGTERM:
+            if signal_number == signal.SIGTERM:
                 continue
     await process.wait()
 
 
-def _failure(code: int, err: str, command: str) -> LakehouseError:
-    lines = [line for line in err.splitlines() if line.strip()]
-    said = cut("\n".join(lines[-20:]).removeprefix("error: ")) or f"exit code {code}"
-    if code == BAD_INPUT:
-        return NotFound(said) if "no record in bronze reaches it" in said else ConfigError(said)
-    return LakehouseError(f"`lakehouse {command}` ended with exit code {code}: {said}")
+def _command_error(exit_code: int, stderr_text: str, command: str) -> LakehouseError:
+    text_lines = [line for line in stderr_text.splitlines() if line.strip()]
+    error_text = cut_text("\n".join(text_lines[-20:]).removeprefix("error: ")) or f"exit code {exit_code}"
+    if exit_code == BAD_INPUT:
+        return NotFound(error_text) if "no record in bronze reaches it" in error_text else ConfigError(error_text)
+    return LakehouseError(f"`lakehouse {command}` ended with exit code {exit_code}: {error_text}")
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _explained_row_cells(explained_row: dict[str, Any]) -> dict[str, Any]:
     """A row as the command printed it, its values as the page shows them."""
-    steps = [{n: step.get(n) for n in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")}
-             | {"key": cell(step["key"]), "value": _record(step["value"]), "row": _values(step["row"])}
-             for step in row["steps"]]  # fmt: skip
-    return {**row, "key": _values(row["key"]), "found": _values(row["found"]), "steps": steps}
+    step_cells = [{step_field: step.get(step_field) for step_field in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")}
+             | {"key": json_cell(step["key"]), "value": _record_cells(step["value"]), "row": _row_cells(step["row"])}
+             for step in explained_row["steps"]]  # fmt: skip
+    return {
+        **explained_row,
+        "key": _row_cells(explained_row["key"]),
+        "found": _row_cells(explained_row["found"]),
+        "steps": step_cells,
+    }
 
 
-def _record(value: Any) -> Any:
+def _record_cells(value: Any) -> Any:
     """The value of a record: by its columns if it has any. As text, a decimal would stand in quotes."""
-    return _values(value) if isinstance(value, dict) else cell(value)
+    return _row_cells(value) if isinstance(value, dict) else json_cell(value)
 
 
-def _values(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if row is None else {name: cell(value) for name, value in row.items()}
+def _row_cells(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if row is None else {name: json_cell(value) for name, value in row.items()}

@@ -16,13 +16,13 @@ def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> lis
 
     Raises NotFound for another table, StorageError for a history that `lakehouse test drill` did not write.
     """
-    names = {app.table(table).name} if table is not None else {one.name for one in app.tables}
+    table_names = {app.table(table).name} if table is not None else {entry.name for entry in app.tables}
     try:
-        found = [one for one in logbook.history(app.layout) if one["table"] in names]
+        past_drills = [entry for entry in logbook.read_history(app.layout) if entry["table"] in table_names]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise StorageError(
             f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "
             "invalid line: the history can be lost without harm."
         ) from error
     # A hash has 64 bits; a browser would lose some of them.
-    return [{**one, "hash": f"{one['hash'] & (1 << 64) - 1:016x}"} for one in found[:limit]]
+    return [{**entry, "hash": f"{entry['hash'] & (1 << 64) - 1:016x}"} for entry in past_drills[:limit]]

@@ -16,29 +16,29 @@ THREADS = 2
 Item = TypeVar("Item")
 
 
-def reading(otherwise: str) -> BoundedRead:
+def read_bounds(otherwise: str) -> BoundedRead:
     """Return the bounds of one answer. otherwise: the way without bounds, for users who need more."""
     return BoundedRead(READ_SECONDS, MEMORY_MB, THREADS, TAKEN_MB, otherwise)
 
 
-def fitting(items: Iterable[Item]) -> list[Item]:
+def fitting_items(items: Iterable[Item]) -> list[Item]:
     """Return the first items, of cells, as many as fit into one answer; at least one."""
-    found: list[Item] = []
-    size = 0
+    kept_items: list[Item] = []
+    total_size = 0
     for item in items:
-        size += _size(item)
-        if found and size > ANSWER_MAX:
+        total_size += _count_characters(item)
+        if kept_items and total_size > ANSWER_MAX:
             break
-        found.append(item)
-    return found
+        kept_items.append(item)
+    return kept_items
 
 
-def _size(value: Any) -> int:
+def _count_characters(value: Any) -> int:
     match value:
         case str():
             return len(value)
         case dict():
-            return sum(len(str(name)) + _size(part) for name, part in value.items())
+            return sum(len(str(name)) + _count_characters(part) for name, part in value.items())
         case list() | tuple():
-            return sum(map(_size, value))
+            return sum(map(_count_characters, value))
     return 8

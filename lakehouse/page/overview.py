@@ -9,71 +9,77 @@ from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.record import late_records
-from lakehouse.lake.record.quarantine import still_open
-from lakehouse.lake.sql import literal
-from lakehouse.page.applications import Application, TableOf
+from lakehouse.lake.record.quarantine import count_open_by_stream
+from lakehouse.lake.sql import quote_literal
+from lakehouse.page.applications import Application, TableInfo
 
 
 def overview(app: Application) -> dict[str, Any]:
     """Return the lineage, and facts of everything in it; None for what the lake does not have yet."""
     layout = app.layout
-    reader.local_root(layout)
-    covers = reader.bronze_covers(layout)
-    known = set(reader.names(layout, "quarantine"))
-    bad = still_open(layout, [name for name in app.streams if name in known])
-    late = late_records.counts(layout, [table.name for table in app.tables])
-    without_key = null_keys.by_table(layout)
+    reader.require_local_root(layout)
+    covers = reader.read_bronze_coverage(layout)
+    quarantine_names = set(reader.table_names(layout, "quarantine"))
+    open_counts = count_open_by_stream(layout, [name for name in app.streams if name in quarantine_names])
+    late_counts = late_records.count_late_records(layout, [table.name for table in app.tables])
+    null_keys_by_table = null_keys.null_keys_by_table(layout)
     return {
         "name": app.name,
         "lake": layout.root,
         "tick": covers.get("tick", 0),
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
-        "topics": {node.name: _topic(layout, node.name) for node in app.nodes if node.kind == "topic"},
-        "streams": {name: {"quarantined": bad.get(name, 0)} for name in app.streams},
+        "topics": {node.name: _topic_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
+        "streams": {name: {"quarantined": open_counts.get(name, 0)} for name in app.streams},
         "tables": {
-            table.name: facts(app, table, covers, late[table.name], without_key.get(table.name, 0))
+            table.name: table_facts(app, table, covers, late_counts[table.name], null_keys_by_table.get(table.name, 0))
             for table in app.tables
         },
     }
 
 
-def facts(
-    app: Application, table: TableOf, covers: dict[str, Any], late: int, without_key: int
+def table_facts(
+    app: Application, table: TableInfo, covers: dict[str, Any], late_count: int, null_key_count: int
 ) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not is_table(app.layout.silver(table.name)):
         return None
-    found = reader.facts(app.layout, "silver", table.name)
-    tick = found.tick or 0
-    last = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in table.topics]
-    wanted = max((int(at) for of in last for at in of.values()), default=0)
+    silver_facts = reader.read_table_facts(app.layout, "silver", table.name)
+    table_tick = silver_facts.tick or 0
+    last_ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in table.topics]
+    topic_tick = max(
+        (int(last_tick) for ticks_by_partition in last_ticks for last_tick in ticks_by_partition.values()), default=0
+    )
     # A topic's state in the commits can tell that nothing is missing; otherwise its records are counted.
-    missing = sum(_records_after(app.layout, topic, tick) for topic in table.topics) if wanted > tick else 0
+    missing_records = (
+        sum(_count_records_after(app.layout, topic, table_tick) for topic in table.topics)
+        if topic_tick > table_tick
+        else 0
+    )
     return {
-        "rows": found.rows,
-        "version": found.version,
-        "tick": found.tick,
-        "behind_ticks": covers["tick"] - tick if missing else 0,
-        "behind_records": missing,
-        "last_commit_ms": found.last_commit_ms,
-        "late": late,
-        "null_keys": without_key,
-        "key": list(found.key or table.key),
+        "rows": silver_facts.rows,
+        "version": silver_facts.version,
+        "tick": silver_facts.tick,
+        "behind_ticks": covers["tick"] - table_tick if missing_records else 0,
+        "behind_records": missing_records,
+        "last_commit_ms": silver_facts.last_commit_ms,
+        "late": late_count,
+        "null_keys": null_key_count,
+        "key": list(silver_facts.key or table.key),
         "windowed": table.windowed,
     }
 
 
-def _topic(layout: Layout, name: str) -> dict[str, Any] | None:
-    if not is_table(reader.path_of(layout, "bronze", name)):
+def _topic_facts(layout: Layout, name: str) -> dict[str, Any] | None:
+    if not is_table(reader.find_table_path(layout, "bronze", name)):
         return None
-    found = reader.facts(layout, "bronze", name)
-    return {"rows": found.rows, "last_commit_ms": found.last_commit_ms}
+    bronze_facts = reader.read_table_facts(layout, "bronze", name)
+    return {"rows": bronze_facts.rows, "last_commit_ms": bronze_facts.last_commit_ms}
 
 
-def _records_after(layout: Layout, topic: str, tick: int) -> int:
-    path = reader.path_of(layout, "bronze", topic)
+def _count_records_after(layout: Layout, topic: str, tick: int) -> int:
+    path = reader.find_table_path(layout, "bronze", topic)
     if not is_table(path):
         return 0
-    where = f"topic = {literal(topic)} AND tick > {tick}"
-    return int(files.rows(path, "count(*) AS records", where).to_pylist()[0]["records"])
+    predicate = f"topic = {quote_literal(topic)} AND tick > {tick}"
+    return int(files.read_rows_where(path, "count(*) AS records", predicate).to_pylist()[0]["records"])

@@ -28,13 +28,17 @@ class Aggregation:
         return self.kind != "aggregate" or dict(self.options)["merge"] is not None
 
     def __str__(self) -> str:
-        return as_text(self.kind, self.argument, self.options)
+        return aggregation_text(self.kind, self.argument, self.options)
 
 
-def as_text(kind: str, argument: object, options: AggregateOptions) -> str:
+def aggregation_text(kind: str, argument: object, options: AggregateOptions) -> str:
     """Return an aggregate as text; a function as its name and digest."""
-    shown = [f"{name}={function_text(v) if callable(v) else repr(v)}" for name, v in options if v is not None]
-    return f"{kind}({', '.join([str(argument or '*'), *shown])})"
+    option_texts = [
+        f"{name}={function_text(value) if callable(value) else repr(value)}"
+        for name, value in options
+        if value is not None
+    ]
+    return f"{kind}({', '.join([str(argument or '*'), *option_texts])})"
 
 
 def count(column: str | None = None) -> Aggregation:
@@ -84,10 +88,10 @@ def earliest(column: str, k: int | None = None, *, ignore_nulls: bool = True) ->
 
 
 def _by_offset(kind: str, column: str, k: int | None, ignore_nulls: bool) -> Aggregation:
-    nulls = ("ignore_nulls", ignore_nulls)
+    nulls_option = ("ignore_nulls", ignore_nulls)
     if k is None:
-        return Aggregation(kind, column, (nulls,))
-    return Aggregation(f"{kind}_k", column, (("k", _least(k, f"{kind}: k")), nulls))
+        return Aggregation(kind, column, (nulls_option,))
+    return Aggregation(f"{kind}_k", column, (("k", _check_least(k, f"{kind}: k")), nulls_option))
 
 
 def only(column: str) -> Aggregation:
@@ -97,12 +101,12 @@ def only(column: str) -> Aggregation:
 
 def collect_list(column: str, *, limit: int | None = None) -> Aggregation:
     """COLLECT_LIST(column): every value, nulls too, in first-seen order; at most `limit` of them."""
-    return Aggregation("collect_list", column, (("limit", _least(limit, "collect_list: limit")),))
+    return Aggregation("collect_list", column, (("limit", _check_least(limit, "collect_list: limit")),))
 
 
 def collect_set(column: str, *, limit: int | None = None) -> Aggregation:
     """COLLECT_SET(column): every different value, null too, in first-seen order; at most `limit` of them."""
-    return Aggregation("collect_set", column, (("limit", _least(limit, "collect_set: limit")),))
+    return Aggregation("collect_set", column, (("limit", _check_least(limit, "collect_set: limit")),))
 
 
 def top_k(column: str, k: int, *, distinct: bool = False, by: str | None = None) -> Aggregation:
@@ -110,8 +114,8 @@ def top_k(column: str, k: int, *, distinct: bool = False, by: str | None = None)
 
     by: of structs, the field that orders them: top_k("struct(price, id)", 3, by="price").
     """
-    order = (("by", by),) if by is not None else ()
-    return Aggregation("top_k", column, (("k", _least(k, "top_k: k")), ("distinct", distinct), *order))
+    order_option = (("by", by),) if by is not None else ()
+    return Aggregation("top_k", column, (("k", _check_least(k, "top_k: k")), ("distinct", distinct), *order_option))
 
 
 def stddev(column: str) -> Aggregation:
@@ -164,9 +168,9 @@ def aggregate(
     """
     if (result is None) != (returns is None):
         raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")
-    for what, kind in (("accumulator", accumulator), ("returns", returns)):
-        if kind is not None:
-            parse_schema(f"x {kind}", f"aggregate: {what}")
+    for parameter, type_text in (("accumulator", accumulator), ("returns", returns)):
+        if type_text is not None:
+            parse_schema(f"x {type_text}", f"aggregate: {parameter}")
     try:
         Fitted(accumulator)(zero)
     except (ValueError, ArithmeticError) as error:
@@ -175,7 +179,7 @@ def aggregate(
     return Aggregation("aggregate", column, (*options.items(), ("merge", merge), ("undo", undo)))
 
 
-def _least(value: int | None, what: str) -> int | None:
+def _check_least(value: int | None, subject: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise PlanError(f"{what}={value!r}; expected a whole number from 1.")
+        raise PlanError(f"{subject}={value!r}; expected a whole number from 1.")
     return value

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.plan.aggregates import AggregateOptions, Aggregation, as_text
-from lakehouse.plan.expression import Expression, Json, expression, expression_type, sql
+from lakehouse.plan.aggregates import AggregateOptions, Aggregation, aggregation_text
+from lakehouse.plan.expression import Expression, Json, expression_type, parse_expression, sql_part
 from lakehouse.plan.fitted import Fitted
-from lakehouse.plan.function import digest, value_text
-from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, field_types, is_number
+from lakehouse.plan.function import function_digest, value_text
+from lakehouse.plan.schema import POSITION_TYPE, Column, base_type, field_types, is_number_type
 from lakehouse.semantics.aggregate.aggregate import (
     Average,
     Count,
@@ -37,7 +37,7 @@ from lakehouse.semantics.aggregate.correlation import TYPE as CORRELATION_TYPE
 from lakehouse.semantics.aggregate.correlation import Correlation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.ordered import EarliestValue, EarliestValues, LatestValue, LatestValues
-from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undoing
+from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undo_rule
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -59,23 +59,27 @@ class NamedAggregation:
     undoes: bool = False
 
     def __str__(self) -> str:
-        return f"{as_text(self.kind, self.argument, self.options)} AS {self.name}"
+        return f"{aggregation_text(self.kind, self.argument, self.options)} AS {self.name}"
 
 
 def named_aggregation(
-    name: str, item: Aggregation, columns: Iterable[Column], what: str, *, undoes: bool = False
+    name: str, aggregation: Aggregation, columns: Iterable[Column], subject: str, *, undoes: bool = False
 ) -> NamedAggregation:
     """Return an aggregation bound to columns; PlanError if their types, as far as they are known, do not fit."""
     columns = list(columns)
-    argument = expression(item.argument, columns, f"{what}: {item}") if item.argument is not None else None
-    made = NamedAggregation(name, item.kind, argument, item.options, undoes)
-    kind = expression_type(argument, columns) if argument is not None else ""
-    if kind is not None:
+    argument = (
+        parse_expression(aggregation.argument, columns, f"{subject}: {aggregation}")
+        if aggregation.argument is not None
+        else None
+    )
+    bound_aggregation = NamedAggregation(name, aggregation.kind, argument, aggregation.options, undoes)
+    argument_type = expression_type(argument, columns) if argument is not None else ""
+    if argument_type is not None:
         try:
-            bind(made, kind)
+            bind_types(bound_aggregation, argument_type)
         except PlanError as error:
-            raise PlanError(f"{what}: {error}") from error
-    return made
+            raise PlanError(f"{subject}: {error}") from error
+    return bound_aggregation
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,147 +91,164 @@ class Bound:
     accumulator: str | None = None
 
 
-def bind(item: NamedAggregation, kind: str) -> Bound:
+def bind_types(aggregation: NamedAggregation, argument_type: str) -> Bound:
     """Return an aggregation's rule and types, for an argument of the Spark type `kind`. Raises PlanError."""
-    bound = _bound(item, kind)
-    return _undoing(bound, kind) if item.undoes else bound
+    bound_rule = _bind_rule(aggregation, argument_type)
+    return _bind_undoing(bound_rule, argument_type) if aggregation.undoes else bound_rule
 
 
-def _undoing(bound: Bound, kind: str) -> Bound:
+def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
     """The same over the rows of a table: what is kept must do to take one of them out again."""
-    assert not isinstance(bound.rule, RowRule)
-    rule, kept = undoing(bound.rule), bound.accumulator
-    match rule:
+    assert not isinstance(bound_rule.rule, RowRule)
+    row_rule, kept_type = undo_rule(bound_rule.rule), bound_rule.accumulator
+    match row_rule:
         case FromRows():
-            kept = f"map<string, {kind}>"
+            kept_type = f"map<string, {argument_type}>"
         case SumRowDoubles():
-            kept = EXACT_TYPE
+            kept_type = EXACT_TYPE
         case AverageRows(SumRowDoubles()):
-            kept = f"struct<sum: {EXACT_TYPE}, n: bigint>"
-    return Bound(rule, bound.shown, kept)
+            kept_type = f"struct<sum: {EXACT_TYPE}, n: bigint>"
+    return Bound(row_rule, bound_rule.shown, kept_type)
 
 
-def _bound(item: NamedAggregation, kind: str) -> Bound:
-    options = dict(item.options)
-    match item.kind:
+def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
+    options = dict(aggregation.options)
+    match aggregation.kind:
         case "count":
-            return Bound(CountAll() if item.argument is None else Count(), "bigint")
+            return Bound(CountAll() if aggregation.argument is None else Count(), "bigint")
         case "sum" | "avg" | "stddev" | "variance":
-            return _over_numbers(item, kind)
+            return _bind_number_rule(aggregation, argument_type)
         case "top_k" if "by" in options:
-            return _top_by(item, kind)
-        case "min" | "max" | "top_k" if base_type(kind) in ("map", "array", "struct"):
-            raise PlanError(f"{item}: a {base_type(kind)} has no order; use one of its fields.")
+            return _bind_top_by(aggregation, argument_type)
+        case "min" | "max" | "top_k" if base_type(argument_type) in ("map", "array", "struct"):
+            raise PlanError(f"{aggregation}: a {base_type(argument_type)} has no order; use one of its fields.")
         case "min" | "max":
-            return Bound(Min() if item.kind == "min" else Max(), kind)
+            return Bound(Min() if aggregation.kind == "min" else Max(), argument_type)
         case "latest" | "earliest":
-            rule = LatestValue if item.kind == "latest" else EarliestValue
-            return Bound(rule(options["ignore_nulls"]), kind, f"struct<at: {POSITION_TYPE}, value: {kind}>")
+            rule_type = LatestValue if aggregation.kind == "latest" else EarliestValue
+            return Bound(
+                rule_type(options["ignore_nulls"]),
+                argument_type,
+                f"struct<at: {POSITION_TYPE}, value: {argument_type}>",
+            )
         case "latest_k" | "earliest_k":
-            many = LatestValues if item.kind == "latest_k" else EarliestValues
-            kept = f"array<struct<at: {POSITION_TYPE}, value: {kind}>>"
-            return Bound(many(options["k"], options["ignore_nulls"]), f"array<{kind}>", kept)
+            list_rule_type = LatestValues if aggregation.kind == "latest_k" else EarliestValues
+            kept_type = f"array<struct<at: {POSITION_TYPE}, value: {argument_type}>>"
+            return Bound(list_rule_type(options["k"], options["ignore_nulls"]), f"array<{argument_type}>", kept_type)
         case "only":
-            return Bound(OnlyValue(), kind, f"array<{kind}>")
+            return Bound(OnlyValue(), argument_type, f"array<{argument_type}>")
         case "correlation":
             return Bound(Correlation(), "double", CORRELATION_TYPE)
         case "collect_list":
-            return Bound(CollectList(options["limit"]), f"array<{kind}>")
+            return Bound(CollectList(options["limit"]), f"array<{argument_type}>")
         case "collect_set":
-            return Bound(CollectSet(options["limit"]), f"array<{kind}>")
+            return Bound(CollectSet(options["limit"]), f"array<{argument_type}>")
         case "count_distinct":
-            return Bound(CountDistinct(), "bigint", f"array<{kind}>")
+            return Bound(CountDistinct(), "bigint", f"array<{argument_type}>")
         case "top_k":
-            return Bound(TopK(options["k"], options["distinct"]), f"array<{kind}>")
+            return Bound(TopK(options["k"], options["distinct"]), f"array<{argument_type}>")
         case "histogram":
-            if kind != "string":
+            if argument_type != "string":
                 raise PlanError(
-                    f'{item} counts texts, but found a {kind}: histogram("cast({item.argument} AS string)").'
+                    f'{aggregation} counts texts, but found a {argument_type}: histogram("cast({aggregation.argument} AS string)").'
                 )
             return Bound(Histogram(), "map<string, bigint>")
         case "reduce":
-            return Bound(Reduce(options["function"], Fitted(kind)), kind)
-    functions = (options["add"], options["result"], options["merge"], options["undo"])
-    made = Custom(options["zero"], *functions, Fitted(options["accumulator"]), Fitted(options["returns"] or ""))
+            return Bound(Reduce(options["function"], Fitted(argument_type)), argument_type)
+    user_functions = (options["add"], options["result"], options["merge"], options["undo"])
+    custom_rule = Custom(
+        options["zero"], *user_functions, Fitted(options["accumulator"]), Fitted(options["returns"] or "")
+    )
     if options["returns"] is None:
-        return Bound(made, options["accumulator"])
-    return Bound(made, options["returns"], options["accumulator"])
+        return Bound(custom_rule, options["accumulator"])
+    return Bound(custom_rule, options["returns"], options["accumulator"])
 
 
-def _top_by(item: NamedAggregation, kind: str) -> Bound:
+def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> Bound:
     """kind: empty where only Spark can tell it."""
-    options = dict(item.options)
-    fields = field_types(kind) if base_type(kind) == "struct" else {}
-    if kind and not {options["by"], options["by"].lower()} & {*fields}:
-        raise PlanError(f"{item}: by={options['by']!r}; expected a field of a struct, found a {kind}.")
-    if kind and (base := base_type(fields.get(options["by"], ""))) in ("map", "array", "struct"):
-        raise PlanError(f"{item}: a {base} has no order; use one of its fields.")
-    return Bound(TopK(options["k"], options["distinct"], options["by"]), f"array<{kind}>")
+    options = dict(aggregation.options)
+    types_by_field = field_types(argument_type) if base_type(argument_type) == "struct" else {}
+    if argument_type and not {options["by"], options["by"].lower()} & {*types_by_field}:
+        raise PlanError(f"{aggregation}: by={options['by']!r}; expected a field of a struct, found a {argument_type}.")
+    if argument_type and (base_name := base_type(types_by_field.get(options["by"], ""))) in ("map", "array", "struct"):
+        raise PlanError(f"{aggregation}: a {base_name} has no order; use one of its fields.")
+    return Bound(TopK(options["k"], options["distinct"], options["by"]), f"array<{argument_type}>")
 
 
-def _over_numbers(item: NamedAggregation, kind: str) -> Bound:
-    if not is_number(kind):
-        words = {"sum": "sums", "avg": "averages"}.get(item.kind, "is over")
-        raise PlanError(f'{item} {words} a {kind}. Cast it: lh.{item.kind}("cast({item.argument} AS double)").')
-    if item.kind in ("stddev", "variance"):
-        rule_of_spread = Deviation() if item.kind == "stddev" else Variance()
+def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
+    if not is_number_type(argument_type):
+        verb_text = {"sum": "sums", "avg": "averages"}.get(aggregation.kind, "is over")
+        raise PlanError(
+            f'{aggregation} {verb_text} a {argument_type}. Cast it: lh.{aggregation.kind}("cast({aggregation.argument} AS double)").'
+        )
+    if aggregation.kind in ("stddev", "variance"):
+        rule_of_spread = Deviation() if aggregation.kind == "stddev" else Variance()
         return Bound(rule_of_spread, "double", "struct<n: bigint, mean: double, m2: double>")
-    rule: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
-    if kind in INTEGERS:
-        rule, shown, kept = SumIntegers(), "bigint", f"decimal({SUM_DIGITS}, 0)"
-    elif kind in ("float", "double"):
-        rule, shown, kept = SumDoubles(), "double", "double"
+    sum_rule: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
+    if argument_type in INTEGERS:
+        sum_rule, result_type, kept_type = SumIntegers(), "bigint", f"decimal({SUM_DIGITS}, 0)"
+    elif argument_type in ("float", "double"):
+        sum_rule, result_type, kept_type = SumDoubles(), "double", "double"
     else:
-        precision, scale = decimal_digits(kind)
-        shown, kept = (
+        precision, scale = decimal_digits(argument_type)
+        result_type, kept_type = (
             f"decimal({min(precision + 10, DECIMAL_DIGITS_MAX)}, {scale})",
             f"decimal({SUM_DIGITS}, {scale})",
         )
-        rule = SumDecimals(precision, scale)
+        sum_rule = SumDecimals(precision, scale)
         if precision > PART_DIGITS:
-            rule = SumWideDecimals(precision, scale)
-            kept = f"struct<{', '.join(f'{part}: decimal({SUM_DIGITS}, 0)' for part in PARTS)}>"
-    if item.kind == "avg":
-        return Bound(Average(rule), "double", f"struct<sum: {kept}, n: bigint>")
-    return Bound(rule, shown, None if shown == kept else kept)
+            sum_rule = SumWideDecimals(precision, scale)
+            kept_type = f"struct<{', '.join(f'{part}: decimal({SUM_DIGITS}, 0)' for part in PARTS)}>"
+    if aggregation.kind == "avg":
+        return Bound(Average(sum_rule), "double", f"struct<sum: {kept_type}, n: bigint>")
+    return Bound(sum_rule, result_type, None if result_type == kept_type else kept_type)
 
 
-def decimal_digits(kind: str) -> tuple[int, int]:
+def decimal_digits(type_text: str) -> tuple[int, int]:
     """Return precision and scale of a type text such as "decimal(10,2)"."""
-    precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",") if "(" in kind else ("10", "0")
+    precision, scale = (
+        type_text.removeprefix("decimal(").removesuffix(")").split(",") if "(" in type_text else ("10", "0")
+    )
     return int(precision), int(scale)
 
 
-def subtracts(item: NamedAggregation, columns: Iterable[Column]) -> bool:
+def can_subtract(aggregation: NamedAggregation, columns: Iterable[Column]) -> bool:
     """Say whether an aggregate over rows has a form in SQL: a count, a sum or a mean of a column whose sum is exact."""
-    if item.kind == "count" or item.argument is None:
-        return item.kind == "count"
-    kind = expression_type(item.argument, columns) if item.argument.is_column else None
-    if item.kind not in ("sum", "avg") or kind is None:
+    if aggregation.kind == "count" or aggregation.argument is None:
+        return aggregation.kind == "count"
+    argument_type = expression_type(aggregation.argument, columns) if aggregation.argument.is_column else None
+    if aggregation.kind not in ("sum", "avg") or argument_type is None:
         return False
-    return kind in INTEGERS or (base_type(kind) == "decimal" and decimal_digits(kind)[0] <= PART_DIGITS)
+    return argument_type in INTEGERS or (
+        base_type(argument_type) == "decimal" and decimal_digits(argument_type)[0] <= PART_DIGITS
+    )
 
 
-def rule(item: NamedAggregation, columns: Iterable[Column]) -> Any:
+def rule_for_model(aggregation: NamedAggregation, columns: Iterable[Column]) -> Any:
     """Return an aggregation's rule for the model; NeedsSpark if only Spark can tell the argument's type."""
-    kind = expression_type(item.argument, columns) if item.argument is not None else ""
-    if kind is None and item.kind in ("sum", "avg"):
-        raise NeedsSpark(f"{item}: the model can't tell its type; write cast({item.argument} AS bigint), or use Spark.")
-    return bind(item, kind or ("" if item.kind == "reduce" or dict(item.options).get("by") else "string")).rule
+    argument_type = expression_type(aggregation.argument, columns) if aggregation.argument is not None else ""
+    if argument_type is None and aggregation.kind in ("sum", "avg"):
+        raise NeedsSpark(
+            f"{aggregation}: the model can't tell its type; write cast({aggregation.argument} AS bigint), or use Spark."
+        )
+    return bind_types(
+        aggregation,
+        argument_type or ("" if aggregation.kind == "reduce" or dict(aggregation.options).get("by") else "string"),
+    ).rule
 
 
-def shown_type(item: NamedAggregation, columns: Iterable[Column]) -> str | None:
+def shown_type(aggregation: NamedAggregation, columns: Iterable[Column]) -> str | None:
     """Return the visible type, if it can be told without Spark."""
-    kind = expression_type(item.argument, columns) if item.argument is not None else ""
-    return None if kind is None else bind(item, kind).shown
+    argument_type = expression_type(aggregation.argument, columns) if aggregation.argument is not None else ""
+    return None if argument_type is None else bind_types(aggregation, argument_type).shown
 
 
-def aggregation_fingerprint(item: NamedAggregation) -> Json:
+def aggregation_fingerprint(aggregation: NamedAggregation) -> Json:
     """Return an aggregation's part of a fingerprint."""
     options = {
-        name: {"function": digest(value)} if callable(value) else value_text(value)
-        for name, value in item.options
+        name: {"function": function_digest(value)} if callable(value) else value_text(value)
+        for name, value in aggregation.options
         if value is not None
     }
-    argument = sql(item.argument) if item.argument is not None else None
-    return {"kind": item.kind, "argument": argument, "options": options}
+    argument = sql_part(aggregation.argument) if aggregation.argument is not None else None
+    return {"kind": aggregation.kind, "argument": argument, "options": options}

@@ -16,10 +16,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, predicate, read_by, sql
+from lakehouse.plan.expression import Expression, Json, parse_predicate, read_by, sql_part
 from lakehouse.plan.operator import Expire
-from lakehouse.plan.origin import Node, upstream
-from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.origin import Node, upstream_part
+from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, check_distinct, check_name
 from lakehouse.plan.step import Shape
 from lakehouse.semantics.position import Position
@@ -46,7 +46,7 @@ class Crossings(Node):
     on: On = "enter"
 
     @classmethod
-    def declared(cls, table: Table, alert: str, when: str, on: On) -> tuple[Crossings, Shape]:
+    def declared(cls, table: Table, alert: str, condition_text: str, direction: On) -> tuple[Crossings, Shape]:
         """Return the crossings, and the shape that comes out.
 
         when: Spark SQL over the row. A record has the table's key, `alert`, `crossing` ("enter" or "leave"), `before`
@@ -54,30 +54,30 @@ class Crossings(Node):
 
         Raises PlanError for a condition that can't be used, and for leaving where rows leave with time.
         """
-        what = f"table {table.name!r}: alert {check_name(alert, 'alert')!r}"
-        if on not in ON:
-            raise PlanError(f"{what}: on={on!r}; expected {', '.join(map(repr, ON))}.")
-        if on != "enter" and table.find(Expire) is not None:
+        subject = f"table {table.name!r}: alert {check_name(alert, 'alert')!r}"
+        if direction not in ON:
+            raise PlanError(f"{subject}: on={direction!r}; expected {', '.join(map(repr, ON))}.")
+        if direction != "enter" and table.find(Expire) is not None:
             raise PlanError(
-                f"{what}: rows of {table.name!r} leave with time (retention), without a change that could be told. "
+                f"{subject}: rows of {table.name!r} leave with time (retention), without a change that could be told. "
                 'Declare the table without retention, or on="enter".'
             )
-        condition = predicate(when, table.columns, what)
-        own = {column.name.lower() for column in table.columns}
-        if pseudo := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - own):
+        condition = parse_predicate(condition_text, table.columns, subject)
+        column_names = {column.name.lower() for column in table.columns}
+        if pseudo_names := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
             raise PlanError(
-                f"{what}: {when!r} reads {pseudo[0]}, which belongs to a record. Expected a condition of the row: "
+                f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a condition of the row: "
                 f"{', '.join(column.name for column in table.columns)}."
             )
-        key = [column for column in table.columns if column.name in table.key]
-        row = _struct([column for column in table.columns if column.name in table.values])
-        made = [Column("crossing", "string"), Column("before", row), Column("after", row)]
-        columns = [*key, Column("alert", "string"), *made, Column("alert_id", "string")]
+        key_columns = [column for column in table.columns if column.name in table.key]
+        row_type = _struct_type([column for column in table.columns if column.name in table.values])
+        crossing_columns = [Column("crossing", "string"), Column("before", row_type), Column("after", row_type)]
+        columns = [*key_columns, Column("alert", "string"), *crossing_columns, Column("alert_id", "string")]
         try:
-            check_distinct((column.name for column in columns), what)
+            check_distinct((column.name for column in columns), subject)
         except PlanError as error:
             raise PlanError(f'{error} In the table\'s key: group_by("alert AS name"), or rekey.') from None
-        return cls(alert, table, condition, on), Shape(f"alert {alert!r}", table.key, tuple(columns))
+        return cls(alert, table, condition, direction), Shape(f"alert {alert!r}", table.key, tuple(columns))
 
     @property
     def name(self) -> str:
@@ -91,19 +91,26 @@ class Crossings(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        (table,) = tables
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        (table,) = new_tables
         return replace(self, table=table)
 
     def lines(self) -> list[str]:
-        words = {"enter": "BEGINS TO MEET", "leave": "CEASES TO MEET", "both": "BEGINS OR CEASES TO MEET"}[self.on]
-        words = f"{words} {self.when}"
+        crossing_words = {"enter": "BEGINS TO MEET", "leave": "CEASES TO MEET", "both": "BEGINS OR CEASES TO MEET"}[
+            self.on
+        ]
+        crossing_words = f"{crossing_words} {self.when}"
         if self.when.text == ALWAYS:
-            words = {"enter": "COMES", "leave": "GOES", "both": "COMES OR GOES"}[self.on]
-        return [f"ALERT {self.alert}: ROW OF TABLE {self.table.name} {words}"]
+            crossing_words = {"enter": "COMES", "leave": "GOES", "both": "COMES OR GOES"}[self.on]
+        return [f"ALERT {self.alert}: ROW OF TABLE {self.table.name} {crossing_words}"]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return {**upstream("alert_of", self.table), "alert": self.alert, "when": sql(self.when), "crossing": self.on}
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        return {
+            **upstream_part("alert_of", self.table),
+            "alert": self.alert,
+            "when": sql_part(self.when),
+            "crossing": self.on,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +137,17 @@ class FunctionSink(Declaration):
     function: Callable[[StreamRecord], Any]
 
     @classmethod
-    def declared(cls, of: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
+    def declared(cls, stream: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Raise PlanError for a name that can't be one, or for what can't be called."""
-        what = f"{of.what}: to_function"
+        subject = f"{stream.what}: to_function"
         if not callable(function):
-            raise PlanError(f"{what}: found {shown(function)}, expected a function of one argument, the record.")
-        return cls(check_name(name, what), of, function)
+            raise PlanError(
+                f"{subject}: found {value_in_message(function)}, expected a function of one argument, the record."
+            )
+        return cls(check_name(name, subject), stream, function)
 
 
-def _struct(columns: Sequence[Column]) -> str:
+def _struct_type(columns: Sequence[Column]) -> str:
     """The type of a row's values; empty if only Spark can tell one of theirs."""
     if not all(column.type for column in columns):
         return ""

@@ -19,8 +19,8 @@ from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.refused.near import near
-from lakehouse.plan.refused.steps import Declaration, needed, shown
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.steps import Declaration, needed_step, value_in_message
 from lakehouse.plan.rows import RowsOf
 from lakehouse.plan.schema import check_distinct, parse_type, state_topic
 from lakehouse.plan.step import Rekey
@@ -45,11 +45,15 @@ class App(Declaration):
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case if no other differs in case alone; PlanError if there is none."""
-        same = [item for item in self.tables if item.name.lower() == name.lower()]
-        if found := [item for item in same if item.name == name] or (same if len(same) == 1 else []):
-            return found[0]
-        names = [item.name for item in self.tables]
-        raise PlanError(f"table {name!r} is not in this application.{near(name, names)} There are: {', '.join(names)}.")
+        same_names = [table for table in self.tables if table.name.lower() == name.lower()]
+        if matches := [table for table in same_names if table.name == name] or (
+            same_names if len(same_names) == 1 else []
+        ):
+            return matches[0]
+        table_names = [table.name for table in self.tables]
+        raise PlanError(
+            f"table {name!r} is not in this application.{suggest_near(name, table_names)} There are: {', '.join(table_names)}."
+        )
 
     def below(self, table: Table) -> tuple[Table, ...]:
         """Return the tables that are made from a table, directly or through others: each after those that it reads."""
@@ -91,7 +95,7 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
             if functions.setdefault(part.name, part) != part:
                 raise PlanError(f"function {part.name!r} is declared twice, differently. Give one another name.")
         elif not isinstance(part, Table):
-            raise PlanError(f"app(): found {shown(part)}, expected tables and sinks. {needed(part)}")
+            raise PlanError(f"app(): found {value_in_message(part)}, expected tables and sinks. {needed_step(part)}")
         target = part if isinstance(part, Table) else part.of
         stream = target if isinstance(target, Stream) else target.stream
         for table in (*stream.tables, *([target] if isinstance(target, Table) else [])):
@@ -114,9 +118,9 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
             )
     check_distinct(sources, "streams")
     for sink in sinks.values():
-        if has_state_topic(sink) and (state := state_topic(sink.topic)) in sinks:
+        if has_state_topic(sink) and (state_name := state_topic(sink.topic)) in sinks:
             raise PlanError(
-                f"topic {state!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps and its "
+                f"topic {state_name!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps and its "
                 "changelog leaves out. Give one of them another topic."
             )
     for topic in (*sinks, *(state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink))):
@@ -125,21 +129,24 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
 
 
-def depth(table: Table) -> int:
+def table_depth(table: Table) -> int:
     """Return how many tables lie before a table, one behind the other: 0 for a table that reads only topics."""
-    return max((1 + depth(upstream) for upstream in table.stream.reads), default=0)
+    return max((1 + table_depth(upstream_table) for upstream_table in table.stream.reads), default=0)
 
 
 def named_window(table: Table) -> Window | None:
     """Return the window that a table's key names: its own, or that of the rows that it keeps."""
-    of = table.stream.source
-    if table.fold.window is None and not isinstance(of, RowsOf):
+    origin = table.stream.source
+    if table.fold.window is None and not isinstance(origin, RowsOf):
         return read_window(table.stream) if _names_window(table.key) else None
-    if not isinstance(of, RowsOf) or table.fold.window is not None:
+    if not isinstance(origin, RowsOf) or table.fold.window is not None:
         return table.fold.window
-    rekeyed = (step.columns[-len(WINDOW_COLUMNS) :] for step in table.stream.steps if isinstance(step, Rekey))
-    same = all(tuple(item.expression.text for item in columns) == WINDOW_COLUMNS for columns in rekeyed)
-    return named_window(of.table) if same and _names_window(table.key) else None
+    rekeyed_columns = (step.columns[-len(WINDOW_COLUMNS) :] for step in table.stream.steps if isinstance(step, Rekey))
+    keeps_window = all(
+        tuple(window_column.expression.text for window_column in columns) == WINDOW_COLUMNS
+        for columns in rekeyed_columns
+    )
+    return named_window(origin.table) if keeps_window and _names_window(table.key) else None
 
 
 def read_window(stream: Stream) -> Window | None:

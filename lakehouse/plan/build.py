@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import expression, expression_type
-from lakehouse.plan.names.field import quoted
+from lakehouse.plan.expression import expression_type, parse_expression
+from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.origin import Source
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
     Column,
@@ -56,85 +56,95 @@ def stream(
     """
     check_topic(topic)
     name = check_name(name if name is not None else topic.replace("-", "_").replace(".", "_"), "stream")
-    what = f"stream {name!r}"
-    value = parse_schema(schema, f"{what}: schema")
-    keys = _key_columns(key, value, what)
-    shadowed = {column.name.lower() for column in keys}
+    subject = f"stream {name!r}"
+    value_columns = parse_schema(schema, f"{subject}: schema")
+    key_columns = _key_columns(key, value_columns, subject)
+    key_names = {column.name.lower() for column in key_columns}
     if " " not in key.strip():
-        value = tuple(column for column in value if column.name.lower() not in shadowed)
-    check_distinct((column.name for column in (*keys, *value)), f"{what}: key and schema")
-    if not value:
-        raise PlanError(f"{what}: schema={schema!r} has no value column beside the key. Name at least one.")
-    value_format = _format(format, VALUE_FORMATS, f"{what}: format")
-    simple = len(keys) == 1 and base_type(keys[0].type) not in ("struct", "array", "map")
-    key_format = _format(key_format or ("kafka" if simple else "json"), KEY_FORMATS, f"{what}: key_format")
+        value_columns = tuple(column for column in value_columns if column.name.lower() not in key_names)
+    check_distinct((column.name for column in (*key_columns, *value_columns)), f"{subject}: key and schema")
+    if not value_columns:
+        raise PlanError(f"{subject}: schema={schema!r} has no value column beside the key. Name at least one.")
+    value_format = _check_format_name(format, VALUE_FORMATS, f"{subject}: format")
+    is_primitive = len(key_columns) == 1 and base_type(key_columns[0].type) not in ("struct", "array", "map")
+    key_format = _check_format_name(
+        key_format or ("kafka" if is_primitive else "json"), KEY_FORMATS, f"{subject}: key_format"
+    )
     if " " not in key.strip() and key_format != "json":
-        keys = tuple(column.plain for column in keys)  # the value's field of that name is not read
-    _check_format(key_format, keys, f"{what}: key")
-    _check_format(value_format, value, f"{what}: schema")
-    columns = tuple(column.plain for column in (*keys, *value))
+        key_columns = tuple(column.plain for column in key_columns)  # the value's field of that name is not read
+    _check_format(key_format, key_columns, f"{subject}: key")
+    _check_format(value_format, value_columns, f"{subject}: schema")
+    columns = tuple(column.plain for column in (*key_columns, *value_columns))
     if headers:
-        columns += (Column(check_name(headers, f"{what}: headers"), HEADERS_TYPE),)
-        check_distinct((column.name for column in columns), f"{what}: headers")
-    time = expression(event_time, columns, f"{what}: event_time") if event_time is not None else None
-    if time is not None and (kind := expression_type(time, columns)) not in (None, "timestamp", "bigint"):
+        columns += (Column(check_name(headers, f"{subject}: headers"), HEADERS_TYPE),)
+        check_distinct((column.name for column in columns), f"{subject}: headers")
+    time_expression = (
+        parse_expression(event_time, columns, f"{subject}: event_time") if event_time is not None else None
+    )
+    if time_expression is not None and (time_type := expression_type(time_expression, columns)) not in (
+        None,
+        "timestamp",
+        "bigint",
+    ):
         raise PlanError(
-            f"{what}: event_time={event_time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint."
+            f"{subject}: event_time={event_time!r} is a {time_type}; expected a timestamp, or milliseconds as a bigint."
         )
-    ahead = check_ahead(max_ahead, what, has_time=time is not None)
-    source = Source(name, topic, keys, value, key_format, value_format, time, own_table, headers, ahead)
-    return Stream(source, tuple(column.name for column in keys), columns)
+    ahead_ms = check_ahead(max_ahead, subject, has_time=time_expression is not None)
+    source = Source(
+        name, topic, key_columns, value_columns, key_format, value_format, time_expression, own_table, headers, ahead_ms
+    )
+    return Stream(source, tuple(column.name for column in key_columns), columns)
 
 
-def check_ahead(max_ahead: str | None, what: str, *, has_time: bool) -> int | None:
+def check_ahead(max_ahead: str | None, subject: str, *, has_time: bool) -> int | None:
     """Return how far ahead an event time may lie, in milliseconds; PlanError without an event time of the stream's."""
     if max_ahead is None:
         return None
     if not has_time:
         raise PlanError(
-            f"{what}: max_ahead={max_ahead!r} compares an event time with the record's own Kafka timestamp, and the "
+            f"{subject}: max_ahead={max_ahead!r} compares an event time with the record's own Kafka timestamp, and the "
             'stream\'s event time is that timestamp. Name a field: event_time="at". Against producers whose clocks are '
             "wrong, let Kafka set the time: message.timestamp.type=LogAppendTime for the topic, or "
             "message.timestamp.after.max.ms."
         )
-    return duration_ms(max_ahead, f"{what}: max_ahead")
+    return duration_ms(max_ahead, f"{subject}: max_ahead")
 
 
-def _key_columns(key: str, value: tuple[Column, ...], what: str) -> tuple[Column, ...]:
+def _key_columns(key: str, value_columns: tuple[Column, ...], subject: str) -> tuple[Column, ...]:
     if not isinstance(key, str) or not key.strip():
-        raise PlanError(f'{what}: key={key!r}, expected the key\'s column and type, such as "id string".')
+        raise PlanError(f'{subject}: key={key!r}, expected the key\'s column and type, such as "id string".')
     if " " in key.strip():
-        return parse_schema(key, f"{what}: key")
-    name = check_column(key.strip(), "string", f"{what}: key")
-    for column in value:
+        return parse_schema(key, f"{subject}: key")
+    name = check_column(key.strip(), "string", f"{subject}: key")
+    for column in value_columns:
         if column.name.lower() == name.lower():
             return (column,)
     return (Column(name, "string"),)
 
 
-def _format(name: str, known: tuple[str, ...], what: str) -> str:
-    lowered = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
-    if lowered not in known:
+def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) -> str:
+    lowered_name = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
+    if lowered_name not in known_formats:
         raise PlanError(
-            f"{what}={name!r}: expected one of {', '.join((*known, *FORMAT_ALIASES))}.{near(str(name), known)}"
+            f"{subject}={name!r}: expected one of {', '.join((*known_formats, *FORMAT_ALIASES))}.{suggest_near(str(name), known_formats)}"
         )
-    return lowered
+    return lowered_name
 
 
-def _check_format(name: str, columns: tuple[Column, ...], what: str) -> None:
-    kinds = [base_type(column.type) for column in columns]
-    if name != "json" and (renamed := [column for column in columns if column.field is not None]):
+def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
+    base_types = [base_type(column.type) for column in columns]
+    if name != "json" and (renamed_columns := [column for column in columns if column.field is not None]):
         places = "one value without a name" if name == "kafka" else "values by their places, without names"
         raise PlanError(
-            f"{what}: {renamed[0]}: format {name} holds {places}. Leave out from {quoted(renamed[0].field or '')}"
-            f"{', or give key_format=' + repr('json') if what.endswith(': key') else ''}."
+            f"{subject}: {renamed_columns[0]}: format {name} holds {places}. Leave out from {quote_field(renamed_columns[0].field or '')}"
+            f"{', or give key_format=' + repr('json') if subject.endswith(': key') else ''}."
         )
-    if name == "kafka" and (len(columns) != 1 or kinds[0] not in KAFKA_TYPES):
+    if name == "kafka" and (len(columns) != 1 or base_types[0] not in KAFKA_TYPES):
         raise PlanError(
-            f"{what}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "
+            f"{subject}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "
             f"{', '.join(map(str, columns))}. Use json or delimited."
         )
     if name == "delimited" and (
-        nested := [c for c, kind in zip(columns, kinds, strict=True) if kind in ("struct", "array", "map")]
+        nested_columns := [c for c, kind in zip(columns, base_types, strict=True) if kind in ("struct", "array", "map")]
     ):
-        raise PlanError(f"{what}: format delimited can't hold {nested[0]}. Use json.")
+        raise PlanError(f"{subject}: format delimited can't hold {nested_columns[0]}. Use json.")

@@ -18,12 +18,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import typed
-from lakehouse.plan.refused.near import near
-from lakehouse.plan.refused.place import Place, here
-from lakehouse.plan.refused.spark_functions import ALLOWED, OWN, WORDS, is_refused, similar
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.place import Place, calling_place
+from lakehouse.plan.refused.spark_functions import ALLOWED, OWN, WORDS, is_refused, suggest_function
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
-from lakehouse.plan.written.canonical import canonical
-from lakehouse.plan.written.parse import parsed, where
+from lakehouse.plan.written.canonical import canonical_sql
+from lakehouse.plan.written.parse import error_place, parse_as_written
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -47,17 +47,17 @@ class Expression:
 
     text: str
     types: tuple[Column, ...] = field(default=(), compare=False, repr=False)
-    place: Place | None = field(default_factory=here, compare=False, repr=False)
+    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
 
     @property
     def tree(self) -> exp.Expression:
         """The tree by which types are told; functions that differ may be one in it."""
-        return _parse(self.text)
+        return _parse_tree(self.text)
 
     @property
     def written(self) -> exp.Expression:
         """The tree that has every function under its own name, and all that is written."""
-        return _written(self.text)
+        return _tree_as_written(self.text)
 
     @property
     def is_column(self) -> bool:
@@ -94,65 +94,77 @@ def root_name(column: exp.Column) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str) -> exp.Expression:
-    if not isinstance(text, str) or not text.strip():
-        raise ExpressionError(f'expression {text!r}: expected Spark SQL text such as "upper(city)".')
+def _parse_tree(sql_text: str) -> exp.Expression:
+    if not isinstance(sql_text, str) or not sql_text.strip():
+        raise ExpressionError(f'expression {sql_text!r}: expected Spark SQL text such as "upper(city)".')
     try:
-        trees = [tree for tree in sqlglot.parse(f"SELECT {text}", read="spark") if tree is not None]
+        trees = [tree for tree in sqlglot.parse(f"SELECT {sql_text}", read="spark") if tree is not None]
     except RecursionError as error:
         raise ExpressionError(
-            f"expression {text[:80]!r}... is nested too deeply. Split it into several columns."
+            f"expression {sql_text[:80]!r}... is nested too deeply. Split it into several columns."
         ) from error
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{where(error)}.") from error
+        raise ExpressionError(f"expression {sql_text!r} can't be parsed as Spark SQL{error_place(error)}.") from error
     select = trees[0] if trees else None
-    extra = [
-        key for key, value in (select.args if select else {}).items() if value and key not in ("expressions", "kind")
+    extra_arguments = [
+        argument_name
+        for argument_name, value in (select.args if select else {}).items()
+        if value and argument_name not in ("expressions", "kind")
     ]
-    if len(trees) != 1 or not isinstance(select, exp.Select) or extra or len(select.expressions) != 1:
-        raise ExpressionError(f"expression {text!r}: expected one expression and nothing else.")
+    if len(trees) != 1 or not isinstance(select, exp.Select) or extra_arguments or len(select.expressions) != 1:
+        raise ExpressionError(f"expression {sql_text!r}: expected one expression and nothing else.")
     tree: exp.Expression = select.expressions[0]
     for node in tree.walk():
         if isinstance(node, REFUSED_NODES):
-            raise _not_kept(text, node.sql("spark"))
-    _check_functions(text)
+            raise _refusal_error(sql_text, node.sql("spark"))
+    _check_functions(sql_text)
     return tree
 
 
-def _written(text: str) -> exp.Expression:
-    _parse(text)
+def _tree_as_written(sql_text: str) -> exp.Expression:
+    _parse_tree(sql_text)
     try:
-        return parsed(text)
+        return parse_as_written(sql_text)
     except sqlglot.errors.SqlglotError as error:
-        raise ExpressionError(f"expression {text!r} can't be parsed as Spark SQL{where(error)}.") from error
+        raise ExpressionError(f"expression {sql_text!r} can't be parsed as Spark SQL{error_place(error)}.") from error
 
 
-def _not_kept(text: str, part: str) -> ExpressionError:
+def _refusal_error(sql_text: str, refused_part: str) -> ExpressionError:
     return ExpressionError(
-        f"expression {text!r} uses {part!r}. A step sees one record and must give the same result on every replay, "
+        f"expression {sql_text!r} uses {refused_part!r}. A step sees one record and must give the same result on every replay, "
         "without stopping the job: no clock, no random number, no aggregate, no subquery, no call to another system. "
         "Use the record's own columns (ROWTIME is its time)."
     )
 
 
-def _check_functions(text: str) -> None:
+def _check_functions(sql_text: str) -> None:
     """Raise ExpressionError for a function that does not exist, or may not be used.
 
     The names come from the text: sqlglot's own names would be those of any dialect that it knows.
     """
-    tokens = sqlglot.tokenize(text, read="spark")
-    for before, token, after in zip([None, *tokens], tokens, tokens[1:], strict=False):
-        if after.token_type is not TokenType.L_PAREN or not _is_word(token):
+    tokens = sqlglot.tokenize(sql_text, read="spark")
+    for previous_token, token, next_token in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        if next_token.token_type is not TokenType.L_PAREN or not _is_word(token):
             continue
-        name = token.text.lower()
-        if name in ("all", "any", "some") and before is not None and before.text.lower().endswith("like"):
+        function_name = token.text.lower()
+        if (
+            function_name in ("all", "any", "some")
+            and previous_token is not None
+            and previous_token.text.lower().endswith("like")
+        ):
             continue  # LIKE ANY ('a%', 'b%')
-        if before is not None and before.token_type is TokenType.DOT:
-            raise ExpressionError(f"expression {text!r}: found {token.text}() after a dot; expected {token.text}(...).")
-        if is_refused(name) or (name == "unix_timestamp" and tokens[tokens.index(after) + 1].token_type is _CLOSES):
-            raise _not_kept(text, f"{token.text}()")
-        if name not in ALLOWED and name not in WORDS and name not in OWN:
-            raise ExpressionError(f"expression {text!r}: Spark has no function {token.text!r}.{similar(name)}")
+        if previous_token is not None and previous_token.token_type is TokenType.DOT:
+            raise ExpressionError(
+                f"expression {sql_text!r}: found {token.text}() after a dot; expected {token.text}(...)."
+            )
+        if is_refused(function_name) or (
+            function_name == "unix_timestamp" and tokens[tokens.index(next_token) + 1].token_type is _CLOSES
+        ):
+            raise _refusal_error(sql_text, f"{token.text}()")
+        if function_name not in ALLOWED and function_name not in WORDS and function_name not in OWN:
+            raise ExpressionError(
+                f"expression {sql_text!r}: Spark has no function {token.text!r}.{suggest_function(function_name)}"
+            )
 
 
 _CLOSES = TokenType.R_PAREN
@@ -165,135 +177,142 @@ def _is_word(token: Token) -> bool:
 def name_text(name: str) -> str:
     """Return a column's name as an expression: in backticks if it is an SQL word with another meaning."""
     try:
-        tree = _parse(name)
+        tree = _parse_tree(name)
     except ExpressionError:
         return f"`{name}`"
     return name if isinstance(tree, exp.Column) else f"`{name}`"
 
 
-def _parsed(text: str, what: str) -> exp.Expression:
+def _parse_for_subject(sql_text: str, subject: str) -> exp.Expression:
     try:
-        return _parse(text)
+        return _parse_tree(sql_text)
     except ExpressionError as error:
-        raise ExpressionError(f"{what}: {error}") from error
+        raise ExpressionError(f"{subject}: {error}") from error
 
 
-def expression(text: str, columns: Iterable[Column], what: str) -> Expression:
+def parse_expression(sql_text: str, columns: Iterable[Column], subject: str) -> Expression:
     """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it is not one."""
-    columns, tree = list(columns), _parsed(text, what)
+    columns, tree = list(columns), _parse_for_subject(sql_text, subject)
     if isinstance(tree, exp.Alias):
-        raise ExpressionError(f"{what}: {text!r} names a column with AS, where only a value is expected.")
-    _check(tree, columns, what, text)
-    return Expression(text, _read(text, columns))
+        raise ExpressionError(f"{subject}: {sql_text!r} names a column with AS, where only a value is expected.")
+    _check_columns(tree, columns, subject, sql_text)
+    return Expression(sql_text, _columns_read(sql_text, columns))
 
 
-def predicate(text: str, columns: Iterable[Column], what: str) -> Expression:
+def parse_predicate(sql_text: str, columns: Iterable[Column], subject: str) -> Expression:
     """Return `text` as a condition over `columns`; ExpressionError if it is not one."""
     columns = list(columns)
-    made = expression(text, columns, what)
-    typed.check_predicate(made.tree, columns, what, text)
-    return made
+    condition = parse_expression(sql_text, columns, subject)
+    typed.check_predicate(condition.tree, columns, subject, sql_text)
+    return condition
 
 
-def named(text: str, columns: Iterable[Column], what: str) -> Named:
+def parse_named(sql_text: str, columns: Iterable[Column], subject: str) -> Named:
     """Return "expression AS name" as a named expression; a plain column keeps its name."""
-    columns, tree = list(columns), _parsed(text, what)
-    _check(tree, columns, what, text)
-    types = _read(text, columns)
+    columns, tree = list(columns), _parse_for_subject(sql_text, subject)
+    _check_columns(tree, columns, subject, sql_text)
+    typed_columns = _columns_read(sql_text, columns)
     if isinstance(tree, exp.Alias):
-        return Named(check_name(tree.alias, what), Expression(_unnamed(text), types))
+        return Named(check_name(tree.alias, subject), Expression(_text_without_alias(sql_text), typed_columns))
     if isinstance(tree, exp.Column):
-        return Named(check_name(str(tree.parts[-1].name), what), Expression(text, types))
-    raise ExpressionError(f"{what}: {text!r} is a column without a name. Write {text + ' AS name'!r}.")
+        return Named(check_name(str(tree.parts[-1].name), subject), Expression(sql_text, typed_columns))
+    raise ExpressionError(f"{subject}: {sql_text!r} is a column without a name. Write {sql_text + ' AS name'!r}.")
 
 
-def _read(text: str, columns: list[Column]) -> tuple[Column, ...]:
-    read = {root_name(column).lower() for column in _written(text).find_all(exp.Column)}
-    return tuple(column for column in columns if column.name.lower() in read and column.type)
+def _columns_read(sql_text: str, columns: list[Column]) -> tuple[Column, ...]:
+    names_read = {root_name(column).lower() for column in _tree_as_written(sql_text).find_all(exp.Column)}
+    return tuple(column for column in columns if column.name.lower() in names_read and column.type)
 
 
-def _unnamed(text: str) -> str:
+def _text_without_alias(sql_text: str) -> str:
     """An expression without its name at the end, as written: sqlglot would write it in its own way."""
-    *_, before, name = sqlglot.tokenize(text, read="spark")
-    return text[: before.start if before.token_type is TokenType.ALIAS else name.start].strip()
+    *_, token_before, name_token = sqlglot.tokenize(sql_text, read="spark")
+    return sql_text[: token_before.start if token_before.token_type is TokenType.ALIAS else name_token.start].strip()
 
 
-def _check(tree: exp.Expression, columns: list[Column], what: str, text: str) -> None:
-    known = [column.name for column in columns]
-    lowered = {name.lower() for name in known} | set(PSEUDO_COLUMNS)
-    lowered |= {item.name.lower() for function in tree.find_all(exp.Lambda) for item in function.expressions}
-    for column in _written(text).find_all(exp.Column):
-        if (name := root_name(column)).lower() not in lowered:
+def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sql_text: str) -> None:
+    known_names = [column.name for column in columns]
+    lowered_names = {name.lower() for name in known_names} | set(PSEUDO_COLUMNS)
+    lowered_names |= {
+        parameter.name.lower() for lambda_node in tree.find_all(exp.Lambda) for parameter in lambda_node.expressions
+    }
+    for column in _tree_as_written(sql_text).find_all(exp.Column):
+        if (name := root_name(column)).lower() not in lowered_names:
             raise ExpressionError(
-                f"{what}: {text!r} reads {name!r}, which does not exist.{near(name, [*known, *PSEUDO_COLUMNS])} "
-                f"There are: {', '.join([*known, *PSEUDO_COLUMNS])}."
+                f"{subject}: {sql_text!r} reads {name!r}, which does not exist.{suggest_near(name, [*known_names, *PSEUDO_COLUMNS])} "
+                f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
-    typed.check(tree, columns, what, text)
+    typed.check_types(tree, columns, subject, sql_text)
 
 
-def expression_type(item: Expression, columns: Iterable[Column]) -> str | None:
+def expression_type(expression: Expression, columns: Iterable[Column]) -> str | None:
     """Return the type of an expression as Spark SQL text if it can be told without Spark, else None."""
     columns = list(columns)
-    types = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
-    tree = item.tree
-    if typed.is_told_wrongly(item.written):
-        given = item.written.expressions[:1] if isinstance(item.written, exp.Anonymous) else []
-        of = [expression_type(Expression(part.sql("spark")), columns) for part in given]
-        return typed.corrected(item.written, *of)
+    types_by_name = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
+    tree = expression.tree
+    if typed.is_mistyped_by_sqlglot(expression.written):
+        first_arguments = expression.written.expressions[:1] if isinstance(expression.written, exp.Anonymous) else []
+        argument_types = [expression_type(Expression(part.sql("spark")), columns) for part in first_arguments]
+        return typed.corrected_type(expression.written, *argument_types)
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
         return str(tree.args["to"].sql("spark")).lower()  # whatever is cast
     for column in tree.find_all(exp.Column):
-        if len(column.parts) > 1 or not types.get(root_name(column).lower()):
+        if len(column.parts) > 1 or not types_by_name.get(root_name(column).lower()):
             return None
     if isinstance(tree, exp.Column):
-        return types[tree.name.lower()]
-    kind = None if typed.is_interval(tree, columns) else typed.annotated(tree, columns).type
+        return types_by_name[tree.name.lower()]
+    annotated_type = None if typed.is_interval(tree, columns) else typed.annotate_tree(tree, columns).type
     if any("." in literal.name for literal in tree.find_all(exp.Literal) if not literal.is_string):
         return None  # 1.5 is a DECIMAL to Spark, a DOUBLE to sqlglot
-    if not isinstance(kind, exp.DataType) or kind.this in (exp.DataType.Type.UNKNOWN, exp.DataType.Type.NULL):
+    if not isinstance(annotated_type, exp.DataType) or annotated_type.this in (
+        exp.DataType.Type.UNKNOWN,
+        exp.DataType.Type.NULL,
+    ):
         return None
-    text = kind.sql("spark").lower()
-    if isinstance(item.written, exp.Substring) and text != "binary":
+    type_text = annotated_type.sql("spark").lower()
+    if isinstance(expression.written, exp.Substring) and type_text != "binary":
         return "string"
     # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.
-    return None if text.startswith("decimal") else text
+    return None if type_text.startswith("decimal") else type_text
 
 
-def for_key(key: Iterable[Column], on: Sequence[str], columns: Iterable[Column], what: str) -> tuple[Expression, ...]:
+def parse_key_expressions(
+    key_columns: Iterable[Column], key_texts: Sequence[str], columns: Iterable[Column], subject: str
+) -> tuple[Expression, ...]:
     """Return the expressions over `columns` that make a table's key, checked against its types."""
-    key, columns = list(key), list(columns)
-    if len(on) != len(key):
-        names = ", ".join(column.name for column in key)
+    key_columns, columns = list(key_columns), list(columns)
+    if len(key_texts) != len(key_columns):
+        key_names = ", ".join(column.name for column in key_columns)
         raise PlanError(
-            f"{what}: found {len(on)} expressions ({', '.join(on)}) for its key {names}. Name one for each of the "
+            f"{subject}: found {len(key_texts)} expressions ({', '.join(key_texts)}) for its key {key_names}. Name one for each of the "
             "key's columns: on=..."
         )
-    by = tuple(expression(text, columns, what) for text in on)
-    for item, column in zip(by, key, strict=True):
-        mine, theirs = expression_type(item, columns), column.type
-        if mine and theirs and base_type(mine) != base_type(theirs):
+    key_expressions = tuple(parse_expression(key_text, columns, subject) for key_text in key_texts)
+    for key_expression, column in zip(key_expressions, key_columns, strict=True):
+        expression_kind, key_type = expression_type(key_expression, columns), column.type
+        if expression_kind and key_type and base_type(expression_kind) != base_type(key_type):
             raise PlanError(
-                f"{what}: {item.text!r} is a {mine}, and the table's key {column.name!r} a {theirs}: they are never "
-                f"equal. Write cast({item.text} AS {theirs})."
+                f"{subject}: {key_expression.text!r} is a {expression_kind}, and the table's key {column.name!r} a {key_type}: they are never "
+                f"equal. Write cast({key_expression.text} AS {key_type})."
             )
-    return by
+    return key_expressions
 
 
-def sql(item: Expression) -> Json:
+def sql_part(expression: Expression) -> Json:
     """Return an expression in the form of a fingerprint."""
-    return {SQL: canonical(item.text)}
+    return {SQL: canonical_sql(expression.text)}
 
 
-def sql_of(items: Iterable[Named]) -> Json:
+def sql_parts(named_expressions: Iterable[Named]) -> Json:
     """Return named expressions in the form of a fingerprint."""
-    return {item.name: sql(item.expression) for item in items}
+    return {named_expression.name: sql_part(named_expression.expression) for named_expression in named_expressions}
 
 
 def read_by(expressions: Iterable[Expression]) -> set[str]:
     """Return the columns that expressions read, in lower case. A lambda's own names are among them, without harm."""
-    return {name.lower() for item in expressions for name in item.columns()}
+    return {name.lower() for expression in expressions for name in expression.columns()}
 
 
-def indicated(indicator: str, read: set[str]) -> Json:
+def indicator_part(indicator: str, read_columns: set[str]) -> Json:
     """Return a join's indicator as a part of its fingerprint, if it is read."""
-    return {"indicator": indicator} if indicator.lower() in read else {}
+    return {"indicator": indicator} if indicator.lower() in read_columns else {}

@@ -31,64 +31,68 @@ class Fitted:
     kind: str
 
     def __call__(self, value: Any) -> Any:
-        return _fit(self.kind)(value) if self.kind else value
+        return _fit_or_null(self.kind)(value) if self.kind else value
 
 
 @lru_cache(maxsize=256)
-def _fit(kind: str) -> Callable[[Any], Any]:
-    fit = _of(kind)
-    return lambda value: None if value is None else fit(value)
+def _fit_or_null(type_text: str) -> Callable[[Any], Any]:
+    value_fit = _fit_of_type(type_text)
+    return lambda value: None if value is None else value_fit(value)
 
 
-def _of(kind: str) -> Callable[[Any], Any]:
-    base = base_type(kind)
-    if base in BITS:
-        return lambda value: _integer(value, BITS[base])
-    if base in ("float", "double"):
-        return lambda value: _double(value, base)
-    if base == "decimal":
-        digits = [int(item.name) for item in parse_type(kind).find_all(exp.Literal)]
-        precision, scale = (*digits, *(10, 0)[len(digits) :])
-        return lambda value: _decimal(value, precision, scale)
-    if base in PLAIN:
-        return lambda value: _plain(value, base)
-    tree = parse_type(kind)
-    if base == "struct":
-        fields = {item.name: _fit(item.args["kind"].sql("spark")) for item in tree.expressions}
-        return lambda value: {name: fit(_of_type(value, Mapping).get(name)) for name, fit in fields.items()}
-    inner = [_fit(item.sql("spark")) for item in tree.expressions]
-    if base == "array":
-        return lambda value: [inner[0](item) for item in _of_type(value, (list, tuple))]
-    return lambda value: {_key(inner[0](k)): inner[1](v) for k, v in _of_type(value, Mapping).items()}
+def _fit_of_type(type_text: str) -> Callable[[Any], Any]:
+    base_name = base_type(type_text)
+    if base_name in BITS:
+        return lambda value: _fit_integer(value, BITS[base_name])
+    if base_name in ("float", "double"):
+        return lambda value: _fit_double(value, base_name)
+    if base_name == "decimal":
+        type_digits = [int(item.name) for item in parse_type(type_text).find_all(exp.Literal)]
+        precision, scale = (*type_digits, *(10, 0)[len(type_digits) :])
+        return lambda value: _fit_decimal(value, precision, scale)
+    if base_name in PLAIN:
+        return lambda value: _fit_plain(value, base_name)
+    tree = parse_type(type_text)
+    if base_name == "struct":
+        field_fits = {item.name: _fit_or_null(item.args["kind"].sql("spark")) for item in tree.expressions}
+        return lambda value: {
+            name: field_fit(_require_type(value, Mapping).get(name)) for name, field_fit in field_fits.items()
+        }
+    inner_fits = [_fit_or_null(item.sql("spark")) for item in tree.expressions]
+    if base_name == "array":
+        return lambda value: [inner_fits[0](item) for item in _require_type(value, (list, tuple))]
+    return lambda value: {
+        _require_key(inner_fits[0](k)): inner_fits[1](v) for k, v in _require_type(value, Mapping).items()
+    }
 
 
-def _of_type(value: Any, kind: Any) -> Any:
-    if not isinstance(value, kind):
+def _require_type(value: Any, python_type: Any) -> Any:
+    if not isinstance(value, python_type):
         raise ValueError(f"found {value!r}")
     return value
 
 
-def _key(value: Any) -> Any:
+def _require_key(value: Any) -> Any:
     if value is None:
         raise ValueError("a map has no null as a key")
     return value
 
 
-def _integer(value: Any, bits: int) -> int:
-    number = int(_of_type(value, (int, float, Decimal)))
+def _fit_integer(value: Any, bits: int) -> int:
+    number = int(_require_type(value, (int, float, Decimal)))
     if number != value or isinstance(value, bool) or not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise ValueError(f"found {value!r}")
     return number
 
 
-def _double(value: Any, base: str) -> float:
-    number = float(_of_type(value, (int, float, Decimal)))
-    return float(struct.unpack("f", struct.pack("f", number))[0]) if base == "float" else number
+def _fit_double(value: Any, base_name: str) -> float:
+    number = float(_require_type(value, (int, float, Decimal)))
+    return float(struct.unpack("f", struct.pack("f", number))[0]) if base_name == "float" else number
 
 
-def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+def _fit_decimal(value: Any, precision: int, scale: int) -> Decimal:
     """An exact decimal of this scale; further digits are not rounded silently."""
-    sign, digits, exponent = Decimal(_of_type(value, (int, Decimal))).as_tuple()
+    sign, digits, exponent = Decimal(_require_type(value, (int, Decimal))).as_tuple()
     if digits == (0,) and isinstance(exponent, int):
         return Decimal((0, (0,), -scale))
     zeros = int(exponent) + scale if isinstance(exponent, int) else -1
@@ -97,12 +101,12 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     return Decimal((sign, (*digits, *(0,) * zeros), -scale))
 
 
-def _plain(value: Any, base: str) -> Any:
-    value = _of_type(value, PLAIN[base])
-    if base == "string":
+def _fit_plain(value: Any, base_name: str) -> Any:
+    value = _require_type(value, PLAIN[base_name])
+    if base_name == "string":
         value.encode("utf-8")  # half of a surrogate pair has no bytes: a ValueError
-    if base == "timestamp":
+    if base_name == "timestamp":
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    if base == "date" and isinstance(value, datetime):
+    if base_name == "date" and isinstance(value, datetime):
         raise ValueError(f"found {value!r}")
-    return bytes(value) if base == "binary" else value
+    return bytes(value) if base_name == "binary" else value

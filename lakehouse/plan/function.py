@@ -24,108 +24,130 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def digest(function: Callable[..., Any]) -> str:
+def function_digest(function: Callable[..., Any]) -> str:
     """Return a short digest of a function; for one that is not written in Python, its full name."""
-    return _digest(function, [])
+    return _digest_function(function, [])
 
 
 def function_text(function: Callable[..., Any]) -> str:
     """Return a function's name and a digest of what it does, so that a plan can tell a changed function."""
-    found = digest(function)
+    digest_text = function_digest(function)
     # A function that is not written in Python has a name instead.
-    return found if "." in found else f"{getattr(function, '__qualname__', type(function).__name__)}#{found}"
+    return (
+        digest_text
+        if "." in digest_text
+        else f"{getattr(function, '__qualname__', type(function).__name__)}#{digest_text}"
+    )
 
 
 def value_text(value: Any) -> str:
     """Return a value as text that is the same in every process; a function is given as its digest."""
-    return _text(value, [])
+    return _value_as_text(value, [])
 
 
-def _digest(function: Any, within: list[Any]) -> str:
+def _digest_function(function: Any, outer_functions: list[Any]) -> str:
     if isinstance(function, functools.partial):
-        bound = [function.func, function.args, function.keywords]
-        return _hashed([_text(item, within) for item in bound])
-    if any(item is function for item in within):
-        return f"helper {within.index(function)}"  # it calls itself, or two of its helpers call a third
-    within.append(function)
+        bound_values = [function.func, function.args, function.keywords]
+        return _hash_parts([_value_as_text(bound_value, outer_functions) for bound_value in bound_values])
+    if any(bound_value is function for bound_value in outer_functions):
+        return f"helper {outer_functions.index(function)}"  # it calls itself, or two of its helpers call a third
+    outer_functions.append(function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
-        return _no_function(function, within)
-    bound = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
-    bound += [_cell(cell) for cell in getattr(function, "__closure__", None) or ()]
-    used = sorted(_used(function, code).items())
-    return _hashed([_source(code) or _bytes(code), _text(bound, within), _text(used, within)])
+        return _digest_callable(function, outer_functions)
+    bound_values = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+    bound_values += [_cell_content(cell) for cell in getattr(function, "__closure__", None) or ()]
+    used_globals = sorted(_used_globals(function, code).items())
+    return _hash_parts(
+        [
+            _function_source(code) or _byte_code_text(code),
+            _value_as_text(bound_values, outer_functions),
+            _value_as_text(used_globals, outer_functions),
+        ]
+    )
 
 
-def _no_function(function: Any, within: list[Any]) -> str:
+def _digest_callable(function: Any, outer_functions: list[Any]) -> str:
     """A callable object, by its class and its attributes; a class, or a function in C, by its name."""
-    call: Any = type(function).__call__
-    if not isinstance(function, type) and hasattr(call, "__code__"):
-        return _hashed([_digest(call, within), _text(getattr(function, "__dict__", {}), within)])
+    call_method: Any = type(function).__call__
+    if not isinstance(function, type) and hasattr(call_method, "__code__"):
+        return _hash_parts(
+            [
+                _digest_function(call_method, outer_functions),
+                _value_as_text(getattr(function, "__dict__", {}), outer_functions),
+            ]
+        )
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
-def _hashed(parts: list[str]) -> str:
+def _hash_parts(parts: list[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
 
 
-def _text(value: Any, within: list[Any]) -> str:
+def _value_as_text(value: Any, outer_functions: list[Any]) -> str:
     if isinstance(value, set | frozenset):  # their order changes from process to process
-        return f"set({', '.join(sorted(_text(item, within) for item in value))})"
+        return f"set({', '.join(sorted(_value_as_text(item, outer_functions) for item in value))})"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_text(item, within) for item in value)}]"
+        return f"[{', '.join(_value_as_text(item, outer_functions) for item in value)}]"
     if isinstance(value, dict):
-        pairs = sorted(f"{_text(key, within)}: {_text(item, within)}" for key, item in value.items())
+        pairs = sorted(
+            f"{_value_as_text(key, outer_functions)}: {_value_as_text(item, outer_functions)}"
+            for key, item in value.items()
+        )
         return f"{{{', '.join(pairs)}}}"
-    return f"#{_digest(value, within)}" if callable(value) else ADDRESS.sub("", repr(value))
+    return f"#{_digest_function(value, outer_functions)}" if callable(value) else ADDRESS.sub("", repr(value))
 
 
-def _cell(cell: Any) -> Any:
+def _cell_content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
         return None  # not filled yet
 
 
-def _used(function: Any, code: CodeType) -> dict[str, Any]:
+def _used_globals(function: Any, code: CodeType) -> dict[str, Any]:
     """The functions and constants of its own file that a function reads by name."""
-    known = getattr(function, "__globals__", {})
-    found = {name: known[name] for name in _names(code) if name in known}
+    own_globals = getattr(function, "__globals__", {})
+    globals_by_name = {name: own_globals[name] for name in _code_names(code) if name in own_globals}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in globals_by_name.items()
         if isinstance(value, PLAIN) or getattr(getattr(value, "__code__", None), "co_filename", "") == code.co_filename
     }
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _code_names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_names(constant)
 
 
-def _source(code: CodeType) -> str | None:
+def _function_source(code: CodeType) -> str | None:
     """The function's own source in one form; None if it can't be located, or not told from another function's."""
     linecache.checkcache(code.co_filename)
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError):
         return None
-    found = {_plain(node) for node in ast.walk(tree) if isinstance(node, FunctionNode) and _is(node, code)}
-    return found.pop() if len(found) == 1 else None
+    sources = {
+        _unparse_function(node)
+        for node in ast.walk(tree)
+        if isinstance(node, FunctionNode) and _matches_code(node, code)
+    }
+    return sources.pop() if len(sources) == 1 else None
 
 
-def _is(node: FunctionNode, code: CodeType) -> bool:
-    first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
+def _matches_code(node: FunctionNode, code: CodeType) -> bool:
+    first_line = min([node.lineno, *(argument.lineno for argument in getattr(node, "decorator_list", []))])
     name = getattr(node, "name", "<lambda>")
-    arguments = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    return (first, name, tuple(arguments)) == (
+    argument_names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    return (first_line, name, tuple(argument_names)) == (
         code.co_firstlineno, code.co_name, code.co_varnames[: code.co_argcount],
     )  # fmt: skip
 
 
-def _plain(node: FunctionNode) -> str:
+def _unparse_function(node: FunctionNode) -> str:
     """A function as a lambda or as statements, without its name, docstring and decorators."""
     if isinstance(node, ast.Lambda):
         return ast.unparse(node)
@@ -133,7 +155,10 @@ def _plain(node: FunctionNode) -> str:
     return "\n".join([ast.unparse(node.args), *map(ast.unparse, body)])
 
 
-def _bytes(code: CodeType) -> str:
+def _byte_code_text(code: CodeType) -> str:
     """A function without source (typed in, made by exec) as its byte code, which each Python compiles differently."""
-    inner = [_bytes(item) if isinstance(item, CodeType) else _text(item, []) for item in code.co_consts]
-    return repr((sys.version_info[:2], code.co_code, inner, code.co_names))
+    constant_texts = [
+        _byte_code_text(constant) if isinstance(constant, CodeType) else _value_as_text(constant, [])
+        for constant in code.co_consts
+    ]
+    return repr((sys.version_info[:2], code.co_code, constant_texts, code.co_names))

@@ -20,7 +20,7 @@ from typing import Literal
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.aggregation import NamedAggregation, aggregation_fingerprint, shown_type
-from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, sql, sql_of
+from lakehouse.plan.expression import Expression, Json, Named, expression_type, parse_expression, sql_part, sql_parts
 from lakehouse.plan.schema import Column
 from lakehouse.plan.windows import window_fingerprint
 from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
@@ -91,9 +91,9 @@ class Latest(Operator):
     def has_clock(self) -> bool:
         return False
 
-    def columns(self, key: tuple[str, ...], columns: Iterable[Column]) -> tuple[Column, ...]:
+    def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return the columns of a row, the key's first. columns: the stream's."""
-        return tuple(sorted(columns, key=lambda column: column.name not in key))
+        return tuple(sorted(stream_columns, key=lambda column: column.name not in key_names))
 
     def lines(self) -> list[str]:
         return ["latest value per key; a null value deletes"]
@@ -116,28 +116,35 @@ class LatestBy(Latest):
 
     @classmethod
     def declared(
-        cls, columns: Iterable[Column], order_by: str | None, retention: str | None, tombstones: Tombstones, what: str
+        cls,
+        columns: Iterable[Column],
+        order_by: str | None,
+        retention: str | None,
+        tombstones: Tombstones,
+        subject: str,
     ) -> Latest:
         """Return the operator over a stream's columns; without an order, `Latest`. Raises PlanError for options."""
         if tombstones not in TOMBSTONES:
-            raise PlanError(f"{what}: tombstones={tombstones!r}; expected {' or '.join(map(repr, TOMBSTONES))}.")
+            raise PlanError(f"{subject}: tombstones={tombstones!r}; expected {' or '.join(map(repr, TOMBSTONES))}.")
         if order_by is None:
             if retention is None and tombstones == "by order":
                 return Latest()
-            given = f"tombstones={tombstones!r}" if retention is None else f"retention={retention!r}"
-            raise PlanError(f"{what}: {given} is for order_by; add order_by, or leave it out.")
+            option_text = f"tombstones={tombstones!r}" if retention is None else f"retention={retention!r}"
+            raise PlanError(f"{subject}: {option_text} is for order_by; add order_by, or leave it out.")
         columns = list(columns)
-        order = expression(order_by, columns, f"{what}: order_by")
-        kind = expression_type(order, columns)
-        if kind not in (None, "timestamp", "bigint", "int"):
-            raise PlanError(f"{what}: order_by={order} is a {kind}; expected a timestamp, or a number as a bigint.")
-        is_time = kind == "timestamp" or order_by.lower() == "rowtime"
+        order_expression = parse_expression(order_by, columns, f"{subject}: order_by")
+        order_type = expression_type(order_expression, columns)
+        if order_type not in (None, "timestamp", "bigint", "int"):
+            raise PlanError(
+                f"{subject}: order_by={order_expression} is a {order_type}; expected a timestamp, or a number as a bigint."
+            )
+        is_time = order_type == "timestamp" or order_by.lower() == "rowtime"
         if retention is not None and not is_time:
             raise PlanError(
-                f"{what}: retention={retention!r} is a time, but order_by={order} is a {kind}. Leave one out."
+                f"{subject}: retention={retention!r} is a time, but order_by={order_expression} is a {order_type}. Leave one out."
             )
-        keep = duration_ms(retention, f"{what}: retention", least=1) if retention is not None else None
-        return cls(order, is_time, keep, tombstones)
+        retention_ms = duration_ms(retention, f"{subject}: retention", least=1) if retention is not None else None
+        return cls(order_expression, is_time, retention_ms, tombstones)
 
     @property
     def is_always_deleted(self) -> bool:
@@ -158,8 +165,8 @@ class LatestBy(Latest):
     def lines(self) -> list[str]:
         if self.is_always_deleted:
             return [f"latest value per key by {self.order}; a null value deletes, whatever came before it"]
-        deletes = "deletes" if self.is_time else "has no order: it is late, and deletes nothing"
-        return [f"latest value per key by {self.order}; a null value {deletes}"]
+        effect_text = "deletes" if self.is_time else "has no order: it is late, and deletes nothing"
+        return [f"latest value per key by {self.order}; a null value {effect_text}"]
 
     def warnings(self) -> list[str]:
         if self.is_time or self.is_always_deleted:
@@ -170,9 +177,9 @@ class LatestBy(Latest):
         ]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        more: Json = {"order_unit": "microseconds"} if self.is_time else {}
-        more |= {"tombstones": self.tombstones} if self.is_always_deleted else {}
-        return {"order_by": sql(self.order), **more}, {"retention": self.remembers}
+        optional_parts: Json = {"order_unit": "microseconds"} if self.is_time else {}
+        optional_parts |= {"tombstones": self.tombstones} if self.is_always_deleted else {}
+        return {"order_by": sql_part(self.order), **optional_parts}, {"retention": self.remembers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +208,12 @@ class Aggregate(Operator):
     def key(self) -> tuple[str, ...]:
         return (*(item.name for item in self.by), *self.windows)
 
-    def columns(self, key: tuple[str, ...], columns: Iterable[Column]) -> tuple[Column, ...]:
+    def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
         """Return the columns of a row, the key's first; a type that only Spark can tell is empty."""
-        columns = list(columns)
-        keys = [Column(item.name, expression_type(item.expression, columns) or "") for item in self.by]
-        shown = [Column(item.name, shown_type(item, columns) or "") for item in self.aggregations]
-        return (*keys, *(Column(name, "timestamp") for name in self.windows), *shown)
+        stream_columns = list(stream_columns)
+        key_columns = [Column(item.name, expression_type(item.expression, stream_columns) or "") for item in self.by]
+        value_columns = [Column(item.name, shown_type(item, stream_columns) or "") for item in self.aggregations]
+        return (*key_columns, *(Column(name, "timestamp") for name in self.windows), *value_columns)
 
     def rule(self, rules: Rules, *, final: bool) -> KeyOperator:
         """Return the rule that applies a record to the rows of one group, for these rules of the aggregations."""
@@ -220,12 +227,16 @@ class Aggregate(Operator):
         return SlidingWindows(rules, self.window)
 
     def lines(self) -> list[str]:
-        window = [f"WINDOW {self.window}"] if self.window else []
-        return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.by))}", *window]
+        window_lines = [f"WINDOW {self.window}"] if self.window else []
+        return [*map(str, self.aggregations), f"GROUP BY {', '.join(map(str, self.by))}", *window_lines]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        aggregates = {item.name: aggregation_fingerprint(item) for item in self.aggregations}
-        return {"group_by": sql_of(self.by), "aggregates": aggregates, "window": window_fingerprint(self.window)}, {}
+        aggregate_parts = {aggregation.name: aggregation_fingerprint(aggregation) for aggregation in self.aggregations}
+        return {
+            "group_by": sql_parts(self.by),
+            "aggregates": aggregate_parts,
+            "window": window_fingerprint(self.window),
+        }, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +270,7 @@ class Having(Operator):
         return [f"HAVING {self.predicate}"]
 
     def fingerprint(self) -> tuple[Json, Json]:
-        return {"having": sql(self.predicate)}, {}
+        return {"having": sql_part(self.predicate)}, {}
 
 
 @dataclass(frozen=True, slots=True)

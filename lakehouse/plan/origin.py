@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakehouse.duration import duration_text
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, read_by, sql
+from lakehouse.plan.expression import (
+    Expression,
+    Json,
+    indicator_part,
+    name_text,
+    parse_key_expressions,
+    read_by,
+    sql_part,
+)
 from lakehouse.plan.names.how import AS_OF, HOW, AsOf, How
 from lakehouse.plan.operator import Latest
-from lakehouse.plan.schema import JSON_FORMATS, Column, distinct, joined_columns
+from lakehouse.plan.schema import JSON_FORMATS, Column, joined_columns, without_duplicates
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
@@ -55,7 +63,7 @@ class Node(ABC):
         return (*self.parts, *self.tables)
 
     @property
-    def names_of_key(self) -> tuple[str, ...]:
+    def key_names(self) -> tuple[str, ...]:
         """The names of the key that its records begin with."""
         return self.inputs[0].key
 
@@ -65,10 +73,10 @@ class Node(ABC):
 
     @property
     def reads(self) -> tuple[Table, ...]:
-        return distinct((*(table for part in self.parts for table in part.reads), *self.tables))
+        return without_duplicates((*(table for part in self.parts for table in part.reads), *self.tables))
 
     @abstractmethod
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         """Return the same origin over other inputs, equally many."""
 
     @abstractmethod
@@ -76,7 +84,7 @@ class Node(ABC):
         """Return the origin as lines of the plan's text."""
 
     @abstractmethod
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
 
 
@@ -101,42 +109,44 @@ class Source(Node):
     max_ahead: int | None = None
 
     @property
-    def names_of_key(self) -> tuple[str, ...]:
+    def key_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.key)
 
     @property
     def decodes(self) -> tuple[Source, ...]:
         return (self,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self
 
     def lines(self) -> list[str]:
-        time = f", event time {self.event_time}" if self.event_time else ""
-        time += f", at most {duration_text(self.max_ahead)} ahead" if self.max_ahead is not None else ""
+        time_text = f", event time {self.event_time}" if self.event_time else ""
+        time_text += f", at most {duration_text(self.max_ahead)} ahead" if self.max_ahead is not None else ""
         return [
-            f"FROM topic {self.topic} (stream {self.name}{time})",
+            f"FROM topic {self.topic} (stream {self.name}{time_text})",
             f"  key   {self.key_format}: {', '.join(map(str, self.key))}",
             f"  value {self.value_format}: {', '.join(map(str, self.value))}",
         ]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        read = read | read_by([self.event_time] if self.event_time is not None else [])
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        read_columns = read_columns | read_by([self.event_time] if self.event_time is not None else [])
         # A JSON field is located by name; in a line of CSV by place, and a line with one more field is another line.
-        beside: Json = {"name": self.name}
-        value: Any = [[column.name, column.type] for column in self.value]
+        beside_part: Json = {"name": self.name}
+        value_part: Any = [[column.name, column.type] for column in self.value]
         if self.value_format in JSON_FORMATS:
-            value = {column.name: column.logic for column in self.value if column.name.lower() in read}
-            beside["unread"] = {column.name: column.logic for column in self.value if column.name.lower() not in read}
+            value_part = {column.name: column.logic for column in self.value if column.name.lower() in read_columns}
+            beside_part["unread"] = {
+                column.name: column.logic for column in self.value if column.name.lower() not in read_columns
+            }
         return {
             "topic": self.topic,
             "key_format": self.key_format,
             "key": [[column.name, column.logic] for column in self.key],
             "value_format": self.value_format,
-            "value": value,
-            "event_time": sql(self.event_time) if self.event_time is not None else None,
-            "beside": beside,
-            **({"headers": self.headers} if self.headers.lower() in read else {}),
+            "value": value_part,
+            "event_time": sql_part(self.event_time) if self.event_time is not None else None,
+            "beside": beside_part,
+            **({"headers": self.headers} if self.headers.lower() in read_columns else {}),
             **({"max_ahead": self.max_ahead} if self.max_ahead is not None else {}),
         }
 
@@ -150,13 +160,16 @@ class Merge(Node):
     @classmethod
     def declared(cls, streams: tuple[Stream, ...]) -> Merge:
         """Raise PlanError for a stream with another key, or other columns, than the first."""
-        first, *others = streams
-        for other in others:
-            for found, expected in ((other.key, first.key), (_signature(other), _signature(first))):
-                if found != expected:
+        first_stream, *other_streams = streams
+        for other_stream in other_streams:
+            for actual, expected in (
+                (other_stream.key, first_stream.key),
+                (_column_signature(other_stream), _column_signature(first_stream)),
+            ):
+                if actual != expected:
                     raise PlanError(
-                        f"{first.what}: merge with {other.what}: the columns differ. Found {_shown(other)}; expected "
-                        f"{_shown(first)}. Use select, rename, cast or rekey."
+                        f"{first_stream.what}: merge with {other_stream.what}: the columns differ. Found {_describe_columns(other_stream)}; expected "
+                        f"{_describe_columns(first_stream)}. Use select, rename, cast or rekey."
                     )
         return cls(streams)
 
@@ -168,14 +181,14 @@ class Merge(Node):
     def parts(self) -> tuple[Stream, ...]:
         return self.streams
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        return Merge(tuple(parts))
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        return Merge(tuple(new_parts))
 
     def lines(self) -> list[str]:
         return ["MERGE", *(f"  {line}" for part in self.streams for line in part.lines())]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return {"merge": [part.fingerprint(read, keyed=keyed) for part in self.streams]}
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        return {"merge": [part.fingerprint(read_columns, keyed=keyed) for part in self.streams]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +205,14 @@ class ChangesOf(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        return ChangesOf(*tables)
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        return ChangesOf(*new_tables)
 
     def lines(self) -> list[str]:
         return [f"CHANGES OF TABLE {self.table.name}"]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return upstream("changes_of", self.table)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        return upstream_part("changes_of", self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,29 +236,33 @@ class TableJoin(Node):
 
     @classmethod
     def declared(
-        cls, stream: Stream, table: Table, on: Sequence[str] | None, how: How, prefix: str,
+        cls, stream: Stream, table: Table, key_texts: Sequence[str] | None, join_type: How, prefix: str,
         as_of: AsOf = "arrival", *, broadcast: bool = False, indicator: str = "",
     ) -> tuple[TableJoin, Shape]:  # fmt: skip
         """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
-        what = f"{stream.what}: join with table {table.name!r}"
-        for option, value, possible in (("how", how, HOW), ("as_of", as_of, AS_OF)):
-            if value not in possible:
-                raise PlanError(f"{what}: {option}={value!r}; expected {' or '.join(map(repr, possible))}.")
+        subject = f"{stream.what}: join with table {table.name!r}"
+        for option_name, option_value, allowed_values in (("how", join_type, HOW), ("as_of", as_of, AS_OF)):
+            if option_value not in allowed_values:
+                raise PlanError(
+                    f"{subject}: {option_name}={option_value!r}; expected {' or '.join(map(repr, allowed_values))}."
+                )
         if as_of == "event time" and (broadcast or type(table.fold) is not Latest or table.behind):
             raise PlanError(
-                f'{what}: as_of="event time" needs a table of latest(...) without order_by and suppress, and no '
+                f'{subject}: as_of="event time" needs a table of latest(...) without order_by and suppress, and no '
                 "broadcast: of other tables the changes do not tell how they were at an earlier event time."
             )
         if table.windows:
             raise PlanError(
-                f"{what}: its rows belong to windows, so a key has many. Expected a table without a window, "
+                f"{subject}: its rows belong to windows, so a key has many. Expected a table without a window, "
                 "such as the latest value of each key."
             )
-        texts = [*on] if on is not None else [name_text(name) for name in stream.key]
-        by = for_key(key_columns(table), texts, stream.columns, what)
-        added = (column for column in table.columns if column.name not in table.key)
-        columns = joined_columns(stream.columns, added, prefix, table.name, what, indicator)
-        return cls(stream, table, by, how, prefix, as_of, broadcast, indicator), stream.shape.with_columns(columns)
+        expression_texts = [*key_texts] if key_texts is not None else [name_text(name) for name in stream.key]
+        key_expressions = parse_key_expressions(key_columns(table), expression_texts, stream.columns, subject)
+        added_columns = (column for column in table.columns if column.name not in table.key)
+        all_columns = joined_columns(stream.columns, added_columns, prefix, table.name, subject, indicator)
+        return cls(
+            stream, table, key_expressions, join_type, prefix, as_of, broadcast, indicator
+        ), stream.shape.with_columns(all_columns)
 
     @property
     def name(self) -> str:
@@ -259,40 +276,57 @@ class TableJoin(Node):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        (stream,), (table,) = parts, tables
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        (stream,), (table,) = new_parts, new_tables
         return replace(self, stream=stream, table=table)
 
     def lines(self) -> list[str]:
-        beside = {"event time": " AS OF EVENT TIME"}.get(self.as_of, " BROADCAST" if self.broadcast else "")
-        join = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}{beside}"
-        return [join, *(f"  {line}" for line in self.stream.lines())]
+        suffix_text = {"event time": " AS OF EVENT TIME"}.get(self.as_of, " BROADCAST" if self.broadcast else "")
+        join_line = f"{self.how.upper()} JOIN TABLE {self.table.name} ON {', '.join(map(str, self.on))}{suffix_text}"
+        return [join_line, *(f"  {line}" for line in self.stream.lines())]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        inner = self.stream.fingerprint(read | read_by(self.on), keyed=keyed)
-        by: Json = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
-        by |= {"as_of": self.as_of} if self.as_of != "arrival" else {}  # tables of earlier releases have no such part
-        return {**upstream("join", self.table), "stream": inner, **by, **indicated(self.indicator, read)}
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        stream_part = self.stream.fingerprint(read_columns | read_by(self.on), keyed=keyed)
+        join_part: Json = {
+            "on": [sql_part(key_expression) for key_expression in self.on],
+            "how": self.how,
+            "prefix": self.prefix,
+        }
+        join_part |= (
+            {"as_of": self.as_of} if self.as_of != "arrival" else {}
+        )  # tables of earlier releases have no such part
+        return {
+            **upstream_part("join", self.table),
+            "stream": stream_part,
+            **join_part,
+            **indicator_part(self.indicator, read_columns),
+        }
 
 
 def key_columns(table: Table) -> list[Column]:
     """Return the columns of a table's key, in its order."""
-    kinds = {column.name: column.type for column in table.columns}
-    return [Column(name, kinds[name]) for name in table.key]
+    types_by_name = {column.name: column.type for column in table.columns}
+    return [Column(name, types_by_name[name]) for name in table.key]
 
 
-def upstream(what: str, *tables: Table) -> Json:
+def upstream_part(origin_kind: str, *tables: Table) -> Json:
     """Tables that are read: their names. A change of their declaration reaches the reader as changes of their rows."""
-    above = dict.fromkeys(item.name for table in tables for item in (*table.stream.tables, table))
-    name = " + ".join(table.name for table in tables)
-    topics = sorted({topic for table in tables for topic in table.stream.topics})
-    key = [[c.name, c.type] for table in tables for c in table.columns if c.name in table.key]
-    return {what: name, "key": key, "beside": {"name": name, "topics": topics, "tables": sorted(above)}}
+    upstream_names = dict.fromkeys(
+        upstream_table.name for table in tables for upstream_table in (*table.stream.tables, table)
+    )
+    joined_names = " + ".join(table.name for table in tables)
+    topic_names = sorted({topic for table in tables for topic in table.stream.topics})
+    key_types = [[c.name, c.type] for table in tables for c in table.columns if c.name in table.key]
+    return {
+        origin_kind: joined_names,
+        "key": key_types,
+        "beside": {"name": joined_names, "topics": topic_names, "tables": sorted(upstream_names)},
+    }
 
 
-def _signature(stream: Stream) -> list[tuple[str, str]]:
+def _column_signature(stream: Stream) -> list[tuple[str, str]]:
     return sorted((column.name.lower(), column.type) for column in stream.columns)
 
 
-def _shown(stream: Stream) -> str:
+def _describe_columns(stream: Stream) -> str:
     return f"key {', '.join(stream.key)} of {', '.join(map(str, stream.columns))}"

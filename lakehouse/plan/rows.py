@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, for_key, indicated, name_text, sql
+from lakehouse.plan.expression import Expression, Json, indicator_part, name_text, parse_key_expressions, sql_part
 from lakehouse.plan.names.how import HOW, HOW_JOINED, How, HowJoined
 from lakehouse.plan.operator import Expire, Operator, Suppress
-from lakehouse.plan.origin import Node, key_columns, upstream
-from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.origin import Node, key_columns, upstream_part
+from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.schema import Column, base_type, joined_columns
 from lakehouse.plan.step import Shape
 
@@ -42,13 +42,13 @@ class RowsOf(OfRows):
     @classmethod
     def declared(cls, table: Table) -> tuple[RowsOf, Shape]:
         """Raise PlanError for a table whose rows leave with time: nothing would take them out."""
-        what = f"table {table.name!r}"
+        subject = f"table {table.name!r}"
         if table.find(Expire) is not None:
             raise PlanError(
-                f"{what}: its rows leave with time (retention), without a change, so what is made of them would keep "
+                f"{subject}: its rows leave with time (retention), without a change, so what is made of them would keep "
                 "them. Declare it without retention, or use its changes: table.to_stream()."
             )
-        return cls(table), Shape(what, table.key, table.columns)
+        return cls(table), Shape(subject, table.key, table.columns)
 
     @property
     def name(self) -> str:
@@ -62,14 +62,14 @@ class RowsOf(OfRows):
     def tables(self) -> tuple[Table, ...]:
         return (self.table,)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        return RowsOf(*tables)
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        return RowsOf(*new_tables)
 
     def lines(self) -> list[str]:
         return [f"ROWS OF TABLE {self.table.name}"]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        return upstream("rows_of", self.table)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        return upstream_part("rows_of", self.table)
 
 
 class JoinOfRows(OfRows):
@@ -92,8 +92,8 @@ class JoinOfRows(OfRows):
     def tables(self) -> tuple[Table, ...]:
         return (self.left, self.right)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        left, right = tables
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        left, right = new_tables
         return replace(self, left=left, right=right)  # type: ignore[type-var]
 
 
@@ -112,27 +112,27 @@ class RowsJoin(JoinOfRows):
 
     @classmethod
     def declared(
-        cls, left: Table, right: Table, how: HowJoined, prefix: str, indicator: str = ""
+        cls, left: Table, right: Table, join_type: HowJoined, prefix: str, indicator: str = ""
     ) -> tuple[RowsJoin, Shape]:
         """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
-        what = _checked(left, right, how, HOW_JOINED)
-        mine, theirs = map(key_columns, (left, right))
-        if len(mine) != len(theirs):
+        subject = _check_join(left, right, join_type, HOW_JOINED)
+        left_key, right_key = map(key_columns, (left, right))
+        if len(left_key) != len(right_key):
             raise PlanError(
-                f"{what}: found the key {', '.join(map(str, theirs))}, expected one like {', '.join(map(str, mine))}. "
+                f"{subject}: found the key {', '.join(map(str, right_key))}, expected one like {', '.join(map(str, left_key))}. "
                 "By a foreign key: on=..., expressions of this table's columns."
             )
-        for one, other in zip(mine, theirs, strict=True):
-            _same_type(what, name_text(one.name), one.type, other)
-        columns = _columns(left, right, prefix, what, indicator)
-        return cls(left, right, how, prefix, indicator), Shape(what, left.key, columns)
+        for left_column, right_column in zip(left_key, right_key, strict=True):
+            _check_same_type(subject, name_text(left_column.name), left_column.type, right_column)
+        row_columns = _joined_row_columns(left, right, prefix, subject, indicator)
+        return cls(left, right, join_type, prefix, indicator), Shape(subject, left.key, row_columns)
 
     def lines(self) -> list[str]:
         return [f"{self.how.upper()} JOIN OF TABLES {self.left.name}, {self.right.name}"]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        by: Json = {"how": self.how, "prefix": self.prefix, **indicated(self.indicator, read)}
-        return {**upstream("rows_join", *self.tables), **by}
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        join_part: Json = {"how": self.how, "prefix": self.prefix, **indicator_part(self.indicator, read_columns)}
+        return {**upstream_part("rows_join", *self.tables), **join_part}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +151,29 @@ class ForeignKeyJoin(JoinOfRows):
 
     @classmethod
     def declared(
-        cls, left: Table, right: Table, on: Sequence[str], how: How, prefix: str, indicator: str = ""
+        cls, left: Table, right: Table, key_texts: Sequence[str], join_type: How, prefix: str, indicator: str = ""
     ) -> tuple[ForeignKeyJoin, Shape]:
         """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
-        what = _checked(left, right, how, HOW)
-        by = for_key(key_columns(right), on, left.columns, what)
-        columns = _columns(left, right, prefix, what, indicator)
-        return cls(left, right, by, how, prefix, indicator), Shape(what, left.key, columns)
+        subject = _check_join(left, right, join_type, HOW)
+        key_expressions = parse_key_expressions(key_columns(right), key_texts, left.columns, subject)
+        row_columns = _joined_row_columns(left, right, prefix, subject, indicator)
+        return cls(left, right, key_expressions, join_type, prefix, indicator), Shape(subject, left.key, row_columns)
 
     def lines(self) -> list[str]:
-        by = ", ".join(map(str, self.on))
-        return [f"{self.how.upper()} JOIN TABLE {self.right.name} ON {by}", f"  ROWS OF TABLE {self.left.name}"]
+        on_text = ", ".join(map(str, self.on))
+        return [f"{self.how.upper()} JOIN TABLE {self.right.name} ON {on_text}", f"  ROWS OF TABLE {self.left.name}"]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        by = {"on": [sql(item) for item in self.on], "how": self.how, "prefix": self.prefix}
-        return {**upstream("foreign_key_join", *self.tables), **by, **indicated(self.indicator, read)}
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        join_part = {
+            "on": [sql_part(key_expression) for key_expression in self.on],
+            "how": self.how,
+            "prefix": self.prefix,
+        }
+        return {
+            **upstream_part("foreign_key_join", *self.tables),
+            **join_part,
+            **indicator_part(self.indicator, read_columns),
+        }
 
 
 def takes_out(table: Table) -> bool:
@@ -173,12 +181,12 @@ def takes_out(table: Table) -> bool:
     return table.stream.undoes and bool(table.fold.aggregations)
 
 
-def _checked(left: Table, right: Table, how: str, possible: tuple[str, ...]) -> str:
+def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[str, ...]) -> str:
     """Return the join in messages. Raises PlanError for tables that can't be joined."""
-    what = f"table {left.name!r}: join with table {right.name!r}"
-    if how not in possible:
-        hint = " A foreign key leads one way." if how in HOW_JOINED else ""
-        raise PlanError(f"{what}: how={how!r}; expected {', '.join(map(repr, possible))}.{hint}")
+    subject = f"table {left.name!r}: join with table {right.name!r}"
+    if join_type not in allowed_types:
+        hint = " A foreign key leads one way." if join_type in HOW_JOINED else ""
+        raise PlanError(f"{subject}: how={join_type!r}; expected {', '.join(map(repr, allowed_types))}.{hint}")
     reasons: dict[type[Operator], str] = {
         Suppress: "suppresses changes that change nothing, so the time of its row is not known. Declare it without "
         "suppress, and suppress what comes of the join.",
@@ -186,27 +194,27 @@ def _checked(left: Table, right: Table, how: str, possible: tuple[str, ...]) -> 
     for table in (left, right):
         if table.windows:
             raise PlanError(
-                f"{what}: the rows of {table.name!r} belong to windows. Expected tables without a window; over its "
+                f"{subject}: the rows of {table.name!r} belong to windows. Expected tables without a window; over its "
                 "changes: table.to_stream()."
             )
-        for kind, reason in reasons.items():
-            if table.find(kind) is not None:
-                raise PlanError(f"{what}: {table.name!r} {reason}")
-    return what
+        for operator_type, reason in reasons.items():
+            if table.find(operator_type) is not None:
+                raise PlanError(f"{subject}: {table.name!r} {reason}")
+    return subject
 
 
-def _same_type(what: str, text: str, mine: str, column: Column) -> None:
-    if mine and column.type and base_type(mine) != base_type(column.type):
+def _check_same_type(subject: str, key_text: str, key_type: str, column: Column) -> None:
+    if key_type and column.type and base_type(key_type) != base_type(column.type):
         raise PlanError(
-            f"{what}: the key {text} is a {mine}, and {column.name!r} a {column.type}: they are never equal. Cast one "
+            f"{subject}: the key {key_text} is a {key_type}, and {column.name!r} a {column.type}: they are never equal. Cast one "
             "of the two before its table."
         )
 
 
-def _columns(left: Table, right: Table, prefix: str, what: str, indicator: str) -> tuple[Column, ...]:
+def _joined_row_columns(left: Table, right: Table, prefix: str, subject: str, indicator: str) -> tuple[Column, ...]:
     """The columns of a joined row: the left's, its key first, the right's values, and the indicator."""
-    added = (column for column in right.columns if column.name not in right.key)
-    return joined_columns(left.columns, added, prefix, right.name, what, indicator)
+    added_columns = (column for column in right.columns if column.name not in right.key)
+    return joined_columns(left.columns, added_columns, prefix, right.name, subject, indicator)
 
 
 class Rows(Declaration):
@@ -227,9 +235,9 @@ class Rows(Declaration):
         """Return the rows with these value columns: "city", "upper(city) AS town", or town="upper(city)"."""
         return View(self.rows.select(*columns, **renamed))
 
-    def with_columns(self, **made: str) -> View:
+    def with_columns(self, **expressions: str) -> View:
         """Return the rows with these columns added or replaced: with_columns(town="upper(city)")."""
-        return View(self.rows.with_columns(**made))
+        return View(self.rows.with_columns(**expressions))
 
     def rename(self, **names: str) -> View:
         """Return the rows with value columns under new names: rename(city="town") makes city the column town."""
@@ -270,18 +278,20 @@ class Rows(Declaration):
         """
         if isinstance(self, View) or isinstance(other, View):
             view = self if isinstance(self, View) else other
-            raise PlanError(f'{self.what}: join: {shown(view)} has no name yet. Join tables: .table("name") keeps it.')
+            raise PlanError(
+                f'{self.what}: join: {value_in_message(view)} has no name yet. Join tables: .table("name") keeps it.'
+            )
         if not isinstance(other, Rows):
             raise PlanError(
-                f"{self.what}: join: found {shown(other)}, expected a table, such as planes = stream.latest('planes')."
+                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = stream.latest('planes')."
             )
         left, right = (cast("Table", item) for item in (self, other))
         if on is None:
-            joined, shape = RowsJoin.declared(left, right, how, prefix, indicator)
-            return View(left.stream.beginning(joined, shape))
-        by = (on,) if isinstance(on, str) else on
-        referring, shape = ForeignKeyJoin.declared(left, right, by, cast(How, how), prefix, indicator)
-        return View(left.stream.beginning(referring, shape))
+            rows_join, shape = RowsJoin.declared(left, right, how, prefix, indicator)
+            return View(left.stream.with_origin(rows_join, shape))
+        key_texts = (on,) if isinstance(on, str) else on
+        foreign_key_join, shape = ForeignKeyJoin.declared(left, right, key_texts, cast(How, how), prefix, indicator)
+        return View(left.stream.with_origin(foreign_key_join, shape))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

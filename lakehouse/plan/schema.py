@@ -15,15 +15,15 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.names.field import (
     check_fields,
     field_name,
-    field_of,
-    field_type,
-    in_topic,
     is_escaped,
-    marked,
-    quoted,
-    suggested,
+    mark_fields,
+    quote_field,
+    suggest_name,
+    take_field_name,
+    type_in_topic,
+    type_with_field_names,
 )
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 Item = TypeVar("Item")
 
@@ -74,8 +74,8 @@ class Column:
     field_type: str | None = None
 
     def __str__(self) -> str:
-        renamed = "" if self.field is None else f" from {quoted(self.field)}"
-        return f"{self.name} {self.type}{renamed}{f' as {self.field_type}' if self.field_type else ''}"
+        field_text = "" if self.field is None else f" from {quote_field(self.field)}"
+        return f"{self.name} {self.type}{field_text}{f' as {self.field_type}' if self.field_type else ''}"
 
     @property
     def plain(self) -> Column:
@@ -100,23 +100,23 @@ class Column:
         return str(self).removeprefix(f"{self.name} ")
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, subject: str) -> str:
     """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
     if not isinstance(name, str) or not (IDENTIFIER.fullmatch(name) or (is_escaped(name) and ESCAPED.fullmatch(name))):
         raise PlanError(
-            f"{what} {name!r:.200}: expected a letter, then at most 62 letters, digits or underscores "
+            f"{subject} {name!r:.200}: expected a letter, then at most 62 letters, digits or underscores "
             "(a leading underscore marks lakehouse's own columns). Choose another name."
         )
     return name
 
 
-def check_column(name: str, kind: str, what: str) -> str:
+def check_column(name: str, type_text: str, subject: str) -> str:
     """Return `name` if it can be the name of a column of a schema; PlanError, with the way to read such a field."""
     if IDENTIFIER.fullmatch(name):
         return name
     raise PlanError(
-        f"{what} {name!r:.200}: a column's name is a letter, then at most 62 letters, digits or underscores. A "
-        f'field of the topic may have any name: give it one here, "{suggested(name)} {kind} from {quoted(name)}".'
+        f"{subject} {name!r:.200}: a column's name is a letter, then at most 62 letters, digits or underscores. A "
+        f'field of the topic may have any name: give it one here, "{suggest_name(name)} {type_text} from {quote_field(name)}".'
     )
 
 
@@ -139,75 +139,88 @@ def check_partitions(partitions: int | None, topic: str) -> int | None:
     return partitions
 
 
-def distinct(items: Iterable[Item]) -> tuple[Item, ...]:
+def without_duplicates(items: Iterable[Item]) -> tuple[Item, ...]:
     """Return every item once. They need not be hashable: a declaration may hold a list, such as an aggregate's zero."""
-    found: list[Item] = []
+    unique_items: list[Item] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return tuple(found)
+        if item not in unique_items:
+            unique_items.append(item)
+    return tuple(unique_items)
 
 
-def check_distinct(names: Iterable[str], what: str) -> None:
+def check_distinct(names: Iterable[str], subject: str) -> None:
     """Raise PlanError when two names differ only in case: Spark would not tell them apart."""
-    seen: dict[str, str] = {}
+    names_by_lower: dict[str, str] = {}
     for name in names:
-        if (other := seen.get(name.lower())) is not None:
-            raise PlanError(f"{what}: {name!r} and {other!r} are the same name, since case is ignored. Rename one.")
-        seen[name.lower()] = name
+        if (earlier_name := names_by_lower.get(name.lower())) is not None:
+            raise PlanError(
+                f"{subject}: {name!r} and {earlier_name!r} are the same name, since case is ignored. Rename one."
+            )
+        names_by_lower[name.lower()] = name
 
 
 def joined_columns(
-    columns: Iterable[Column], others: Iterable[Column], prefix: str, name: str, what: str, indicator: str = ""
+    columns: Iterable[Column],
+    other_columns: Iterable[Column],
+    prefix: str,
+    name: str,
+    subject: str,
+    indicator: str = "",
 ) -> tuple[Column, ...]:
     """Return columns, those of what they are joined with, called `name`, and the indicator if it has a name.
 
     Raises PlanError for names that are the same.
     """
-    added = tuple(Column(prefix + column.name, column.type) for column in others)
-    for column in added:
-        check_name(column.name, f"{what}: prefix")
+    added_columns = tuple(Column(prefix + column.name, column.type) for column in other_columns)
+    for column in added_columns:
+        check_name(column.name, f"{subject}: prefix")
     if indicator:
-        added += (Column(check_name(indicator, f"{what}: indicator"), "string"),)
-    both = (*columns, *added)
+        added_columns += (Column(check_name(indicator, f"{subject}: indicator"), "string"),)
+    all_columns = (*columns, *added_columns)
     try:
-        check_distinct((column.name for column in both), what)
+        check_distinct((column.name for column in all_columns), subject)
     except PlanError as error:
         raise PlanError(f'{error} Give the columns of {name} a prefix: prefix="{name}_".') from None
-    return both
+    return all_columns
 
 
-def parse_schema(text: str, what: str) -> tuple[Column, ...]:
+def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one.
 
     "deleted string from '__deleted'" reads a field of another name: see `lakehouse.plan.names.field`.
     """
-    right = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
-    schema_text, fields = marked(text) if isinstance(text, str) else (text, [])
+    advice = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
+    schema_text, fields = mark_fields(text) if isinstance(text, str) else (text, [])
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
     except sqlglot.errors.SqlglotError as error:
-        raise PlanError(f"{what}: {text!r} can't be read as a schema{_wrong_part(text)} {right}") from error
+        raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
-        raise PlanError(f"{what}: {text!r} is not a schema. {right}")
+        raise PlanError(f"{subject}: {text!r} is not a schema. {advice}")
     columns = []
-    for item in schema.expressions:
-        field = field_of(item, fields) if isinstance(item, exp.ColumnDef) else None
-        if not isinstance(item, exp.ColumnDef) or item.kind is None or item.constraints:
-            raise PlanError(f"{what}: {item.sql('spark')!r} is not a column and its type. {right}")
-        there = in_topic(item.kind, fields, f"{what}: column {item.name!r}")
-        kind = type_text(item.kind, f"{what}: column {item.name!r}")
-        name = check_column(item.name, kind, f"{what}: column")
+    for column_definition in schema.expressions:
+        topic_field = (
+            take_field_name(column_definition, fields) if isinstance(column_definition, exp.ColumnDef) else None
+        )
+        if (
+            not isinstance(column_definition, exp.ColumnDef)
+            or column_definition.kind is None
+            or column_definition.constraints
+        ):
+            raise PlanError(f"{subject}: {column_definition.sql('spark')!r} is not a column and its type. {advice}")
+        topic_type = type_in_topic(column_definition.kind, fields, f"{subject}: column {column_definition.name!r}")
+        column_type = type_text(column_definition.kind, f"{subject}: column {column_definition.name!r}")
+        name = check_column(column_definition.name, column_type, f"{subject}: column")
         if name.lower() in PSEUDO_COLUMNS:
             raise PlanError(
-                f"{what}: column {name!r} is a pseudo column that every stream has. Rename it: "
-                f'"{name}_of_record {kind} from {quoted(name if field is None else field)}".'
+                f"{subject}: column {name!r} is a pseudo column that every stream has. Rename it: "
+                f'"{name}_of_record {column_type} from {quote_field(name if topic_field is None else topic_field)}".'
             )
-        other = type_text(there, what) if there != item.kind else None
-        columns.append(Column(name, kind, None if field == name else field, other))
-    check_distinct((column.name for column in columns), what)
-    check_fields([column.in_topic.name for column in columns], what)
+        renamed_type = type_text(topic_type, subject) if topic_type != column_definition.kind else None
+        columns.append(Column(name, column_type, None if topic_field == name else topic_field, renamed_type))
+    check_distinct((column.name for column in columns), subject)
+    check_fields([column.in_topic.name for column in columns], subject)
     return tuple(columns)
 
 
@@ -215,9 +228,9 @@ def _wrong_part(text: object) -> str:
     """Return what of a schema's text can't be read: the first column whose type, or a word in it, is none."""
     if not isinstance(text, str):
         return ": it is no text."
-    for part in re.split(r",(?![^<(]*[>)])", text):
-        name, _, kind = part.strip().replace("`", "").partition(" ")
-        for word in re.findall(r"[A-Za-z_]\w*(?!\w*\s*:)", kind):
+    for column_text in re.split(r",(?![^<(]*[>)])", text):
+        name, _, type_words = column_text.strip().replace("`", "").partition(" ")
+        for word in re.findall(r"[A-Za-z_]\w*(?!\w*\s*:)", type_words):
             if word.lower() not in (*PRIMITIVE_TYPES, *NESTED_TYPES):
                 return f": column {name!r}: unknown type {word!r}.{_near_type(word)}"
     for opened, closed in ("()", "<>"):
@@ -228,64 +241,64 @@ def _wrong_part(text: object) -> str:
 
 def _near_type(word: str) -> str:
     """Return what may be meant by an unknown type: one of another system, or a near word."""
-    other = OTHER_TYPES.get(word.lower())
-    return f" Did you mean {other!r}?" if other else near(word, (*PRIMITIVE_TYPES, *NESTED_TYPES))
+    spark_type = OTHER_TYPES.get(word.lower())
+    return f" Did you mean {spark_type!r}?" if spark_type else suggest_near(word, (*PRIMITIVE_TYPES, *NESTED_TYPES))
 
 
-def type_text(kind: exp.Expression, what: str) -> str:
+def type_text(parsed_type: exp.Expression, subject: str) -> str:
     """Return a parsed type as Spark SQL text; PlanError for a type that Spark does not have."""
-    if not isinstance(kind, exp.DataType):
-        raise PlanError(f"{what}: {kind.sql('spark')!r} is not a type.")
-    for part in kind.find_all(exp.DataType):
-        base = part.sql("spark").lower().split("<")[0].split("(")[0]
-        if base not in PRIMITIVE_TYPES and base not in NESTED_TYPES:
-            right = ", ".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
+    if not isinstance(parsed_type, exp.DataType):
+        raise PlanError(f"{subject}: {parsed_type.sql('spark')!r} is not a type.")
+    for part in parsed_type.find_all(exp.DataType):
+        base_name = part.sql("spark").lower().split("<")[0].split("(")[0]
+        if base_name not in PRIMITIVE_TYPES and base_name not in NESTED_TYPES:
+            allowed_names = ", ".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
             raise PlanError(
-                f"{what}: unknown type {part.sql('spark').lower()!r}.{_near_type(base)} Expected one of {right}."
+                f"{subject}: unknown type {part.sql('spark').lower()!r}.{_near_type(base_name)} Expected one of {allowed_names}."
             )
-    text = kind.sql("spark")
+    spark_text = parsed_type.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
-    words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
-    name_or_word = rf"`(?:[^`]|``)*`|\b({words})\b(?!:)"
-    return re.sub(name_or_word, lambda part: part[0].lower() if part[1] else part[0], text, flags=re.IGNORECASE)
+    type_words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
+    name_or_word = rf"`(?:[^`]|``)*`|\b({type_words})\b(?!:)"
+    return re.sub(name_or_word, lambda part: part[0].lower() if part[1] else part[0], spark_text, flags=re.IGNORECASE)
 
 
-def parse_type(text: str) -> exp.DataType:
+def parse_type(type_text: str) -> exp.DataType:
     """Return a type's tree, for code that walks it."""
-    return exp.DataType.build(text, dialect="spark")
+    return exp.DataType.build(type_text, dialect="spark")
 
 
 def fields_of(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Return columns of SQL under the names of their fields: see `lakehouse.plan.names.field`."""
-    kinds = ((column, field_type(parse_type(column.type)).sql("spark")) for column in columns)
-    return tuple(Column(field_name(column.name), kind) for column, kind in kinds)
+    column_types = ((column, type_with_field_names(parse_type(column.type)).sql("spark")) for column in columns)
+    return tuple(Column(field_name(column.name), spark_type) for column, spark_type in column_types)
 
 
 @lru_cache(maxsize=1024)
-def base_type(text: str) -> str:
+def base_type(type_text: str) -> str:
     """Return a type's first word: "decimal" for "decimal(10, 2)", "struct" for "struct<a: int>"."""
-    return re.split(r"[<(]", text, maxsplit=1)[0].strip().lower()
+    return re.split(r"[<(]", type_text, maxsplit=1)[0].strip().lower()
 
 
-def field_types(text: str) -> dict[str, str]:
+def field_types(type_text: str) -> dict[str, str]:
     """Return the types of a struct's fields, by their names."""
-    return {field.name: field.kind.sql("spark").lower() for field in parse_type(text).expressions}
+    return {field.name: field.kind.sql("spark").lower() for field in parse_type(type_text).expressions}
 
 
-def element_type(text: str) -> str:
+def element_type(type_text: str) -> str:
     """Return the type of an array's elements: "int" for "array<int>"."""
-    return parse_type(text).expressions[0].sql("spark").lower() if base_type(text) == "array" else ""
+    return parse_type(type_text).expressions[0].sql("spark").lower() if base_type(type_text) == "array" else ""
 
 
-def check_pseudo(columns: Iterable[Column], what: str) -> None:
+def check_pseudo(columns: Iterable[Column], subject: str) -> None:
     """Raise PlanError if a computed column takes the name of a pseudo column."""
     for column in columns:
         if column.name.lower() in PSEUDO_COLUMNS:
             raise PlanError(
-                f'{what}: {column.name!r} is a pseudo column; give it another name: "{column.name} AS ...".'
+                f'{subject}: {column.name!r} is a pseudo column; give it another name: "{column.name} AS ...".'
             )
 
 
-def is_number(kind: str) -> bool:
+def is_number_type(type_text: str) -> bool:
     """Say whether a type can be summed."""
-    return kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or kind.startswith("decimal")
+    return type_text in ("tinyint", "smallint", "int", "bigint", "float", "double") or type_text.startswith("decimal")

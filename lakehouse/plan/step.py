@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.expression import Expression, Json, Named, expression, expression_type, named, read_by, sql, sql_of
-from lakehouse.plan.expression import predicate as condition
-from lakehouse.plan.function import digest, function_text
+from lakehouse.plan.expression import (
+    Expression,
+    Json,
+    Named,
+    expression_type,
+    parse_expression,
+    parse_named,
+    read_by,
+    sql_part,
+    sql_parts,
+)
+from lakehouse.plan.expression import parse_predicate as condition
+from lakehouse.plan.function import function_digest, function_text
 from lakehouse.plan.schema import (
     Column,
     base_type,
@@ -56,7 +66,7 @@ class Step(ABC):
         """The expressions that it reads of a record."""
 
     @abstractmethod
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         """Return the step's effect, None if nothing of it is read, and the columns that are read before it.
 
         read: the columns that are read after it, in lower case. keyed: the key is also read, and whether it is null.
@@ -81,8 +91,8 @@ class Filter(Step):
     def expressions(self) -> tuple[Expression, ...]:
         return (self.predicate,)
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return {"filter": sql(self.predicate)}, read | read_by(self.expressions)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"filter": sql_part(self.predicate)}, read_columns | read_by(self.expressions)
 
     def __str__(self) -> str:
         return f"FILTER {self.predicate}"
@@ -99,30 +109,33 @@ class Select(Step):
         cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str], *, step: str = "select"
     ) -> tuple[Select, Shape]:
         """Check a select, or what is one under another name: `step`, for messages."""
-        what = f"{shape.what}: {step}"
-        items = [named(text, shape.columns, what) for text in columns]
-        items += [Named(check_name(n, what), expression(text, shape.columns, what)) for n, text in renamed.items()]
-        keys = {name.lower() for name in shape.key}
-        for item in items:
-            if item.name.lower() in keys and not item.is_plain:
+        subject = f"{shape.what}: {step}"
+        named_columns = [parse_named(sql_text, shape.columns, subject) for sql_text in columns]
+        named_columns += [
+            Named(check_name(n, subject), parse_expression(sql_text, shape.columns, subject))
+            for n, sql_text in renamed.items()
+        ]
+        key_names = {name.lower() for name in shape.key}
+        for named_column in named_columns:
+            if named_column.name.lower() in key_names and not named_column.is_plain:
                 raise PlanError(
-                    f"{what}: {item.name!r} is the key; give {item.expression.text!r} another name, or rekey."
+                    f"{subject}: {named_column.name!r} is the key; give {named_column.expression.text!r} another name, or rekey."
                 )
-        values = [item for item in items if item.name.lower() not in keys]
-        if not values:
-            raise PlanError(f"{what}: no column is left beside the key {', '.join(shape.key)}. Name at least one.")
-        made = _made(values, shape)
-        kept = [column for column in shape.columns if column.name in shape.key]
-        check_distinct((column.name for column in (*kept, *made)), what)
-        check_pseudo(made, what)
-        return cls(tuple(values)), shape.with_columns((*kept, *made))
+        value_columns = [named_column for named_column in named_columns if named_column.name.lower() not in key_names]
+        if not value_columns:
+            raise PlanError(f"{subject}: no column is left beside the key {', '.join(shape.key)}. Name at least one.")
+        typed_columns = _columns_with_types(value_columns, shape)
+        key_columns = [column for column in shape.columns if column.name in shape.key]
+        check_distinct((column.name for column in (*key_columns, *typed_columns)), subject)
+        check_pseudo(typed_columns, subject)
+        return cls(tuple(value_columns)), shape.with_columns((*key_columns, *typed_columns))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(item.expression for item in self.columns)
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return _computed(self.columns, read)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return _select_part(self.columns, read_columns)
 
     def __str__(self) -> str:
         return f"SELECT {', '.join(map(str, self.columns))}"
@@ -141,38 +154,40 @@ class Rekey(Step):
 
     @classmethod
     def declared(cls, shape: Shape, columns: Sequence[str]) -> tuple[Rekey, Shape]:
-        what = f"{shape.what}: rekey"
-        items = tuple(named(text, shape.columns, what) for text in columns)
-        if not items:
-            raise PlanError(f"{what}: expected at least one expression.")
-        check_distinct((item.name for item in items), what)
-        made = _made(items, shape)
-        check_pseudo(made, what)
-        names = {item.name.lower() for item in items}
-        for item in items:
-            known = item.name.lower() in {column.name.lower() for column in shape.columns}
-            if known and not item.is_plain:
+        subject = f"{shape.what}: rekey"
+        key_columns = tuple(parse_named(sql_text, shape.columns, subject) for sql_text in columns)
+        if not key_columns:
+            raise PlanError(f"{subject}: expected at least one expression.")
+        check_distinct((key_column.name for key_column in key_columns), subject)
+        typed_columns = _columns_with_types(key_columns, shape)
+        check_pseudo(typed_columns, subject)
+        key_names = {key_column.name.lower() for key_column in key_columns}
+        for key_column in key_columns:
+            is_known = key_column.name.lower() in {column.name.lower() for column in shape.columns}
+            if is_known and not key_column.is_plain:
                 raise PlanError(
-                    f"{what}: a column {item.name!r} exists already. Give {item.expression.text!r} another name."
+                    f"{subject}: a column {key_column.name!r} exists already. Give {key_column.expression.text!r} another name."
                 )
-        rest = [column for column in shape.columns if column.name.lower() not in names]
-        if not rest:
-            raise PlanError(f"{what}: no value column would be left beside the key.")
-        return cls(items, shape.key), shape.with_columns((*made, *rest), tuple(item.name for item in items))
+        value_columns = [column for column in shape.columns if column.name.lower() not in key_names]
+        if not value_columns:
+            raise PlanError(f"{subject}: no value column would be left beside the key.")
+        return cls(key_columns, shape.key), shape.with_columns(
+            (*typed_columns, *value_columns), tuple(key_column.name for key_column in key_columns)
+        )
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(item.expression for item in self.columns)
 
-    def needs_value(self, item: Named) -> bool:
+    def needs_value(self, key_column: Named) -> bool:
         """Say whether a new key column is null for a record with a null value: it reads more than the key."""
-        return not read_by([item.expression]) <= {name.lower() for name in self.before}
+        return not read_by([key_column.expression]) <= {name.lower() for name in self.before}
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         if not keyed:
-            return _computed(self.columns, read)
-        names = {item.name.lower() for item in self.columns}
-        return {"rekey": sql_of(self.columns)}, (read - names) | read_by(self.expressions)
+            return _select_part(self.columns, read_columns)
+        key_names = {key_column.name.lower() for key_column in self.columns}
+        return {"rekey": sql_parts(self.columns)}, (read_columns - key_names) | read_by(self.expressions)
 
     def __str__(self) -> str:
         return f"REKEY {', '.join(map(str, self.columns))}"
@@ -186,22 +201,24 @@ class Explode(Step):
 
     @classmethod
     def declared(cls, shape: Shape, array: str, name: str) -> tuple[Explode, Shape]:
-        what = f"{shape.what}: explode"
-        item = Named(check_name(name, what), expression(array, shape.columns, what))
-        kind = expression_type(item.expression, shape.columns)
-        if kind is not None and base_type(kind) != "array":
-            raise PlanError(f"{what}: {array!r} is a {kind}; expected an array.")
-        made = Column(name, element_type(kind) if kind else "")
-        check_pseudo([made], what)
-        check_distinct((column.name for column in (*shape.columns, made)), what)
-        return cls(item), shape.with_columns((*shape.columns, made))
+        subject = f"{shape.what}: explode"
+        named_array = Named(check_name(name, subject), parse_expression(array, shape.columns, subject))
+        array_type = expression_type(named_array.expression, shape.columns)
+        if array_type is not None and base_type(array_type) != "array":
+            raise PlanError(f"{subject}: {array!r} is a {array_type}; expected an array.")
+        element_column = Column(name, element_type(array_type) if array_type else "")
+        check_pseudo([element_column], subject)
+        check_distinct((column.name for column in (*shape.columns, element_column)), subject)
+        return cls(named_array), shape.with_columns((*shape.columns, element_column))
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return (self.column.expression,)
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        return {"explode": sql_of([self.column])}, (read - {self.column.name.lower()}) | read_by(self.expressions)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"explode": sql_parts([self.column])}, (read_columns - {self.column.name.lower()}) | read_by(
+            self.expressions
+        )
 
     def __str__(self) -> str:
         return f"EXPLODE {self.column}"
@@ -223,40 +240,55 @@ class Map(Step):
     def declared(
         cls, shape: Shape, name: str, function: Callable[..., Any], arguments: Sequence[str], type: str
     ) -> tuple[Map, Shape]:
-        what = f"{shape.what}: map"
+        subject = f"{shape.what}: map"
         if not callable(function) or not arguments:
             raise PlanError(
-                f'{what}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
+                f'{subject}: expected a function and its arguments: map("km", distance, "lat", "lon", type=…).'
             )
-        (column,) = parse_schema(f"`{name}` {type}", what)
-        if name.lower() in {key.lower() for key in shape.key}:
-            raise PlanError(f"{what}: {name!r} is the key; choose another name.")
-        read = tuple(expression(text, shape.columns, what) for text in arguments)
-        rest = [item for item in shape.columns if item.name.lower() != name.lower()]
-        return cls(column.name, column.type, read, function), shape.with_columns((*rest, column))
+        (column,) = parse_schema(f"`{name}` {type}", subject)
+        if name.lower() in {key_name.lower() for key_name in shape.key}:
+            raise PlanError(f"{subject}: {name!r} is the key; choose another name.")
+        argument_expressions = tuple(parse_expression(sql_text, shape.columns, subject) for sql_text in arguments)
+        other_columns = [other_column for other_column in shape.columns if other_column.name.lower() != name.lower()]
+        return cls(column.name, column.type, argument_expressions, function), shape.with_columns(
+            (*other_columns, column)
+        )
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         return self.arguments
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        if self.name.lower() not in read:
-            return None, read
-        made = {"type": self.type, "arguments": list(map(sql, self.arguments)), "function": digest(self.function)}
-        return {"map": {self.name: made}}, (read - {self.name.lower()}) | read_by(self.arguments)
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        if self.name.lower() not in read_columns:
+            return None, read_columns
+        map_part = {
+            "type": self.type,
+            "arguments": list(map(sql_part, self.arguments)),
+            "function": function_digest(self.function),
+        }
+        return {"map": {self.name: map_part}}, (read_columns - {self.name.lower()}) | read_by(self.arguments)
 
     def __str__(self) -> str:
         arguments = ", ".join(map(str, self.arguments))
         return f"MAP {self.name} {self.type} = {function_text(self.function)}({arguments})"
 
 
-def _made(items: Iterable[Named], shape: Shape) -> list[Column]:
+def _columns_with_types(named_columns: Iterable[Named], shape: Shape) -> list[Column]:
     """The columns that expressions make; a type that only Spark can tell is empty."""
-    return [Column(item.name, expression_type(item.expression, shape.columns) or "") for item in items]
+    return [
+        Column(named_column.name, expression_type(named_column.expression, shape.columns) or "")
+        for named_column in named_columns
+    ]
 
 
-def _computed(columns: Iterable[Named], read: set[str]) -> tuple[Json | None, set[str]]:
+def _select_part(columns: Iterable[Named], read_columns: set[str]) -> tuple[Json | None, set[str]]:
     """The columns that are computed and read; a column that is only passed on is not one."""
-    made = [item for item in columns if item.name.lower() in read and not item.is_plain]
-    before = (read - {item.name.lower() for item in made}) | read_by(item.expression for item in made)
-    return ({"select": sql_of(made)} if made else None), before
+    computed_columns = [
+        named_column
+        for named_column in columns
+        if named_column.name.lower() in read_columns and not named_column.is_plain
+    ]
+    columns_before = (read_columns - {named_column.name.lower() for named_column in computed_columns}) | read_by(
+        named_column.expression for named_column in computed_columns
+    )
+    return ({"select": sql_parts(computed_columns)} if computed_columns else None), columns_before

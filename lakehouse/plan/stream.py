@@ -9,13 +9,13 @@ from typing import Any, cast
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
-from lakehouse.plan.expression import Expression, Json, expression, expression_type, name_text, named
-from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.expression import Expression, Json, expression_type, name_text, parse_expression, parse_named
+from lakehouse.plan.expression import parse_predicate as condition
 from lakehouse.plan.names.how import AsOf, How, HowJoined
 from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
 from lakehouse.plan.origin import Merge, Node, Source, TableJoin
-from lakehouse.plan.refused.near import near
-from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.schema import (
     Column,
     check_distinct,
@@ -23,8 +23,8 @@ from lakehouse.plan.schema import (
     check_partitions,
     check_pseudo,
     check_topic,
-    distinct,
     parse_schema,
+    without_duplicates,
 )
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
@@ -61,8 +61,8 @@ class Stream(Declaration):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The topics that the stream comes from, directly or through tables, each with its schema."""
-        through = (source for table in self.reads for source in table.stream.sources)
-        return tuple(dict.fromkeys((*self.decodes, *through)))
+        indirect_sources = (source for table in self.reads for source in table.stream.sources)
+        return tuple(dict.fromkeys((*self.decodes, *indirect_sources)))
 
     @property
     def decodes(self) -> tuple[Source, ...]:
@@ -87,18 +87,18 @@ class Stream(Declaration):
         """Return the stream as lines of the plan's text, the result first."""
         return [*map(str, reversed(self.steps)), *self.source.lines()]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
-        steps = []
+        step_parts = []
         for step in reversed(self.steps):
-            made, read = step.fingerprint(read, keyed=keyed)
-            steps += [made] if made is not None else []
-        return {**self.source.fingerprint(read, keyed=keyed), "steps": steps[::-1]}
+            step_part, read_columns = step.fingerprint(read_columns, keyed=keyed)
+            step_parts += [step_part] if step_part is not None else []
+        return {**self.source.fingerprint(read_columns, keyed=keyed), "steps": step_parts[::-1]}
 
     def _then(self, step: Step, shape: Shape) -> Stream:
         return replace(self, key=shape.key, columns=shape.columns, steps=(*self.steps, step))
 
-    def beginning(self, origin: Node, shape: Shape) -> Stream:
+    def with_origin(self, origin: Node, shape: Shape) -> Stream:
         """Return a stream that begins with an origin."""
         return replace(self, source=origin, key=shape.key, columns=shape.columns, steps=())
 
@@ -117,41 +117,43 @@ class Stream(Declaration):
         """
         return self._then(*Select.declared(self.shape, columns, renamed))
 
-    def with_columns(self, **made: str) -> Stream:
+    def with_columns(self, **expressions: str) -> Stream:
         """Return the stream with these columns added or replaced: with_columns(town="upper(city)")."""
-        lowered = {name.lower() for name in made}
-        kept = [name_text(name) for name in self.shape.values if name.lower() not in lowered]
-        return self._select("with_columns", kept, made)
+        lowered_names = {name.lower() for name in expressions}
+        kept_columns = [name_text(name) for name in self.shape.values if name.lower() not in lowered_names]
+        return self._select("with_columns", kept_columns, expressions)
 
-    def _select(self, step: str, columns: Iterable[str], made: Mapping[str, str] | None = None) -> Stream:
-        return self._then(*Select.declared(self.shape, tuple(columns), made or {}, step=step))
+    def _select(self, step: str, columns: Iterable[str], expressions: Mapping[str, str] | None = None) -> Stream:
+        return self._then(*Select.declared(self.shape, tuple(columns), expressions or {}, step=step))
 
     def rename(self, **names: str) -> Stream:
         """Return the stream with value columns under new names: rename(city="town") makes city the column town."""
         for name in names:
             self._value(name, "rename")
-        texts = {name: name_text(name) for name in self.shape.values}
-        return self._select("rename", [f"{t} AS `{names[n]}`" if n in names else t for n, t in texts.items()])
+        name_texts = {name: name_text(name) for name in self.shape.values}
+        return self._select("rename", [f"{t} AS `{names[n]}`" if n in names else t for n, t in name_texts.items()])
 
     def cast(self, **types: str) -> Stream:
         """Return the stream with value columns of other types: cast(amount="decimal(10, 2)"); null if a cast fails."""
-        for name, kind in types.items():
+        for name, type_text in types.items():
             self._value(name, "cast")
-            parse_schema(f"`{name}` {kind}", f"{self.what}: cast")
-        kept = [name_text(name) for name in self.shape.values if name not in types]
-        return self._select("cast", kept, {n: f"cast({name_text(n)} AS {kind})" for n, kind in types.items()})
+            parse_schema(f"`{name}` {type_text}", f"{self.what}: cast")
+        kept_columns = [name_text(name) for name in self.shape.values if name not in types]
+        return self._select(
+            "cast", kept_columns, {n: f"cast({name_text(n)} AS {type_text})" for n, type_text in types.items()}
+        )
 
     def drop(self, *names: str) -> Stream:
         """Return the stream without these value columns."""
-        gone = {self._value(name, "drop") for name in names}
-        return self._select("drop", [name_text(name) for name in self.shape.values if name not in gone])
+        dropped_names = {self._value(name, "drop") for name in names}
+        return self._select("drop", [name_text(name) for name in self.shape.values if name not in dropped_names])
 
-    def _value(self, name: str, what: str) -> str:
+    def _value(self, name: str, step: str) -> str:
         if name not in self.shape.values:
-            meant = "" if name in self.key else near(name, self.shape.values)
+            suggestion = "" if name in self.key else suggest_near(name, self.shape.values)
             raise PlanError(
-                f"{self.what}: {what}: {name!r} is not a value column"
-                f"{', it is in the key' if name in self.key else ''}.{meant} There are: "
+                f"{self.what}: {step}: {name!r} is not a value column"
+                f"{', it is in the key' if name in self.key else ''}.{suggestion} There are: "
                 f"{', '.join(self.shape.values)}."
             )
         return name
@@ -186,22 +188,22 @@ class Stream(Declaration):
         """
         if not predicates:
             raise PlanError(f"{self.what}: branch: expected at least one predicate.")
-        rest, streams = "true", []
+        remaining_predicate, branch_streams = "true", []
         for predicate in predicates:
             condition(predicate, self.columns, f"{self.what}: branch")
-            streams.append(self._where(f"{rest} AND coalesce(({predicate}), false)"))
-            rest = f"{rest} AND NOT coalesce(({predicate}), false)"
-        return (*streams, self._where(rest))
+            branch_streams.append(self._filter_checked(f"{remaining_predicate} AND coalesce(({predicate}), false)"))
+            remaining_predicate = f"{remaining_predicate} AND NOT coalesce(({predicate}), false)"
+        return (*branch_streams, self._filter_checked(remaining_predicate))
 
-    def _where(self, checked: str) -> Stream:
-        return self._then(Filter(Expression(checked)), self.shape)
+    def _filter_checked(self, checked_predicate: str) -> Stream:
+        return self._then(Filter(Expression(checked_predicate)), self.shape)
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
-        for other in others:
-            if not isinstance(other, Stream):
-                raise PlanError(f"{self.what}: merge: found {shown(other)}, expected streams.")
-        return self.beginning(Merge.declared((self, *others)), replace(self.shape, what=f"{self.what}: merge"))
+        for stream in others:
+            if not isinstance(stream, Stream):
+                raise PlanError(f"{self.what}: merge: found {value_in_message(stream)}, expected streams.")
+        return self.with_origin(Merge.declared((self, *others)), replace(self.shape, what=f"{self.what}: merge"))
 
     def join(
         self, other: Table | Stream, on: str | tuple[str, ...] | list[str] | None = None, *,
@@ -226,18 +228,18 @@ class Stream(Declaration):
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
-        by = (on,) if isinstance(on, str) else on
+        key_texts = (on,) if isinstance(on, str) else on
         spans = Spans(within, before, after, grace)
         if isinstance(other, Stream):
             if as_of != "arrival" or broadcast or indicator:
                 raise PlanError(
-                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found {shown(other)}."
+                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found {value_in_message(other)}."
                 )
-            left = self if by is None else self.rekey(*by)
-            return self.beginning(*StreamJoin.declared(left, other, how, spans, prefix))
+            left_stream = self if key_texts is None else self.rekey(*key_texts)
+            return self.with_origin(*StreamJoin.declared(left_stream, other, how, spans, prefix))
         if not isinstance(other, Table):
             raise PlanError(
-                f"{self.what}: join: found {shown(other)}, expected a table, such as planes = stream.latest('planes'), "
+                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = stream.latest('planes'), "
                 "or another stream."
             )
         if any(spans):
@@ -245,10 +247,10 @@ class Stream(Declaration):
                 f"{self.what}: join with table {other.name!r}: within, before, after and grace are for joins of two "
                 'streams. A table is looked up at the record\'s arrival, or as_of="event time".'
             )
-        wanted = TableJoin.declared(
-            self, other, by, cast(How, how), prefix, as_of, broadcast=broadcast, indicator=indicator
+        table_join = TableJoin.declared(
+            self, other, key_texts, cast(How, how), prefix, as_of, broadcast=broadcast, indicator=indicator
         )
-        return self.beginning(*wanted)
+        return self.with_origin(*table_join)
 
     def latest(
         self, name: str, *, order_by: str | None = None, retention: str | None = None,
@@ -262,19 +264,19 @@ class Stream(Declaration):
         deletes whatever came before it, though it has no number to order by. suppress: emit no change that changes
         nothing.
         """
-        what = f"table {check_name(name, 'table')!r}"
-        fold = LatestBy.declared(self.columns, order_by, retention, tombstones, what)
+        subject = f"table {check_name(name, 'table')!r}"
+        fold = LatestBy.declared(self.columns, order_by, retention, tombstones, subject)
         return Table(name, self, self.key, fold, (Suppress(),) if suppress else ())
 
     def group_by(self, *columns: str) -> Grouped:
         """Return the stream grouped by these expressions, for `agg`. A null in any of them leaves the record out."""
-        what = f"{self.what}: group_by"
-        items = tuple(named(text, self.columns, what) for text in columns)
-        if not items:
-            raise PlanError(f"{what}: expected at least one expression.")
-        check_distinct((item.name for item in items), what)
-        check_pseudo([Column(item.name, "") for item in items], what)
-        return Grouped(self, items)
+        subject = f"{self.what}: group_by"
+        group_columns = tuple(parse_named(sql_text, self.columns, subject) for sql_text in columns)
+        if not group_columns:
+            raise PlanError(f"{subject}: expected at least one expression.")
+        check_distinct((group_column.name for group_column in group_columns), subject)
+        check_pseudo([Column(group_column.name, "") for group_column in group_columns], subject)
+        return Grouped(self, group_columns)
 
     def to_topic(self, topic: str, *, partitions: int | None = None, partition_by: str | None = None) -> Sink:
         """Return a sink that publishes the stream's records, including null values and null keys.
@@ -282,19 +284,21 @@ class Stream(Declaration):
         partition_by: an expression of type int or bigint whose value, modulo the topic's partitions, is the partition;
         without it, the key's hash (Kafka's murmur2).
         """
-        by: Expression | None = None
+        partition_expression: Expression | None = None
         if partition_by is not None:
-            by = expression(partition_by, self.columns, f"{self.what}: partition_by")
-            kind = expression_type(by, self.columns)
-            if kind not in (None, "tinyint", "smallint", "int", "bigint"):
-                raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
-        return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
+            partition_expression = parse_expression(partition_by, self.columns, f"{self.what}: partition_by")
+            type_text = expression_type(partition_expression, self.columns)
+            if type_text not in (None, "tinyint", "smallint", "int", "bigint"):
+                raise PlanError(
+                    f"{self.what}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
+                )
+        return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), partition_expression)
 
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""
         return FunctionSink.declared(self, name, function)
 
 
-def walk(end: Stream | Table) -> tuple[Stream | Table, ...]:
+def walk(last_node: Stream | Table) -> tuple[Stream | Table, ...]:
     """Return all that a stream or a table is made of, and the item itself last; each comes after what it reads."""
-    return (*distinct(node for item in end.inputs for node in walk(item)), end)
+    return (*without_duplicates(node for direct_input in last_node.inputs for node in walk(direct_input)), last_node)

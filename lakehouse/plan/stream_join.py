@@ -36,26 +36,26 @@ class Spans(NamedTuple):
     after: str | None
     grace: str | None
 
-    def resolved(self, what: str) -> Within:
+    def resolve_window(self, subject: str) -> Within:
         """Return the window in milliseconds, with its default grace; PlanError for an impossible one."""
         if (self.before, self.after) == (None, None):
             if self.within is None:
                 raise PlanError(
-                    f"{what}: two streams never end, so it needs a time within which their records meet: "
+                    f"{subject}: two streams never end, so it needs a time within which their records meet: "
                     'within="1 hour", or before="10 minutes", after="1 hour".'
                 )
-            span = duration_ms(self.within, f"{what}: within")
-            before, after = span, span
+            within_ms = duration_ms(self.within, f"{subject}: within")
+            before_ms, after_ms = within_ms, within_ms
         elif self.within is not None:
-            raise PlanError(f"{what}: found within beside before or after; expected one of them: within is both.")
+            raise PlanError(f"{subject}: found within beside before or after; expected one of them: within is both.")
         else:
-            spans = {"before": self.before, "after": self.after}
-            before, after = (
-                0 if text is None else duration_ms(text, f"{what}: {name}") for name, text in spans.items()
+            texts_by_name = {"before": self.before, "after": self.after}
+            before_ms, after_ms = (
+                0 if text is None else duration_ms(text, f"{subject}: {name}") for name, text in texts_by_name.items()
             )
         if self.grace is None:
-            return Within(before, after, default_grace(before + after), eager=True)
-        return Within(before, after, duration_ms(self.grace, f"{what}: grace"))
+            return Within(before_ms, after_ms, default_grace(before_ms + after_ms), eager=True)
+        return Within(before_ms, after_ms, duration_ms(self.grace, f"{subject}: grace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +73,29 @@ class StreamJoin(Node):
 
     @classmethod
     def declared(
-        cls, left: Stream, right: Stream, how: HowJoined, spans: Spans, prefix: str
+        cls, left: Stream, right: Stream, join_type: HowJoined, spans: Spans, prefix: str
     ) -> tuple[StreamJoin, Shape]:
         """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
-        what = f"{left.what}: join with {right.what}"
-        if how not in KEPT:
-            raise PlanError(f"{what}: how={how!r}; expected 'inner', 'left', 'right' or 'outer'.")
-        within = spans.resolved(what)
-        kinds = [{column.name: column.type for column in stream.columns} for stream in (left, right)]
+        subject = f"{left.what}: join with {right.what}"
+        if join_type not in KEPT:
+            raise PlanError(f"{subject}: how={join_type!r}; expected 'inner', 'left', 'right' or 'outer'.")
+        within = spans.resolve_window(subject)
+        types_by_side = [{column.name: column.type for column in stream.columns} for stream in (left, right)]
         if len(left.key) != len(right.key):
             raise PlanError(
-                f"{what}: found the keys {', '.join(left.key)} and {', '.join(right.key)}, of different numbers of "
+                f"{subject}: found the keys {', '.join(left.key)} and {', '.join(right.key)}, of different numbers of "
                 "columns: they are never equal. Name what to join by, on=..., and rekey the other stream."
             )
-        for mine, theirs in zip(left.key, right.key, strict=True):
-            found, expected = kinds[0][mine], kinds[1][theirs]
-            if found and expected and found != expected:
+        for left_name, right_name in zip(left.key, right.key, strict=True):
+            left_type, right_type = types_by_side[0][left_name], types_by_side[1][right_name]
+            if left_type and right_type and left_type != right_type:
                 raise PlanError(
-                    f"{what}: {mine!r} is a {found}, and the other's key {theirs!r} a {expected}: they are never "
-                    f'equal. Cast one: rekey("cast({theirs} AS {found}) AS {theirs}_key").'
+                    f"{subject}: {left_name!r} is a {left_type}, and the other's key {right_name!r} a {right_type}: they are never "
+                    f'equal. Cast one: rekey("cast({right_name} AS {left_type}) AS {right_name}_key").'
                 )
-        added = (column for column in right.columns if column.name not in right.key)
-        columns = joined_columns(left.columns, added, prefix, right.source.name, what)
-        return cls(left, right, how, within, prefix), left.shape.with_columns(columns)
+        added_columns = (column for column in right.columns if column.name not in right.key)
+        all_columns = joined_columns(left.columns, added_columns, prefix, right.source.name, subject)
+        return cls(left, right, join_type, within, prefix), left.shape.with_columns(all_columns)
 
     @property
     def name(self) -> str:
@@ -115,24 +115,29 @@ class StreamJoin(Node):
         """The right stream's value columns: each name there, and its name here."""
         return tuple((name, self.prefix + name) for name in self.right.shape.values)
 
-    def over(self, parts: Sequence[Stream], tables: Sequence[Table]) -> Node:
-        left, right = parts
+    def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
+        left, right = new_parts
         return replace(self, left=left, right=right)
 
     def lines(self) -> list[str]:
-        sides = ([f"  {line}" for line in side.lines()] for side in self.parts)
-        left, right = sides
-        by = ", ".join(f"{a} = {b}" for a, b in zip(self.left.key, self.right.key, strict=True))
-        return [f"{self.how.upper()} JOIN STREAMS ON {by} {self.within}", *left, *right]
+        side_lines = ([f"  {line}" for line in side.lines()] for side in self.parts)
+        left, right = side_lines
+        on_text = ", ".join(f"{a} = {b}" for a, b in zip(self.left.key, self.right.key, strict=True))
+        return [f"{self.how.upper()} JOIN STREAMS ON {on_text} {self.within}", *left, *right]
 
-    def fingerprint(self, read: set[str], *, keyed: bool) -> Json:
-        keys = [{name.lower() for name in side.key} for side in self.parts]
-        named = {column.name.lower() for column in self.left.columns}
-        here = (read & named) | keys[0]
-        there = {name.lower() for name, made in self.added if made.lower() in read} | keys[1]
+    def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
+        key_names = [{name.lower() for name in side.key} for side in self.parts]
+        left_names = {column.name.lower() for column in self.left.columns}
+        left_columns = (read_columns & left_names) | key_names[0]
+        right_columns = {
+            name.lower() for name, joined_name in self.added if joined_name.lower() in read_columns
+        } | key_names[1]
         within = self.within
         return {
-            "join_of": [self.left.fingerprint(here, keyed=True), self.right.fingerprint(there, keyed=True)],
+            "join_of": [
+                self.left.fingerprint(left_columns, keyed=True),
+                self.right.fingerprint(right_columns, keyed=True),
+            ],
             "on": [list(pair) for pair in zip(self.left.key, self.right.key, strict=True)],
             "how": self.how,
             "within": {"before": within.before, "after": within.after, "grace": within.grace, "at_once": within.eager},
@@ -143,13 +148,15 @@ class StreamJoin(Node):
 def looked_up_by_time(stream: Stream) -> tuple[Table, ...]:
     """Return the tables of which a stream looks up rows as of event times, without those behind tables."""
     source = stream.source
-    found = [table for part in source.parts for table in looked_up_by_time(part)]
-    return (*found, *([source.table] if isinstance(source, TableJoin) and source.as_of == "event time" else []))
+    inner_tables = [table for part in source.parts for table in looked_up_by_time(part)]
+    return (*inner_tables, *([source.table] if isinstance(source, TableJoin) and source.as_of == "event time" else []))
 
 
-def meetings(stream: Stream) -> tuple[Stream, ...]:
+def meeting_streams(stream: Stream) -> tuple[Stream, ...]:
     """Return the streams that meet in the joins of streams that a stream comes from, without those behind tables."""
-    inner = tuple(part for of in stream.source.parts for part in meetings(of))
+    inner = tuple(
+        meeting_stream for origin_part in stream.source.parts for meeting_stream in meeting_streams(origin_part)
+    )
     return (*inner, *stream.source.parts) if isinstance(stream.source, StreamJoin) else inner
 
 
@@ -158,4 +165,4 @@ def reads_one_join(stream: Stream) -> bool:
     source = stream.source
     while isinstance(source, TableJoin):
         source = source.parts[0].source
-    return isinstance(source, StreamJoin) and not any(meetings(part) for part in source.parts)
+    return isinstance(source, StreamJoin) and not any(meeting_streams(part) for part in source.parts)

@@ -11,7 +11,7 @@ from lakehouse.plan.aggregates import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
 from lakehouse.plan.expression import Expression, Named
-from lakehouse.plan.expression import predicate as condition
+from lakehouse.plan.expression import parse_predicate as condition
 from lakehouse.plan.operator import (
     WINDOW_COLUMNS,
     Aggregate,
@@ -23,7 +23,7 @@ from lakehouse.plan.operator import (
     Suppress,
 )
 from lakehouse.plan.origin import ChangesOf
-from lakehouse.plan.refused.steps import Declaration, shown
+from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.rows import Rows, RowsOf
 from lakehouse.plan.schema import Column, check_distinct, check_name, check_partitions, check_pseudo, check_topic
 from lakehouse.plan.step import Shape
@@ -49,44 +49,44 @@ class Grouped(Declaration):
 
     def window(self, window: Declared) -> Grouped:
         """Return the groups cut into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
-        what = f"{self.stream.what}: window"
+        subject = f"{self.stream.what}: window"
         if not isinstance(window, Declared):
             raise PlanError(
-                f'{what}: {shown(window)} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").'
+                f'{subject}: {value_in_message(window)} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").'
             )
         if self.stream.undoes:
             raise PlanError(
-                f"{what}: the rows of a table have no window: each counts as it is now. Windows are over records: "
+                f"{subject}: the rows of a table have no window: each counts as it is now. Windows are over records: "
                 "before the table, or over its changes: table.to_stream().group_by(...).window(...)."
             )
-        check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], what)
+        check_distinct([*(item.name for item in self.by), *WINDOW_COLUMNS], subject)
         return replace(self, declared=window)
 
     def agg(self, *unnamed: object, **aggregations: Aggregation) -> Aggregated:
         """Return the aggregates, each under its own name: agg(n=lh.count(), total=lh.sum("amount"))."""
-        what = f"{self.stream.what}: agg"
+        subject = f"{self.stream.what}: agg"
         if unnamed:
-            raise PlanError(f"{what}: found {unnamed[0]!s:.80} without a name. Name each aggregate: n=lh.count().")
+            raise PlanError(f"{subject}: found {unnamed[0]!s:.80} without a name. Name each aggregate: n=lh.count().")
         if not aggregations:
-            raise PlanError(f"{what}: expected at least one aggregate, such as n=lh.count().")
-        bound = []
+            raise PlanError(f"{subject}: expected at least one aggregate, such as n=lh.count().")
+        bound_aggregations = []
         for name, item in aggregations.items():
-            check_name(name, what)
+            check_name(name, subject)
             if not isinstance(item, Aggregation):
                 raise PlanError(
-                    f"{what}: {name}={shown(item)} is not an aggregate. Write {name}=lh.count() or lh.sum(...)."
+                    f"{subject}: {name}={value_in_message(item)} is not an aggregate. Write {name}=lh.count() or lh.sum(...)."
                 )
-            made = named_aggregation(name, item, self.stream.columns, what, undoes=self.stream.undoes)
+            bound_aggregation = named_aggregation(name, item, self.stream.columns, subject, undoes=self.stream.undoes)
             if self.declared is not None and isinstance(self.declared.window, Session) and not item.can_merge:
                 raise PlanError(
-                    f"{what}: {name}={item} has no merge, and two sessions that a record joins must become one. "
+                    f"{subject}: {name}={item} has no merge, and two sessions that a record joins must become one. "
                     "Give it merge=function(earlier, later)."
                 )
-            bound.append(made)
-        windowed = WINDOW_COLUMNS if self.declared is not None else ()
-        check_distinct([*(item.name for item in self.by), *windowed, *aggregations], what)
-        check_pseudo([Column(name, "") for name in aggregations], what)
-        return Aggregated(self, tuple(bound))
+            bound_aggregations.append(bound_aggregation)
+        window_columns = WINDOW_COLUMNS if self.declared is not None else ()
+        check_distinct([*(item.name for item in self.by), *window_columns, *aggregations], subject)
+        check_pseudo([Column(name, "") for name in aggregations], subject)
+        return Aggregated(self, tuple(bound_aggregations))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,8 +99,10 @@ class Aggregated(Declaration):
 
     @property
     def fold(self) -> Aggregate:
-        declared = self.grouped.declared
-        return Aggregate(self.grouped.by, self.aggregations, declared.window if declared is not None else None)
+        declared_window = self.grouped.declared
+        return Aggregate(
+            self.grouped.by, self.aggregations, declared_window.window if declared_window is not None else None
+        )
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -132,32 +134,38 @@ class Aggregated(Declaration):
 
         Raises PlanError for impossible options.
         """
-        what, declared = f"table {check_name(name, 'table')!r}", self.grouped.declared
+        subject, declared_window = f"table {check_name(name, 'table')!r}", self.grouped.declared
         if emit not in ("changes", "final"):
-            raise PlanError(f'{what}: emit={emit!r}; expected "changes" or "final".')
-        if declared is None:
-            for option, value in (("emit", emit != "changes"), ("retention", retention), ("idle", idle)):
-                if value:
-                    raise PlanError(f"{what}: {option} needs a window: group_by(...).window(lh.tumbling(...)).")
+            raise PlanError(f'{subject}: emit={emit!r}; expected "changes" or "final".')
+        if declared_window is None:
+            for option_name, is_set in (("emit", emit != "changes"), ("retention", retention), ("idle", idle)):
+                if is_set:
+                    raise PlanError(f"{subject}: {option_name} needs a window: group_by(...).window(lh.tumbling(...)).")
         if idle is not None and emit != "final":
-            raise PlanError(f'{what}: idle={idle!r} is about final results; add emit="final", or leave it out.')
-        window = declared.resolved(final=emit == "final") if declared is not None else None
-        keep = duration_ms(retention, f"{what}: retention") if retention is not None else None
-        if keep is not None and window is not None and keep < window.needed:
+            raise PlanError(f'{subject}: idle={idle!r} is about final results; add emit="final", or leave it out.')
+        window = declared_window.resolve_window(final=emit == "final") if declared_window is not None else None
+        retention_ms = duration_ms(retention, f"{subject}: retention") if retention is not None else None
+        if retention_ms is not None and window is not None and retention_ms < window.needed:
             raise PlanError(
-                f"{what}: retention={retention!r} is {keep} ms, but a window is needed until {window.needed} ms after "
+                f"{subject}: retention={retention!r} is {retention_ms} ms, but a window is needed until {window.needed} ms after "
                 "its end (grace, and twice a session's gap or a sliding window's difference). Expected at "
                 "least that."
             )
-        idle_ms = duration_ms(idle, f"{what}: idle", least=1) if idle is not None else None
-        behind = (
+        idle_ms = duration_ms(idle, f"{subject}: idle", least=1) if idle is not None else None
+        later_operators = (
             Final(idle_ms) if emit == "final" else None,
             Having(self.predicate) if self.predicate is not None else None,
-            Expire(keep) if keep is not None else None,
+            Expire(retention_ms) if retention_ms is not None else None,
             Suppress() if suppress else None,
         )
         fold = replace(self.fold, window=window)
-        return Table(name, self.grouped.stream, fold.key, fold, tuple(item for item in behind if item is not None))
+        return Table(
+            name,
+            self.grouped.stream,
+            fold.key,
+            fold,
+            tuple(operator for operator in later_operators if operator is not None),
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -207,9 +215,9 @@ class Table(Rows):
         assert isinstance(self.fold, Aggregate)
         return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=self.find(Final) is not None)
 
-    def find(self, kind: type[OperatorType]) -> OperatorType | None:
+    def find(self, operator_type: type[OperatorType]) -> OperatorType | None:
         """Return the table's operator of this kind, if it has one."""
-        return next((operator for operator in self.operators if isinstance(operator, kind)), None)
+        return next((operator for operator in self.operators if isinstance(operator, operator_type)), None)
 
     @property
     def idle(self) -> int | None:
@@ -237,13 +245,13 @@ class Table(Rows):
 
         A final or expired result, by the watermark, must not be begun again by a partition that lags behind it.
         """
-        lags = (operator.lag(self.fold.window) for operator in self.operators)
-        return min((lag for lag in lags if lag is not None), default=None)
+        operator_lags = (operator.lag(self.fold.window) for operator in self.operators)
+        return min((operator_lag for operator_lag in operator_lags if operator_lag is not None), default=None)
 
     @property
     def rows(self) -> Stream:
         """Its rows, change by change: what its filters, projections and aggregates begin with."""
-        return self.stream.beginning(*RowsOf.declared(self))
+        return self.stream.with_origin(*RowsOf.declared(self))
 
     def changes(self, *, net: bool = False) -> Changes:
         """Return the table's changelog: per event, as one-record batches would give it, or `net` per commit."""
@@ -251,11 +259,11 @@ class Table(Rows):
 
     def alert(self, name: str, when: str = ALWAYS, *, on: On = "enter") -> Stream:
         """Return the changes at which a row begins (on: or ceases) to meet a condition, as a stream: `Crossings`."""
-        return self.stream.beginning(*Crossings.declared(self, name, when, on))
+        return self.stream.with_origin(*Crossings.declared(self, name, when, on))
 
     def to_stream(self) -> Stream:
         """Return the changelog per event as a stream: the row after each change, null for a delete (toStream)."""
-        return self.stream.beginning(ChangesOf(self), Shape(f"table {self.name!r}: changes", self.key, self.columns))
+        return self.stream.with_origin(ChangesOf(self), Shape(f"table {self.name!r}: changes", self.key, self.columns))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,16 +18,16 @@ from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.casts import check_cast
-from lakehouse.plan.refused.spark_functions import names
+from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
-from lakehouse.plan.written.parse import name_of
+from lakehouse.plan.written.parse import name_of_call
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
 # Texts that Spark reads as a moment depending on the present time: words, and a time without its day.
 CLOCK_TEXT = re.compile(r"\s*((now|today|tomorrow|yesterday)\b.*|t?\s*\d{1,2}:.*)", re.IGNORECASE | re.DOTALL)
 # sqlglot's names; the other ones are casts to it.
-TIME_FUNCTIONS = names(
+TIME_FUNCTIONS = word_set(
     """
     convert_timezone date_part datediff datepart day dayname extract hour last_day minute month monthname
     months_between quarter second time_str_to_time timestamp_add timestamp_trunc timestampdiff to_timestamp_ltz
@@ -37,20 +37,20 @@ TIME_FUNCTIONS = names(
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
 # Functions that take the types of their input from a text; and those that give a text and a moment one type.
-PARSERS = names("from_csv from_json from_xml")
+PARSERS = word_set("from_csv from_json from_xml")
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 # sqlglot widens what these choose for Spark, an INT to a BIGINT, which Spark does not.
 _SPARK: dict[type[exp.Expr], dict[str, Any]] = Dialect.get_or_raise("spark").EXPRESSION_METADATA
 _METADATA = _SPARK | {exp.Coalesce: EXPRESSION_METADATA[exp.Coalesce], exp.If: EXPRESSION_METADATA[exp.If]}
 
 
-def annotated(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
+def annotate_tree(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
     """Return a copy of the tree whose nodes have types, as far as these are known. It is shared: not to be changed."""
-    return _annotated(_Same(tree), tuple((column.name.lower(), column.type) for column in columns))
+    return _annotate_cached(_TreeKey(tree), tuple((column.name.lower(), column.type) for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
+class _TreeKey:
     """A tree as a key: itself, not one like it, since sqlglot compares every node."""
 
     tree: exp.Expression
@@ -59,32 +59,32 @@ class _Same:
         return id(self.tree)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.tree is other.tree
+        return isinstance(other, _TreeKey) and self.tree is other.tree
 
 
 @lru_cache(maxsize=256)  # several checks ask about one expression; with long lists a copy takes seconds
-def _annotated(of: _Same, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
-    types = dict(columns) | PSEUDO_COLUMNS
-    copied: exp.Expression = of.tree.copy()
+def _annotate_cached(tree_key: _TreeKey, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
+    types_by_name = dict(columns) | PSEUDO_COLUMNS
+    tree_copy: exp.Expression = tree_key.tree.copy()
     schema: dict[str, exp.DataType] = {}  # of the columns that are read: a type takes a tenth of a millisecond
-    for column in copied.find_all(exp.Column):
+    for column in tree_copy.find_all(exp.Column):
         name = column.name.lower()
-        if len(column.parts) == 1 and (kind := types.get(name)):
-            schema[name] = exp.DataType.build(kind, dialect="spark")
+        if len(column.parts) == 1 and (column_type := types_by_name.get(name)):
+            schema[name] = exp.DataType.build(column_type, dialect="spark")
             column.set("this", exp.to_identifier(name))
             column.set("table", exp.to_identifier("t"))
-    query = exp.select(copied, copy=False).from_("t", copy=False)
+    query = exp.select(tree_copy, copy=False).from_("t", copy=False)
     annotate_types(query, schema={"t": schema} if schema else None, expression_metadata=_METADATA, dialect="spark")
     return query.selects[0]
 
 
 def kind_of(node: exp.Expr) -> str:
     """Return "number", "string", "boolean", "moment" (a date or a timestamp) or "nested"; "" if it is unknown."""
-    kind = node.type
-    if isinstance(kind, exp.DataType):
-        for name, types in _KINDS.items():
-            if kind.this in types:
-                return name
+    node_type = node.type
+    if isinstance(node_type, exp.DataType):
+        for kind_name, types in _KINDS.items():
+            if node_type.this in types:
+                return kind_name
     return ""
 
 
@@ -107,144 +107,179 @@ _SPARKS = {
 }  # fmt: skip
 
 
-def is_told_wrongly(tree: exp.Expression) -> bool:
+def is_mistyped_by_sqlglot(tree: exp.Expression) -> bool:
     """Whether sqlglot may tell another type than Spark's for a tree, as it is written."""
     return any(
         (isinstance(node, exp.Extract) and node.name.upper() == "SECOND")
-        or (isinstance(node, exp.Anonymous) and name_of(node) in _SPARKS)
-        or (isinstance(node, exp.Anonymous) and name_of(node) == "sequence" and node.find(exp.Interval) is not None)
+        or (isinstance(node, exp.Anonymous) and name_of_call(node) in _SPARKS)
+        or (
+            isinstance(node, exp.Anonymous) and name_of_call(node) == "sequence" and node.find(exp.Interval) is not None
+        )
         for node in tree.walk()
     )
 
 
-def corrected(tree: exp.Expression, given: str | None = None) -> str | None:
+def corrected_type(tree: exp.Expression, argument_type: str | None = None) -> str | None:
     """Return Spark's type for a tree that is such a call; None for one inside of something else. given: its first
     argument's type."""
     if not isinstance(tree, exp.Anonymous):
         return None
-    name = name_of(tree)
-    if name in ("datediff", "date_diff") and len(tree.expressions) == 3:
+    function_name = name_of_call(tree)
+    if function_name in ("datediff", "date_diff") and len(tree.expressions) == 3:
         return "bigint"
-    if name in ("round", "bround") and given in ("tinyint", "smallint", "int", "bigint", "float", "double"):
-        return given
-    return _SPARKS.get(name) or None
+    if function_name in ("round", "bround") and argument_type in (
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+    ):
+        return argument_type
+    return _SPARKS.get(function_name) or None
 
 
 def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
     """Whether a tree is the difference of two moments."""
-    of = annotated(tree, columns)
-    return isinstance(of, exp.Sub) and kind_of(of.this) == kind_of(of.expression) == "moment"
+    typed_tree = annotate_tree(tree, columns)
+    return isinstance(typed_tree, exp.Sub) and kind_of(typed_tree.this) == kind_of(typed_tree.expression) == "moment"
 
 
-def check(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
+def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, sql_text: str) -> None:
     """Raise ExpressionError for a comparison that is never true, a moment that depends on the clock, and a cast that
     may wrap around."""
     if isinstance(tree, exp.Column | exp.Identifier):
         return
-    for node in annotated(tree, columns).walk():
+    for node in annotate_tree(tree, columns).walk():
         if isinstance(node, COMPARED):
-            _check_pair(node.this, node.expression, what, text)
+            _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):
-            for option in node.expressions:
-                _check_pair(node.this, option, what, text)
+            for list_item in node.expressions:
+                _check_pair(node.this, list_item, subject, sql_text)
         elif isinstance(node, exp.Between):
-            _check_pair(node.this, node.args["low"], what, text)
-            _check_pair(node.this, node.args["high"], what, text)
+            _check_pair(node.this, node.args["low"], subject, sql_text)
+            _check_pair(node.this, node.args["high"], subject, sql_text)
         elif isinstance(node, ONE_OF_MANY):
-            _check_branches(node, what, text)
-        elif isinstance(node, exp.Func) and _name(node) in PARSERS:
-            _check_parser(node, what, text)
+            _check_branches(node, subject, sql_text)
+        elif isinstance(node, exp.Func) and _function_name(node) in PARSERS:
+            _check_parser(node, subject, sql_text)
         elif isinstance(node, exp.Cast) and node.is_type(*exp.DataType.NESTED_TYPES):
-            check_cast(node, what, text)
+            check_cast(node, subject, sql_text)
         elif isinstance(node, exp.Cast) and node.is_type(*_MOMENTS):
-            _check_moment(node.this, what, text)
-        elif isinstance(node, exp.Func) and _name(node) in TIME_FUNCTIONS:
+            _check_moment(node.this, subject, sql_text)
+        elif isinstance(node, exp.Func) and _function_name(node) in TIME_FUNCTIONS:
             for argument in node.iter_expressions():
-                _check_moment(argument, what, text)
+                _check_moment(argument, subject, sql_text)
 
 
-def check_predicate(tree: exp.Expression, columns: Iterable[Column], what: str, text: str) -> None:
+def check_predicate(tree: exp.Expression, columns: Iterable[Column], subject: str, sql_text: str) -> None:
     """Raise ExpressionError for a predicate that is known not to be a condition."""
-    kind = annotated(tree, columns).type
-    if isinstance(kind, exp.DataType) and kind.this not in (_TYPE.BOOLEAN, _TYPE.UNKNOWN, _TYPE.NULL):
+    predicate_type = annotate_tree(tree, columns).type
+    if isinstance(predicate_type, exp.DataType) and predicate_type.this not in (
+        _TYPE.BOOLEAN,
+        _TYPE.UNKNOWN,
+        _TYPE.NULL,
+    ):
         raise ExpressionError(
-            f'{what}: {text!r} is a {kind.sql("spark").lower()}; expected a condition, such as "{text} IS NOT NULL".'
+            f'{subject}: {sql_text!r} is a {predicate_type.sql("spark").lower()}; expected a condition, such as "{sql_text} IS NOT NULL".'
         )
 
 
-def _name(node: exp.Func) -> str:
+def _function_name(node: exp.Func) -> str:
     return node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
 
 
-def _check_pair(left: exp.Expr, right: exp.Expr, what: str, text: str) -> None:
-    for one, other in ((left, right), (right, left)):
-        kinds = kind_of(one), kind_of(other)
-        if kinds == ("string", "number") and not _is_number(one):
-            raise _unequal(one, other, what, text, f"cast({_sql(one)} AS double), or '{_sql(other)}' in quotes")
-        if kinds == ("nested", "number") or kinds == ("nested", "boolean") or kinds == ("nested", "moment"):
-            raise _unequal(one, other, what, text, "one of its fields or elements")
-        if kinds == ("moment", "number"):
-            raise _unequal(one, other, what, text, f"unix_millis({_sql(one)}) for the milliseconds since 1970")
-        if kinds[0] == "moment":
-            _check_moment(other, what, text)
-        if kinds == ("moment", "string") and not isinstance(other, exp.Literal) and not one.is_type(_TYPE.DATE):
+def _check_pair(left: exp.Expr, right: exp.Expr, subject: str, sql_text: str) -> None:
+    for operand, counterpart in ((left, right), (right, left)):
+        operand_kinds = kind_of(operand), kind_of(counterpart)
+        if operand_kinds == ("string", "number") and not _is_number_text(operand):
+            raise _unequal_types_error(
+                operand,
+                counterpart,
+                subject,
+                sql_text,
+                f"cast({_spark_sql(operand)} AS double), or '{_spark_sql(counterpart)}' in quotes",
+            )
+        if (
+            operand_kinds == ("nested", "number")
+            or operand_kinds == ("nested", "boolean")
+            or operand_kinds == ("nested", "moment")
+        ):
+            raise _unequal_types_error(operand, counterpart, subject, sql_text, "one of its fields or elements")
+        if operand_kinds == ("moment", "number"):
+            raise _unequal_types_error(
+                operand,
+                counterpart,
+                subject,
+                sql_text,
+                f"unix_millis({_spark_sql(operand)}) for the milliseconds since 1970",
+            )
+        if operand_kinds[0] == "moment":
+            _check_moment(counterpart, subject, sql_text)
+        if (
+            operand_kinds == ("moment", "string")
+            and not isinstance(counterpart, exp.Literal)
+            and not operand.is_type(_TYPE.DATE)
+        ):
             # Spark would read a time without a day as one of today.
             raise ExpressionError(
-                f"{what}: {text!r} compares {_sql(other)}, a string, with a timestamp. Write cast({_sql(other)} AS "
+                f"{subject}: {sql_text!r} compares {_spark_sql(counterpart)}, a string, with a timestamp. Write cast({_spark_sql(counterpart)} AS "
                 "timestamp)."
             )
 
 
-def _check_branches(node: exp.Expr, what: str, text: str) -> None:
+def _check_branches(node: exp.Expr, subject: str, sql_text: str) -> None:
     """Check the values of which an expression gives one, and those that a CASE compares with its own."""
-    values = list(node.iter_expressions())
+    branch_values = list(node.iter_expressions())
     if isinstance(node, exp.If):
-        values.remove(node.this)
+        branch_values.remove(node.this)
     elif isinstance(node, exp.Case):
         for branch in node.args["ifs"]:
-            values.append(branch.args["true"])
+            branch_values.append(branch.args["true"])
             if node.this:
-                _check_pair(node.this, branch.this, what, text)
-    if any(kind_of(value) == "moment" for value in values):
-        for value in values:
-            _check_moment(value, what, text)
+                _check_pair(node.this, branch.this, subject, sql_text)
+    if any(kind_of(branch_value) == "moment" for branch_value in branch_values):
+        for branch_value in branch_values:
+            _check_moment(branch_value, subject, sql_text)
 
 
-def _check_parser(node: exp.Func, what: str, text: str) -> None:
+def _check_parser(node: exp.Func, subject: str, sql_text: str) -> None:
     """Check a parser: a timestamp without a format is read from JSON, CSV and XML in the same way as by a cast."""
-    parts = [part for part in node.find_all(exp.Literal) if part.is_string]
-    if any(TIMESTAMP.search(part.name) for part in parts) and not any(
-        part.name.lower() == "timestampformat" for part in parts
+    text_literals = [literal for literal in node.find_all(exp.Literal) if literal.is_string]
+    if any(TIMESTAMP.search(literal.name) for literal in text_literals) and not any(
+        literal.name.lower() == "timestampformat" for literal in text_literals
     ):
         raise ExpressionError(
-            f"{what}: {text!r} reads timestamps with {_name(node)}(), which reads '12:30' as a time on the "
+            f"{subject}: {sql_text!r} reads timestamps with {_function_name(node)}(), which reads '12:30' as a time on the "
             "day when it is read. Give the column the type string and cast it, or give a timestampFormat."
         )
 
 
-def _is_number(node: exp.Expr) -> bool:
+def _is_number_text(node: exp.Expr) -> bool:
     """Whether a text is a number: n = '5' means what it says."""
     return isinstance(node, exp.Literal) and NUMBER.fullmatch(node.name) is not None
 
 
-def _unequal(one: exp.Expr, other: exp.Expr, what: str, text: str, right: str) -> ExpressionError:
-    kinds = [node.type.sql("spark").lower() if node.type else "?" for node in (one, other)]
+def _unequal_types_error(
+    left_operand: exp.Expr, right_operand: exp.Expr, subject: str, sql_text: str, advice: str
+) -> ExpressionError:
+    type_names = [node.type.sql("spark").lower() if node.type else "?" for node in (left_operand, right_operand)]
     return ExpressionError(
-        f"{what}: {text!r} compares {_sql(one)}, a {kinds[0]}, with {_sql(other)}, a {kinds[1]}: that is null for "
-        f"nearly every record. Write {right}."
+        f"{subject}: {sql_text!r} compares {_spark_sql(left_operand)}, a {type_names[0]}, with {_spark_sql(right_operand)}, a {type_names[1]}: that is null for "
+        f"nearly every record. Write {advice}."
     )
 
 
-def _check_moment(node: exp.Expr, what: str, text: str) -> None:
+def _check_moment(node: exp.Expr, subject: str, sql_text: str) -> None:
     """Check that a text means the same moment tomorrow."""
     if isinstance(node, exp.Literal) and node.is_string and CLOCK_TEXT.fullmatch(node.name):
         raise ExpressionError(
-            f"{what}: {text!r} reads {_sql(node)} as a moment, which depends on when it is read. Write the whole "
+            f"{subject}: {sql_text!r} reads {_spark_sql(node)} as a moment, which depends on when it is read. Write the whole "
             "moment, such as timestamp'2026-01-31 12:30:00', or use ROWTIME, the record's own time."
         )
 
 
-def _sql(node: exp.Expr) -> str:
+def _spark_sql(node: exp.Expr) -> str:
     node = node.copy()
     for column in node.find_all(exp.Column):
         column.set("table", None)

@@ -19,47 +19,47 @@ class Declared:
     window: Window
     has_grace: bool
 
-    def resolved(self, *, final: bool) -> Window:
+    def resolve_window(self, *, final: bool) -> Window:
         """Return the window with its grace."""
         return replace(self.window, grace=0) if final and not self.has_grace else self.window
 
 
 def tumbling(size: str, *, grace: str | None = None) -> Declared:
     """Windows of `size`, side by side: [0, size), [size, 2 size), aligned to the epoch. tumbling("1 hour")."""
-    ms = duration_ms(size, "tumbling: size", least=1)
-    return Declared(Hopping(ms, ms, _grace(grace, ms)), grace is not None)
+    size_ms = duration_ms(size, "tumbling: size", least=1)
+    return Declared(Hopping(size_ms, size_ms, _grace_ms(grace, size_ms)), grace is not None)
 
 
 def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
     """Windows of `size` that begin every `advance`: a record counts in several. hopping("1 hour", "10 minutes")."""
-    ms, step = duration_ms(size, "hopping: size", least=1), duration_ms(advance, "hopping: advance", least=1)
-    if step > ms:
+    size_ms, advance_ms = duration_ms(size, "hopping: size", least=1), duration_ms(advance, "hopping: advance", least=1)
+    if advance_ms > size_ms:
         raise PlanError(
             f"hopping({size!r}, {advance!r}): windows further apart than they are long would lose records between "
             "them. Expected an advance no longer than the size."
         )
-    if (count := -(-ms // step)) > WINDOWS_MAX:
+    if (window_count := -(-size_ms // advance_ms)) > WINDOWS_MAX:
         raise PlanError(
-            f"hopping({size!r}, {advance!r}): a record would count in {count:,} windows, a row each; expected "
+            f"hopping({size!r}, {advance!r}): a record would count in {window_count:,} windows, a row each; expected "
             f"at most {WINDOWS_MAX:,}. Choose a longer advance, or lh.sliding."
         )
-    return Declared(Hopping(ms, step, _grace(grace, ms)), grace is not None)
+    return Declared(Hopping(size_ms, advance_ms, _grace_ms(grace, size_ms)), grace is not None)
 
 
 def sliding(difference: str, *, grace: str | None = None) -> Declared:
     """Windows of the records that are not more than `difference` apart; both ends belong to them."""
-    ms = duration_ms(difference, "sliding: difference", least=1)
-    return Declared(Sliding(ms, _grace(grace, ms)), grace is not None)
+    difference_ms = duration_ms(difference, "sliding: difference", least=1)
+    return Declared(Sliding(difference_ms, _grace_ms(grace, difference_ms)), grace is not None)
 
 
 def session(gap: str, *, grace: str | None = None) -> Declared:
     """Windows of records with pauses of at most `gap` between them: session("30 minutes")."""
-    ms = duration_ms(gap, "session: gap", least=0)
-    return Declared(Session(ms, _grace(grace, ms)), grace is not None)
+    gap_ms = duration_ms(gap, "session: gap", least=0)
+    return Declared(Session(gap_ms, _grace_ms(grace, gap_ms)), grace is not None)
 
 
-def _grace(text: str | None, size: int) -> int:
-    return default_grace(size) if text is None else duration_ms(text, "grace")
+def _grace_ms(grace_text: str | None, size_ms: int) -> int:
+    return default_grace(size_ms) if grace_text is None else duration_ms(grace_text, "grace")
 
 
 def window_fingerprint(window: Window | None) -> Json | None:

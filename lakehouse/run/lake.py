@@ -52,24 +52,24 @@ class Lake(Repairs):
         """
         from lakehouse.run.job.job import PARTS, Job
         from lakehouse.run.start import ready, topics
-        from lakehouse.run.start.kafka import kafka
-        from lakehouse.run.watch.lineage import lineage_told
-        from lakehouse.run.watch.progress import shown_in_notebook
-        from lakehouse.run.watch.watching import watching
+        from lakehouse.run.start.kafka import open_kafka
+        from lakehouse.run.watch.lineage import report_lineage
+        from lakehouse.run.watch.progress import show_in_notebook
+        from lakehouse.run.watch.watching import watch_run
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
-        ready.check(self.settings, app, parts)
-        with kafka(self.settings) as servers:
+        ready.check_before_run(self.settings, app, parts)
+        with open_kafka(self.settings) as servers:
             if parts is None or "ingest" in parts:
-                topics.check(self.settings, app, servers)
-            makes_tables = app if parts is None or "silver" in parts else App((), ())
-            with lineage_told(self.settings, makes_tables, servers, listen, streaming=until is None):
+                topics.check_topics(self.settings, app, servers)
+            lineage_app = app if parts is None or "silver" in parts else App((), ())
+            with report_lineage(self.settings, lineage_app, servers, listen, streaming=until is None):
                 if until is not None:
-                    with shown_in_notebook(self.settings, app, servers, listen) as heard:
+                    with show_in_notebook(self.settings, app, servers, listen) as heard:
                         Job(self.spark, self.settings, app, servers, heard).until_caught_up(parts or PARTS)
                     return
-                with watching(self.settings, app, servers, listen) as heard:
+                with watch_run(self.settings, app, servers, listen) as heard:
                     job = Job(self.spark, self.settings, app, servers, heard)
                     job.until_stopped(stop or threading.Event(), parts or PARTS)
 
@@ -91,13 +91,17 @@ class Lake(Repairs):
         each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for a bad one.
         """
-        meant = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
-        if meant is None:
+        moment = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
+        if moment is None:
             self._check(table)
         from lakehouse.spark.past import reading
 
-        frame = reading.read(self._lake.open(table), meant)
-        return frame if hidden else frame.select(*[name for name in frame.columns if not name.startswith("_")])
+        table_rows = reading.read_rows(self._lake.open(table), moment)
+        return (
+            table_rows
+            if hidden
+            else table_rows.select(*[name for name in table_rows.columns if not name.startswith("_")])
+        )
 
     def query(
         self,
@@ -114,10 +118,10 @@ class Lake(Repairs):
         `read`. app: with it, Spark folds tables at moments between their versions. Raises ConfigError for SQL that
         can't be answered, NotFound for a table, or a moment, that is not available.
         """
-        from lakehouse.lake.moment.answer import ask
+        from lakehouse.lake.moment.answer import answer_query
 
-        meant = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick)
-        return ask(self._layout, sql, meant, None if app is None else self._fold(app.table))
+        moment = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick)
+        return answer_query(self._layout, sql, moment, None if app is None else self._fold(app.table))
 
     def diff(
         self, table: Table, before: At | str, after: At | str = "now", *, key: str | None = None, limit: int = 100
@@ -131,13 +135,15 @@ class Lake(Repairs):
         from lakehouse.lake.row.difference import difference
 
         self._check(table)
-        sides = (at if isinstance(at, At) else parsed(at) for at in (before, after))
-        first, second = (snapshot(self._layout, table.name, at, self._fold(lambda name: table)) for at in sides)
-        return difference(first, second, key=key, limit=limit)
+        sides = (moment if isinstance(moment, At) else parsed(moment) for moment in (before, after))
+        rows_before, rows_after = (
+            snapshot(self._layout, table.name, moment, self._fold(lambda name: table)) for moment in sides
+        )
+        return difference(rows_before, rows_after, key=key, limit=limit)
 
-    def _fold(self, named: Callable[[str], Table]) -> FoldRows:
+    def _fold(self, find_table: Callable[[str], Table]) -> FoldRows:
         """How Spark folds a table at a moment between its versions."""
-        return lambda name, moment: self.read(named(name), at=moment, hidden=True).toArrow()
+        return lambda name, moment: self.read(find_table(name), at=moment, hidden=True).toArrow()
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
@@ -157,15 +163,15 @@ class Lake(Repairs):
         from lakehouse.spark.changelog import changefeed
         from lakehouse.spark.changelog.net import net_changes
 
-        opened = self._lake.open(table)
-        last = self.tick(table)
-        if to is not None and to > last:
+        open_table = self._lake.open(table)
+        last_tick = self.tick(table)
+        if to is not None and to > last_tick:
             raise NotFound(
-                f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last} only. Run its application."
+                f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last_tick} only. Run its application."
             )
-        to = last if to is None else to
-        frame = net_changes(opened, after, to) if net else changefeed.per_event(opened, after, to)
-        return frame if key is None else changefeed.of_key(frame, table, key)
+        to = last_tick if to is None else to
+        changelog_frame = net_changes(open_table, after, to) if net else changefeed.per_event(open_table, after, to)
+        return changelog_frame if key is None else changefeed.changes_of_key(changelog_frame, table, key)
 
     def explain(
         self,
@@ -184,8 +190,8 @@ class Lake(Repairs):
         from lakehouse.run.explain.explain import explain
         from lakehouse.run.explain.explanation import ExplainedRows
 
-        meant = at if isinstance(at, At) else moment_of(at)
-        return ExplainedRows(explain(lambda: self._lake, self._layout, table, key, meant, listen))
+        moment = at if isinstance(at, At) else moment_of(at)
+        return ExplainedRows(explain(lambda: self._lake, self._layout, table, key, moment, listen))
 
     def audit(
         self, app: App, table: Table, *, deep: bool = False, listen: Callable[[str], None] = lambda part: None
@@ -198,9 +204,11 @@ class Lake(Repairs):
         """
         self._check(table)
         from lakehouse.run.audit.audit import audit
-        from lakehouse.run.audit.missing import Asked
-        from lakehouse.run.start.kafka import running
+        from lakehouse.run.audit.missing import KafkaAccess
+        from lakehouse.run.start.kafka import running_servers
 
-        servers = running(self.settings)
-        kafka = Asked(servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse kafka up)")
+        servers = running_servers(self.settings)
+        kafka = KafkaAccess(
+            servers, self.settings.kafka.options, "the embedded Kafka does not run (lakehouse kafka up)"
+        )
         return audit(self._lake.open(table), app, kafka, deep=deep, listen=listen)

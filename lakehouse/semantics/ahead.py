@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 
 NO_TIMESTAMP = -1
 HEADER = "lakehouse.fixed"  # of a fixed record
@@ -20,9 +20,9 @@ def is_judged(timestamp: int, headers: Iterable[tuple[str, bytes | None]]) -> bo
     return timestamp != NO_TIMESTAMP and all(name != HEADER for name, _ in headers)
 
 
-def refusal(what: str, limit: str, ms: int, timestamp: int) -> str:
+def ahead_message(subject: str, limit_text: str, event_ms: int, record_ms: int) -> str:
     """Return the message about an event time too far ahead; the part before "; found" is the same for all of them."""
-    times = (moment(of).replace(tzinfo=None).isoformat() for of in (ms, timestamp))
+    iso_times = (to_datetime(epoch_ms).replace(tzinfo=None).isoformat() for epoch_ms in (event_ms, record_ms))
     return "{} is more than {} ahead of the record's own timestamp; found {}Z, the record's is {}Z".format(
-        what, limit, *times
+        subject, limit_text, *iso_times
     )

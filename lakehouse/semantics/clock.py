@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 Partition = str  # "topic/topic id/partition"
 
 
-def superseded(old: Partition, new: Partition) -> bool:
+def is_superseded(old_partition: Partition, new_partition: Partition) -> bool:
     """Say whether a partition belongs to a deleted topic: `new` is of the recreated topic.
 
     The new partition begins a new time, and the deleted one must not hold the watermark back forever.
     """
-    before, after = old.split("/"), new.split("/")
-    return len(before) == len(after) == 3 and before[0] == after[0] and before[1] != after[1]
+    old_parts, new_parts = old_partition.split("/"), new_partition.split("/")
+    return len(old_parts) == len(new_parts) == 3 and old_parts[0] == new_parts[0] and old_parts[1] != new_parts[1]
 
 
 @dataclass(slots=True)
@@ -35,19 +35,19 @@ class Clock:
     order_times: dict[Partition, int] = field(default_factory=dict)
     watermark: int | None = None
 
-    def observe(self, partition: Partition, time: int, order_time: int) -> int:
+    def observe(self, partition: Partition, event_time: int, order_time: int) -> int:
         """Take a record in; return its partition's stream time."""
         if partition not in self.stream_times:
-            for gone in [name for name in self.stream_times if superseded(name, partition)]:
-                del self.stream_times[gone], self.order_times[gone]
-        now = max(time, self.stream_times.get(partition, time))
-        self.stream_times[partition] = now
+            for deleted_partition in [name for name in self.stream_times if is_superseded(name, partition)]:
+                del self.stream_times[deleted_partition], self.order_times[deleted_partition]
+        partition_time = max(event_time, self.stream_times.get(partition, event_time))
+        self.stream_times[partition] = partition_time
         self.order_times[partition] = order_time
-        newest = max(self.order_times.values())
-        smallest = min(
+        newest_order = max(self.order_times.values())
+        smallest_time = min(
             stream_time
             for name, stream_time in self.stream_times.items()
-            if self.idle_ms is None or newest - self.order_times[name] <= self.idle_ms
+            if self.idle_ms is None or newest_order - self.order_times[name] <= self.idle_ms
         )
-        self.watermark = smallest if self.watermark is None else max(self.watermark, smallest)
-        return now
+        self.watermark = smallest_time if self.watermark is None else max(self.watermark, smallest_time)
+        return partition_time

@@ -34,6 +34,6 @@ class Progress(NamedTuple):
         return (self.epoch << TICK_BITS) | self.tick
 
 
-def progress(version: int) -> Progress:
+def progress_of_version(version: int) -> Progress:
     """Return the progress that a transaction version carries."""
     return Progress(version >> TICK_BITS, version & TICK_MAX)

@@ -32,18 +32,18 @@ class Tally:
     def __call__(self, error: Exception) -> None:
         self._error = self._error or error_text(error)
 
-    def after(self, order: Any) -> None:
+    def after(self, record_position: Any) -> None:
         """Note that the record at this position is done: it counts once, whatever number of windows it is in."""
         if self._error is not None:
             self.records += 1
-            self.first = self.first or (order, self._error)
+            self.first = self.first or (record_position, self._error)
             self._error = None
 
     def taken(self) -> tuple[int, tuple[Any, str] | None]:
         """Return the number of records, and the first one's position and error; begin again."""
-        counted = self.records, self.first
+        record_tally = self.records, self.first
         self.records, self.first = 0, None
-        return counted
+        return record_tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,18 @@ class Failed:
         return {"function": self.function, "records": self.records, "first": self.first, "error": self.error}
 
 
-def failed_of(said: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
+def failures_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
     """Return the failed functions in a commit."""
-    return tuple(Failed(**item) for item in said)
+    return tuple(Failed(**entry) for entry in entries)
 
 
-def added(before: Iterable[Failed], new: Iterable[Failed]) -> tuple[Failed, ...]:
+def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:
     """Return the sums by function, sorted by name, with the first record of the earlier entry."""
-    sums: dict[str, Failed] = {}
-    for item in (*before, *new):
-        known = sums.get(item.function)
-        records = item.records + (known.records if known else 0)
-        sums[item.function] = Failed(item.function, records, (known or item).first, (known or item).error)
-    return tuple(sums[name] for name in sorted(sums))
+    failures_by_function: dict[str, Failed] = {}
+    for failure in (*old_failures, *new_failures):
+        earlier_failure = failures_by_function.get(failure.function)
+        record_count = failure.records + (earlier_failure.records if earlier_failure else 0)
+        failures_by_function[failure.function] = Failed(
+            failure.function, record_count, (earlier_failure or failure).first, (earlier_failure or failure).error
+        )
+    return tuple(failures_by_function[name] for name in sorted(failures_by_function))

@@ -41,9 +41,9 @@ OTHER = (
 _FORMS = tuple((re.compile(pattern), re.sub(r"\$(\d)", r"\\\1", new)) for pattern, new in FORMS)
 
 
-def plain(text: str) -> str:
+def normal_form(text: str) -> str:
     """Return a text in the form that Spark reads; one that is no moment in any of the forms is none after it either."""
     text = text.strip(BLANKS)
-    for pattern, new in _FORMS:
-        text = pattern.sub(new, text)
+    for pattern, replacement in _FORMS:
+        text = pattern.sub(replacement, text)
     return text

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.years import FIRST_MS, LAST_MS, in_range
+from lakehouse.semantics.years import FIRST_MS, LAST_MS, is_possible_time
 
 INT64 = range(-(2**63), 2**63)
 
@@ -19,9 +19,9 @@ HEADER = "lakehouse.kafka-timestamp"
 NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
-def held(ms: int) -> tuple[int, tuple[tuple[str, bytes], ...]]:
+def bronze_time(ms: int) -> tuple[int, tuple[tuple[str, bytes], ...]]:
     """Return the time at which a record is held, milliseconds since 1970, and the header with Kafka's own number."""
-    if in_range(ms):
+    if is_possible_time(ms):
         return ms, ()
     return LAST_MS if ms > LAST_MS else FIRST_MS, ((HEADER, str(ms).encode()),)
 
@@ -41,11 +41,11 @@ def order_time(ms: int, carried_ms: int | None) -> int:
 
     ms: Kafka's own number, milliseconds since 1970. carried_ms: the order time of the record before, if there is one.
     """
-    [running] = order_times([ms if in_range(ms) else FIRST_MS], carried_ms)
-    return running
+    [running_time] = order_times([ms if is_possible_time(ms) else FIRST_MS], carried_ms)
+    return running_time
 
 
-def of(record: Record) -> int:
+def record_time(record: Record) -> int:
     """Return a record's own time, milliseconds since 1970: Kafka's own number, even if that is not a possible time."""
-    said = no_time(record.timestamp, record.headers)
-    return record.timestamp if said is None else said
+    kafka_number = no_time(record.timestamp, record.headers)
+    return record.timestamp if kafka_number is None else kafka_number

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from lakehouse.errors import ConfigError
 from lakehouse.semantics import iso_text
-from lakehouse.semantics.years import in_range
+from lakehouse.semantics.years import is_possible_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ClockName = Literal["event", "commit"]
@@ -31,17 +31,17 @@ PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offse
 PLACES = re.compile(PLACE.pattern + r"\.\.(?P<last>\d{1,18})")
 
 
-def moment(ms: int) -> datetime:
+def to_datetime(ms: int) -> datetime:
     """Return milliseconds since the epoch as a timestamp."""
     return EPOCH + timedelta(milliseconds=ms)
 
 
-def milliseconds(time: Any) -> int:
+def to_milliseconds(time: Any) -> int:
     """Return a timestamp as milliseconds since the epoch; microseconds are cut off, since Kafka has none."""
     return int((time - EPOCH) // timedelta(milliseconds=1))
 
 
-def microseconds(time: Any) -> int:
+def to_microseconds(time: Any) -> int:
     """Return a timestamp as microseconds since the epoch: all that it has."""
     return int((time - EPOCH) // timedelta(microseconds=1))
 
@@ -73,7 +73,7 @@ class AtCommit:
     ms: int
 
     def __str__(self) -> str:
-        return f"commit time {written(self.ms)}"
+        return f"commit time {moment_text(self.ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class AtEvent:
     ms: int
 
     def __str__(self) -> str:
-        return f"event time {written(self.ms)}"
+        return f"event time {moment_text(self.ms)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,11 @@ class AtOffsets:
     offsets: Offsets
 
     def __str__(self) -> str:
-        parts = [f"{topic}/{p}={n}" for topic, of in sorted(self.offsets.items()) for p, n in sorted(of.items())]
+        parts = [
+            f"{topic}/{partition}={offset}"
+            for topic, topic_offsets in sorted(self.offsets.items())
+            for partition, offset in sorted(topic_offsets.items())
+        ]
         return f"offsets {','.join(parts)}"
 
 
@@ -112,13 +116,15 @@ def moment_of(
 
     time: by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
     """
-    given = {"at": time, "version": version, "tick": tick, "offsets": offsets}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ConfigError(f"found {' and '.join(named)}; expected at most one moment; without one, the newest is read.")
-    for name, number in (("version", version), ("tick", tick)):
-        if number is not None and number < 0:
-            raise ConfigError(f"{name} {number}: expected a number, 0 or more.")
+    values_by_option = {"at": time, "version": version, "tick": tick, "offsets": offsets}
+    given_names = [name for name, value in values_by_option.items() if value is not None]
+    if len(given_names) > 1:
+        raise ConfigError(
+            f"found {' and '.join(given_names)}; expected at most one moment; without one, the newest is read."
+        )
+    for name, position_number in (("version", version), ("tick", tick)):
+        if position_number is not None and position_number < 0:
+            raise ConfigError(f"{name} {position_number}: expected a number, 0 or more.")
     if clock not in ("event", "commit"):
         raise ConfigError(f'clock {clock!r}: expected "event" (the world then) or "commit" (what we knew then).')
     if time is not None:
@@ -141,85 +147,91 @@ def parsed(text: str) -> At | None:
         return None
     if NUMBER.fullmatch(text.strip()):
         return AtVersion(int(text))
-    kind, _, rest = text.strip().partition(":")
-    match kind:
+    moment_kind, _, argument = text.strip().partition(":")
+    match moment_kind:
         case "version" | "tick":
-            if NUMBER.fullmatch(rest) is None:
-                raise ConfigError(f"{text!r}: expected a number after {kind}:, such as {kind}:7.")
-            return AtVersion(int(rest)) if kind == "version" else AtTick(int(rest))
+            if NUMBER.fullmatch(argument) is None:
+                raise ConfigError(f"{text!r}: expected a number after {moment_kind}:, such as {moment_kind}:7.")
+            return AtVersion(int(argument)) if moment_kind == "version" else AtTick(int(argument))
         case "commit":
-            return AtCommit(time_ms(rest, "commit"))
+            return AtCommit(time_ms(argument, "commit"))
         case "event":
-            return AtEvent(time_ms(rest, "event"))
+            return AtEvent(time_ms(argument, "event"))
         case "offsets":
-            return AtOffsets(offsets_of(rest))
+            return AtOffsets(offsets_of(argument))
     try:
         return AtEvent(time_ms(text))
     except ConfigError:
         raise ConfigError(f"{text!r} is not a moment; expected one of: {FORMS}.") from None
 
 
-def time_ms(time: str | datetime | date, what: str = "at") -> int:
+def time_ms(time: str | datetime | date, subject: str = "at") -> int:
     """Return a time as milliseconds since the epoch; one without a zone is UTC, a date is its first moment.
 
     Raises ConfigError for a text that is not a time, and for a time outside the years 1 to 9999 in UTC.
     """
     if isinstance(time, str):
         try:
-            time = datetime.fromisoformat(iso_text.plain(time))
+            time = datetime.fromisoformat(iso_text.normal_form(time))
         except ValueError:
-            raise ConfigError(f"{what} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
+            raise ConfigError(f"{subject} {time!r}: expected a time such as 2013-06-01T18:00Z, or a date.") from None
     elif not isinstance(time, datetime):
         time = datetime(time.year, time.month, time.day, tzinfo=UTC)
-    ms = milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
-    if not in_range(ms):
+    epoch_ms = to_milliseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+    if not is_possible_time(epoch_ms):
         raise ConfigError(
-            f"{what} {time.isoformat()}: in UTC it is outside the years 1 to 9999; expected a time within them."
+            f"{subject} {time.isoformat()}: in UTC it is outside the years 1 to 9999; expected a time within them."
         )
-    return ms
+    return epoch_ms
 
 
 def offsets_of(text: str) -> dict[str, dict[int, int]]:
     """Return the offsets in `flights/0=120,flights/1=80`: the first offset not taken in, by topic and partition."""
-    found: dict[str, dict[int, int]] = {}
+    offsets_by_topic: dict[str, dict[int, int]] = {}
     for part in text.split(","):
         if (match := PLACE.fullmatch(part.strip())) is None:
             raise ConfigError(f"offsets {part.strip()!r}: expected TOPIC/PARTITION=OFFSET, such as flights/0=120.")
-        of = found.setdefault(match["topic"], {})
-        if int(match["partition"]) in of:
+        topic_offsets = offsets_by_topic.setdefault(match["topic"], {})
+        if int(match["partition"]) in topic_offsets:
             raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
-        of[int(match["partition"])] = int(match["offset"])
-    return found
+        topic_offsets[int(match["partition"])] = int(match["offset"])
+    return offsets_by_topic
 
 
 def ranges_of(text: str) -> dict[str, dict[int, tuple[int, int]]]:
     """Return the offsets in `flights/0=120..180,flights/1=80..95`: first and last offset, by topic and partition."""
-    found: dict[str, dict[int, tuple[int, int]]] = {}
+    ranges_by_topic: dict[str, dict[int, tuple[int, int]]] = {}
     for part in text.split(","):
         if (match := PLACES.fullmatch(part.strip())) is None:
             raise ConfigError(
                 f"offsets {part.strip()!r}: expected TOPIC/PARTITION=FIRST..LAST, such as flights/0=1..9."
             )
-        first, last, of = int(match["offset"]), int(match["last"]), found.setdefault(match["topic"], {})
-        if first > last:
+        first_offset, last_offset, topic_ranges = (
+            int(match["offset"]),
+            int(match["last"]),
+            ranges_by_topic.setdefault(match["topic"], {}),
+        )
+        if first_offset > last_offset:
             raise ConfigError(f"offsets {part.strip()!r}: expected the smaller offset first.")
-        if int(match["partition"]) in of:
+        if int(match["partition"]) in topic_ranges:
             raise ConfigError(f"offsets: {match['topic']}/{match['partition']} is named twice.")
-        of[int(match["partition"])] = (first, last)
-    return found
+        topic_ranges[int(match["partition"])] = (first_offset, last_offset)
+    return ranges_by_topic
 
 
-def written(ms: int) -> str:
+def moment_text(ms: int) -> str:
     """Return a moment as text: 2013-06-01T18:00:00Z."""
-    time = moment(ms).replace(tzinfo=None)
-    return time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
+    utc_time = to_datetime(ms).replace(tzinfo=None)
+    return utc_time.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
-def left_out(offsets: Offsets, known: Mapping[tuple[str, int], int]) -> str:
+def partitions_left_out(offsets: Offsets, next_offsets: Mapping[tuple[str, int], int]) -> str:
     """Return the partitions with records that offsets leave out, in their written form: "t/0=7,t/1=9"; "" if none.
 
     known: the first offset not taken in, by topic and partition.
     """
-    named = {(topic, partition) for topic, of in offsets.items() for partition in of}
-    missing = {place: offset for place, offset in known.items() if place not in named}
-    return ",".join(f"{topic}/{partition}={n}" for (topic, partition), n in sorted(missing.items()))
+    named_places = {(topic, partition) for topic, topic_offsets in offsets.items() for partition in topic_offsets}
+    missing_offsets = {place: offset for place, offset in next_offsets.items() if place not in named_places}
+    return ",".join(
+        f"{topic}/{partition}={next_offset}" for (topic, partition), next_offset in sorted(missing_offsets.items())
+    )

@@ -17,17 +17,17 @@ _LARGE_EXPONENT = re.compile(r"([eE][+-]?)0*[1-9][0-9]{4,}$")
 DIGITS_MAX = 50  # more than any type of numbers has
 
 
-def digits(text: str) -> int:
+def count_digits(number_text: str) -> int:
     """Return how many digits a number has, those of its exponent too, without a zero before the point."""
-    return sum(map(str.isdigit, text)) - text.lstrip("+-").startswith("0")
+    return sum(map(str.isdigit, number_text)) - number_text.lstrip("+-").startswith("0")
 
 
-def exact(text: str) -> Decimal:
+def exact_decimal(number_text: str) -> Decimal:
     """Return a number's text, a `NUMBER` of at most `LENGTH_MAX` digits, as a decimal.
 
     If its exponent is too large, it gets another one beyond all types.
     """
-    return Decimal(_LARGE_EXPONENT.sub(rf"\g<1>{EXPONENT_MAX}", text))
+    return Decimal(_LARGE_EXPONENT.sub(rf"\g<1>{EXPONENT_MAX}", number_text))
 
 
 def whole_part(value: Decimal) -> int | None:

@@ -45,21 +45,21 @@ class Position(NamedTuple):
     def of(cls, fields: Mapping[str, Any]) -> Position:
         """Return a position from its fields as Spark, Arrow and JSON give them: with the ordinals as a list."""
         # By name and without a copy: this runs for each record of a fold in Python.
-        place = (fields["tick"], fields["order_time"], fields["topic"], fields["partition"], fields["offset"])
-        return cls(*place, tuple(fields["ordinals"]))
+        place_fields = (fields["tick"], fields["order_time"], fields["topic"], fields["partition"], fields["offset"])
+        return cls(*place_fields, tuple(fields["ordinals"]))
 
     @property
     def text(self) -> str:
         """The position as a text that no other record of the lake has: tick/topic/partition/offset/ordinals."""
-        place = (self.tick, self.topic, self.partition, self.offset, ".".join(map(str, self.ordinals)))
-        return "/".join(map(str, place))
+        place_fields = (self.tick, self.topic, self.partition, self.offset, ".".join(map(str, self.ordinals)))
+        return "/".join(map(str, place_fields))
 
     @property
     def of_record(self) -> Position:
         """The position of the record as it came."""
         return self._replace(ordinals=())
 
-    def numbered(self, number: int) -> Position:
+    def with_number(self, number: int) -> Position:
         """Return the position of one of several records that a step makes from the one here."""
         return self._replace(ordinals=(*self.ordinals, number))
 
@@ -81,9 +81,9 @@ def order_times(timestamps_ms: Iterable[int], carried_ms: int | None = None) -> 
 
     `carried_ms` is the order time of the partition's last record before these; None for its first records.
     """
-    running: list[int] = []
-    highest = carried_ms
+    running_times: list[int] = []
+    highest_time = carried_ms
     for timestamp in timestamps_ms:
-        highest = timestamp if highest is None else max(highest, timestamp)
-        running.append(highest)
-    return running
+        highest_time = timestamp if highest_time is None else max(highest_time, timestamp)
+        running_times.append(highest_time)
+    return running_times

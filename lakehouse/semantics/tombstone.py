@@ -34,26 +34,26 @@ def is_tombstone(value: Row | None) -> bool:
     return value is None
 
 
-def effect(null_key: bool, value: Row | None) -> Effect:
+def effect_on_table(null_key: bool, value: Row | None) -> Effect:
     """Return the effect of a record with this key and value on the table."""
     if null_key:
         return Effect.IGNORE
     return Effect.DELETE if is_tombstone(value) else Effect.UPSERT
 
 
-def order_of_newest(before: int | None) -> int:
+def order_of_newest(largest_order: int | None) -> int:
     """Return the order of a null value that is newer than all before it, by the largest order of its key before it.
 
     It is the same order, at a later position: so the row goes, and a record that comes later brings it back if its
     order is the same or larger, as such a record replaces a row.
     """
-    return LEAST_ORDER if before is None else before
+    return LEAST_ORDER if largest_order is None else largest_order
 
 
-def takes_part_in_aggregates(group: tuple[object, ...], value: Row | None) -> bool:
+def takes_part_in_aggregates(group_values: tuple[object, ...], value: Row | None) -> bool:
     """Say whether a stream record counts in an aggregate grouped by `group`.
 
     A null in any GROUP BY column leaves the record out (rule 1); a struct whose fields are all null is not a null.
     A null value takes no part (rule 2).
     """
-    return value is not None and all(column is not None for column in group)
+    return value is not None and all(column is not None for column in group_values)

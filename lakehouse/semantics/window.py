@@ -43,18 +43,18 @@ class Hopping:
     advance: int
     grace: int
 
-    def spans(self, time: int) -> list[Span]:
+    def spans_of_time(self, event_time: int) -> list[Span]:
         """Return the windows of a record, the earliest first.
 
         As in Kafka Streams, no window begins before the epoch, except for records that are themselves before it.
         """
-        first = (time - self.size + self.advance) // self.advance * self.advance
-        if time >= 0:
-            first = max(first, 0)
-        starts = range(first, time + 1, self.advance)
-        return [Span(max(start, FIRST_MS), min(start + self.size, LAST_MS)) for start in starts]
+        first_start = (event_time - self.size + self.advance) // self.advance * self.advance
+        if event_time >= 0:
+            first_start = max(first_start, 0)
+        start_times = range(first_start, event_time + 1, self.advance)
+        return [Span(max(start_time, FIRST_MS), min(start_time + self.size, LAST_MS)) for start_time in start_times]
 
-    def closes(self, span: Span) -> int:
+    def closing_time(self, span: Span) -> int:
         """Return the stream time from which on the window takes no more records."""
         return span.end + self.grace
 
@@ -81,11 +81,11 @@ class Sliding:
     grace: int
 
     @property
-    def room(self) -> tuple[int, int]:
+    def possible_times(self) -> tuple[int, int]:
         """The first and the last time of a record whose windows lie within the possible times."""
         return FIRST_MS + self.difference, LAST_MS - self.difference - 1
 
-    def closes(self, span: Span) -> int:
+    def closing_time(self, span: Span) -> int:
         """Return the stream time from which on the window takes no more records."""
         return span.end + self.grace + 1
 
@@ -105,7 +105,7 @@ class Session:
     gap: int
     grace: int
 
-    def closes(self, span: Span) -> int:
+    def closing_time(self, span: Span) -> int:
         """Return the stream time from which on the session takes no more records."""
         return span.end + self.gap + self.grace + 1
 

@@ -28,21 +28,21 @@ def window_of(format: str) -> tuple[str, Window | None]:
     """
     if format.endswith(_SESSION):
         return format.removesuffix(_SESSION), Session(0, 0)
-    own, sign, size = format.partition(_TIME)
-    return (own, Hopping(int(size), int(size), 0)) if sign else (own, None)
+    own_format, window_mark, size_text = format.partition(_TIME)
+    return (own_format, Hopping(int(size_text), int(size_text), 0)) if window_mark else (own_format, None)
 
 
-def parts(data: bytes, window: Window) -> tuple[bytes, Span] | None:
+def split_windowed_key(data: bytes, window: Window) -> tuple[bytes, Span] | None:
     """Return a key's own bytes and its window; None if there are too few bytes."""
     bounds = _BOUNDS if isinstance(window, Session) else _BOUND
     if len(data) < bounds.size:
         return None
-    own, (last, *first) = data[: -bounds.size], bounds.unpack(data[-bounds.size :])
+    own_bytes, (last_bound, *first_bounds) = data[: -bounds.size], bounds.unpack(data[-bounds.size :])
     if isinstance(window, Hopping):
-        return own, Span(last, last + window.size)
-    return own, Span(first[0], last)
+        return own_bytes, Span(last_bound, last_bound + window.size)
+    return own_bytes, Span(first_bounds[0], last_bound)
 
 
-def with_window(own: bytes, window: Window, span: Span) -> bytes:
+def with_window(own_bytes: bytes, window: Window, span: Span) -> bytes:
     """Return the bytes of a key and its window."""
-    return own + (_BOUNDS.pack(span.end, span.start) if isinstance(window, Session) else _BOUND.pack(span.start))
+    return own_bytes + (_BOUNDS.pack(span.end, span.start) if isinstance(window, Session) else _BOUND.pack(span.start))

@@ -39,7 +39,7 @@ OWN_AIRFLOW_OPTIONS = {
 }
 
 
-class Wrong(Exception):
+class WrongValue(Exception):
     """An unusable value: found, expected, do. ``key``: the option of a table that it belongs to."""
 
     def __init__(self, message: str, key: str | None = None) -> None:
@@ -47,130 +47,138 @@ class Wrong(Exception):
         self.key = key
 
 
-def text(value: object) -> str:
+def check_text(value: object) -> str:
     """Any text that is not empty."""
     if not isinstance(value, str) or not value.strip():
-        raise Wrong(f'found {value!r}; expected text in "quotes" that is not empty')
+        raise WrongValue(f'found {value!r}; expected text in "quotes" that is not empty')
     return value.strip()
 
 
-def servers(value: object) -> str:
+def check_servers(value: object) -> str:
     """``host:port``, or several separated by commas."""
-    found = [part.strip() for part in text(value).split(",")]
-    for part in found:
-        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", part):
-            raise Wrong(f'found {part!r}; expected host:port, several with commas between, such as "one:9092,two:9092"')
-    return ",".join(found)
+    server_texts = [server_text.strip() for server_text in check_text(value).split(",")]
+    for server_text in server_texts:
+        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", server_text):
+            raise WrongValue(
+                f'found {server_text!r}; expected host:port, several with commas between, such as "one:9092,two:9092"'
+            )
+    return ",".join(server_texts)
 
 
-def integer(least: int, most: int | None) -> Check:
+def make_integer_check(least_number: int, most_number: int | None) -> Check:
     """A whole number from ``least`` to ``most``, both included."""
-    expected = f"a whole number from {least} to {most}" if most is not None else f"a whole number, {least} or more"
+    expected_text = (
+        f"a whole number from {least_number} to {most_number}"
+        if most_number is not None
+        else f"a whole number, {least_number} or more"
+    )
 
     def check(value: object) -> int:
         if (
             isinstance(value, bool)
             or not isinstance(value, int)
-            or value < least
-            or (most is not None and value > most)
+            or value < least_number
+            or (most_number is not None and value > most_number)
         ):
-            raise Wrong(f"found {value!r}; expected {expected}")
+            raise WrongValue(f"found {value!r}; expected {expected_text}")
         return value
 
     return check
 
 
-def seconds(value: object) -> float:
+def check_seconds(value: object) -> float:
     """A number of seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise Wrong(f"found {value!r}; expected a number of seconds, 0 or more, such as 1.5")
+        raise WrongValue(f"found {value!r}; expected a number of seconds, 0 or more, such as 1.5")
     return float(value)
 
 
-def memory(value: object) -> str:
+def check_memory(value: object) -> str:
     """A JVM memory size such as 3g or 512m."""
     if not isinstance(value, str) or not re.fullmatch(r"[1-9]\d*[mMgG]", value.strip()):
-        raise Wrong(f'found {value!r}; expected a size in megabytes or gigabytes, such as "512m" or "3g"')
+        raise WrongValue(f'found {value!r}; expected a size in megabytes or gigabytes, such as "512m" or "3g"')
     return value.strip().lower()
 
 
-def one_of(*known: str) -> Check:
+def make_word_check(*allowed_words: str) -> Check:
     """One of these words."""
 
     def check(value: object) -> str:
-        if value not in known:
-            raise Wrong(f"found {value!r}; expected one of: {', '.join(known)}")
+        if value not in allowed_words:
+            raise WrongValue(f"found {value!r}; expected one of: {', '.join(allowed_words)}")
         return str(value)
 
     return check
 
 
-def options(value: object) -> dict[str, str]:
+def check_options(value: object) -> dict[str, str]:
     """A table of properties, as text. Messages never show a value: it may be a secret."""
     if not isinstance(value, dict):
-        raise Wrong(
+        raise WrongValue(
             f"found {type(value).__name__}; expected a table of names and values, in the file "
             '{ "name" = "value" }, in the environment the JSON object {"name": "value"}'
         )
-    found = {}
-    for name, one in value.items():
-        if isinstance(one, dict):
-            raise Wrong(
-                f'found a table for {name}; a name with dots needs quotes: "{name}.{next(iter(one), "...")}" = ...',
+    option_texts = {}
+    for name, option_value in value.items():
+        if isinstance(option_value, dict):
+            raise WrongValue(
+                f'found a table for {name}; a name with dots needs quotes: "{name}.{next(iter(option_value), "...")}" = ...',
                 name,
             )
-        if not isinstance(one, str | int | float):
-            raise Wrong(f"found {type(one).__name__} for {name}; expected text, a number or true/false", name)
-        found[name] = str(one).lower() if isinstance(one, bool) else str(one)
-    return found
+        if not isinstance(option_value, str | int | float):
+            raise WrongValue(
+                f"found {type(option_value).__name__} for {name}; expected text, a number or true/false", name
+            )
+        option_texts[name] = str(option_value).lower() if isinstance(option_value, bool) else str(option_value)
+    return option_texts
 
 
-def kafka_options(value: object) -> dict[str, str]:
+def check_kafka_options(value: object) -> dict[str, str]:
     """Kafka client properties, except those that lakehouse sets itself."""
-    found = options(value)
-    for name in found:
-        plain = name.removeprefix("kafka.")
-        if plain in OWN_KAFKA_OPTIONS:
-            raise Wrong(f"found {name}, which lakehouse sets itself; {OWN_KAFKA_OPTIONS[plain]}", name)
-        if plain != name:
-            raise Wrong(f"found {name}; expected the property's own name: {plain}", name)
-    return found
+    kafka_properties = check_options(value)
+    for name in kafka_properties:
+        property_name = name.removeprefix("kafka.")
+        if property_name in OWN_KAFKA_OPTIONS:
+            raise WrongValue(f"found {name}, which lakehouse sets itself; {OWN_KAFKA_OPTIONS[property_name]}", name)
+        if property_name != name:
+            raise WrongValue(f"found {name}; expected the property's own name: {property_name}", name)
+    return kafka_properties
 
 
-def airflow_options(value: object) -> dict[str, str]:
+def check_airflow_options(value: object) -> dict[str, str]:
     """Settings of Airflow by "section.name", except those that lakehouse sets itself."""
-    found = options(value)
-    for name, one in found.items():
+    airflow_settings = check_options(value)
+    for name, setting_text in airflow_settings.items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", name):
-            raise Wrong(
+            raise WrongValue(
                 f'found {name}; expected Airflow\'s section and name, such as "core.max_active_runs_per_dag"', name
             )
         if name in OWN_AIRFLOW_OPTIONS:
-            raise Wrong(f"found {name}, which lakehouse sets itself; {OWN_AIRFLOW_OPTIONS[name]}", name)
-        if "\n" in one or "\r" in one:
-            raise Wrong(f"found more than one line for {name}; expected one", name)
-    return found
+            raise WrongValue(f"found {name}, which lakehouse sets itself; {OWN_AIRFLOW_OPTIONS[name]}", name)
+        if "\n" in setting_text or "\r" in setting_text:
+            raise WrongValue(f"found more than one line for {name}; expected one", name)
+    return airflow_settings
 
 
-def users(value: object) -> dict[str, str]:
+def check_users(value: object) -> dict[str, str]:
     """Users of Airflow and their roles; one is an admin."""
-    found = options(value)
-    for name, role in found.items():
+    role_by_user = check_options(value)
+    for name, role in role_by_user.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,40}", name):
-            raise Wrong(f"found the user {name!r}; expected letters, digits, _ . and -, a letter first", name)
+            raise WrongValue(f"found the user {name!r}; expected letters, digits, _ . and -, a letter first", name)
         if role not in ROLES:
-            raise Wrong(f"found the role {role!r} of {name}; expected one of: {', '.join(ROLES)}", name)
-    if "admin" not in found.values():
-        raise Wrong('found no admin; expected at least one, such as { admin = "admin", vera = "viewer" }')
-    return found
+            raise WrongValue(f"found the role {role!r} of {name}; expected one of: {', '.join(ROLES)}", name)
+    if "admin" not in role_by_user.values():
+        raise WrongValue('found no admin; expected at least one, such as { admin = "admin", vera = "viewer" }')
+    return role_by_user
 
 
-def database(value: object) -> str:
+def check_database(value: object) -> str:
     """Airflow's database as a SQLAlchemy URL. Messages never show the value: it contains a password."""
     if not isinstance(value, str) or not re.fullmatch(
         r"(postgresql(\+psycopg2)?://[^\s/]|sqlite:////)\S+", value.strip()
     ):
-        raise Wrong(
+        raise WrongValue(
             'this is not a database URL for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
             'or "sqlite:////absolute/path.db"'
         )
@@ -178,114 +186,122 @@ def database(value: object) -> str:
     return re.sub(r"^postgresql:", "postgresql+psycopg2:", value.strip())
 
 
-def url(value: object) -> str:
+def check_url(value: object) -> str:
     """The address of a catalog."""
-    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", found := text(value)):
-        raise Wrong('expected an address without user and password, such as "http://localhost:5000/api/v1/lineage"')
-    return found
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url_text := check_text(value)):
+        raise WrongValue(
+            'expected an address without user and password, such as "http://localhost:5000/api/v1/lineage"'
+        )
+    return url_text
 
 
-def secret(value: object) -> str:
+def check_secret(value: object) -> str:
     """A secret in one line. Messages never show the value."""
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]+", value.strip()):
-        raise Wrong("expected one word of printable ASCII characters")
+        raise WrongValue("expected one word of printable ASCII characters")
     return value.strip()
 
 
-def host(value: object) -> str:
+def check_host(value: object) -> str:
     """An address to listen on."""
-    if not re.fullmatch(r"[A-Za-z0-9.:-]+", found := text(value)):
-        raise Wrong(f'found {value!r}; expected an address of this machine, such as "127.0.0.1"')
-    return found
+    if not re.fullmatch(r"[A-Za-z0-9.:-]+", host_text := check_text(value)):
+        raise WrongValue(f'found {value!r}; expected an address of this machine, such as "127.0.0.1"')
+    return host_text
 
 
-def topics(value: object) -> tuple[str, ...]:
+def check_topics(value: object) -> tuple[str, ...]:
     """A list of topic names; in the environment, separated by commas."""
-    found = value.split(",") if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(
-        isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name.strip()) for name in found
+    topic_names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(topic_names, list) or not all(
+        isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name.strip()) for name in topic_names
     ):
-        raise Wrong(f'found {value!r}; expected a list of topic names, such as ["orders", "clicks"]')
-    return tuple(name.strip() for name in found)
+        raise WrongValue(f'found {value!r}; expected a list of topic names, such as ["orders", "clicks"]')
+    return tuple(name.strip() for name in topic_names)
 
 
-def pattern(value: object) -> str:
+def check_pattern(value: object) -> str:
     """A regular expression that matches whole topic names."""
-    found = text(value)
+    pattern_text = check_text(value)
     try:
-        re.compile(found)
+        re.compile(pattern_text)
     except re.error as error:
-        raise Wrong(f"found {value!r}, which is not a regular expression: {error}") from None
-    return found
+        raise WrongValue(f"found {value!r}, which is not a regular expression: {error}") from None
+    return pattern_text
 
 
-def boolean(value: object) -> bool:
+def check_boolean(value: object) -> bool:
     """true or false."""
     if value not in (True, False, "true", "false") or (value in (0, 1) and not isinstance(value, bool)):
-        raise Wrong(f"found {value!r}; expected true or false")
+        raise WrongValue(f"found {value!r}; expected true or false")
     return value in (True, "true")
 
 
-def duration(*words: str, least: str, why: str = "") -> Check:
+def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = "") -> Check:
     """A duration as text, at least `least`, or one of the words. `why`: the effect of a shorter one."""
-    expected = " or ".join(['a duration such as "7 days"', *[f'"{word}"' for word in words]])
+    expected_text = " or ".join(
+        ['a duration such as "7 days"', *[f'"{allowed_word}"' for allowed_word in allowed_words]]
+    )
 
     def check(value: object) -> str:
-        if value in words:
+        if value in allowed_words:
             return str(value)
         try:
-            found = duration_ms(text(value), "")
+            found_ms = duration_ms(check_text(value), "")
         except PlanError:
-            raise Wrong(f"found {value!r}; expected {expected}") from None
-        if found < duration_ms(least, ""):
-            raise Wrong(f"found {value!r}; expected at least {least}{f': {why}' if why else ''}")
-        return text(value)
+            raise WrongValue(f"found {value!r}; expected {expected_text}") from None
+        if found_ms < duration_ms(shortest, ""):
+            raise WrongValue(
+                f"found {value!r}; expected at least {shortest}{f': {short_effect}' if short_effect else ''}"
+            )
+        return check_text(value)
 
     return check
 
 
 # The check of every setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
-    "lake": {"path": text, "app": text},
+    "lake": {"path": check_text, "app": check_text},
     "kafka": {
-        "bootstrap_servers": servers,
-        "options": kafka_options,
-        "port": integer(1, 65535),
-        "folder": text,
-        "topics": topics,
-        "topic_pattern": pattern,
+        "bootstrap_servers": check_servers,
+        "options": check_kafka_options,
+        "port": make_integer_check(1, 65535),
+        "folder": check_text,
+        "topics": check_topics,
+        "topic_pattern": check_pattern,
     },
-    "spark": {"master": text, "memory": memory, "options": options},
+    "spark": {"master": check_text, "memory": check_memory, "options": check_options},
     "run": {
-        "trigger_seconds": seconds,
-        "max_records_per_tick": integer(1, None),
-        "max_bytes_per_tick": integer(1024, None),
-        "max_record_bytes": integer(1024, 1_000_000_000),
-        "on_data_loss": one_of("fail", "record"),
+        "trigger_seconds": check_seconds,
+        "max_records_per_tick": make_integer_check(1, None),
+        "max_bytes_per_tick": make_integer_check(1024, None),
+        "max_record_bytes": make_integer_check(1024, 1_000_000_000),
+        "on_data_loss": make_word_check("fail", "record"),
     },
     "upkeep": {
-        "enabled": boolean,
-        "every_ticks": integer(1, None),
-        "every_seconds": seconds,
-        "optimize_files": integer(2, None),
-        "keep_versions": duration(least="1 hour", why="a read in progress needs the files that it started with"),
-        "anchors_every": duration(least="1 second"),
-        "keep_anchors": duration("forever", least="1 second"),
+        "enabled": check_boolean,
+        "every_ticks": make_integer_check(1, None),
+        "every_seconds": check_seconds,
+        "optimize_files": make_integer_check(2, None),
+        "keep_versions": make_duration_check(
+            shortest="1 hour", short_effect="a read in progress needs the files that it started with"
+        ),
+        "anchors_every": make_duration_check(shortest="1 second"),
+        "keep_anchors": make_duration_check("forever", shortest="1 second"),
     },
     "log": {
-        "level": one_of("debug", "info", "warning", "error"),
-        "format": one_of("auto", "text", "json"),
-        "lag_seconds": seconds,
+        "level": make_word_check("debug", "info", "warning", "error"),
+        "format": make_word_check("auto", "text", "json"),
+        "lag_seconds": check_seconds,
     },
-    "metrics": {"port": integer(1, 65535), "host": host},
-    "lineage": {"url": url, "namespace": text, "api_key": secret},
+    "metrics": {"port": make_integer_check(1, 65535), "host": check_host},
+    "lineage": {"url": check_url, "namespace": check_text, "api_key": check_secret},
     "airflow": {
-        "home": text,
-        "host": host,
-        "port": integer(1, 65535),
-        "database": database,
-        "workers": integer(1, 64),
-        "users": users,
-        "options": airflow_options,
+        "home": check_text,
+        "host": check_host,
+        "port": make_integer_check(1, 65535),
+        "database": check_database,
+        "workers": make_integer_check(1, 64),
+        "users": check_users,
+        "options": check_airflow_options,
     },
 }

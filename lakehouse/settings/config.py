@@ -44,11 +44,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import ConfigError, reason
+from lakehouse.errors import ConfigError, reason_of_error
 from lakehouse.settings import checks
 from lakehouse.settings.checks import CHECKS
 from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Lineage, Log, Metrics, Options, Run, Spark, Upkeep
-from lakehouse.settings.toml_line import line_of
+from lakehouse.settings.toml_line import find_line
 
 __all__ = [
     "Airflow", "Kafka", "LakeSection", "Lineage", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep",
@@ -91,117 +91,143 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
     ``path``: the file; it must exist. Without it, ``lakehouse.toml`` in ``start`` (default: the current folder) is
     read if there is one. ``environ`` replaces the process's environment. Raises ConfigError.
     """
-    folder = (start or Path.cwd()).resolve()
-    source = path.resolve() if path else folder / FILE_NAME
-    if path and not source.is_file():
+    base_folder = (start or Path.cwd()).resolve()
+    settings_file = path.resolve() if path else base_folder / FILE_NAME
+    if path and not settings_file.is_file():
         raise ConfigError(
             f"{path}: no such file; expected a settings file. Create it, or leave the option out for the defaults."
         )
-    values: dict[str, dict[str, Any]] = {section: {} for section in CHECKS}
-    if source.is_file():
-        folder = source.parent
-        _read_file(source, values)
+    section_values: dict[str, dict[str, Any]] = {section: {} for section in CHECKS}
+    if settings_file.is_file():
+        base_folder = settings_file.parent
+        _read_file(settings_file, section_values)
     else:
-        source = None  # type: ignore[assignment]  # from here on: the file that was read, if any
-    _read_variables(os.environ if environ is None else environ, values)
-    return _build(values, folder, source)
+        settings_file = None  # type: ignore[assignment]  # from here on: the file that was read, if any
+    _read_variables(os.environ if environ is None else environ, section_values)
+    return _build_settings(section_values, base_folder, settings_file)
 
 
-def _build(values: dict[str, dict[str, Any]], folder: Path, source: Path | None) -> Settings:
-    lake = values["lake"].get("path", "./lake")
-    is_uri = "://" in lake
+def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Path | None) -> Settings:
+    lake_path = values["lake"].get("path", "./lake")
+    is_uri = "://" in lake_path
     if not is_uri:
-        lake = str((folder / Path(lake).expanduser()).resolve())
-    kafka = values["kafka"]
-    beside = folder if is_uri else Path(lake).parent
-    kafka["folder"] = (
-        (folder / Path(kafka["folder"]).expanduser()).resolve() if "folder" in kafka else beside / ".kafka"
+        lake_path = str((folder / Path(lake_path).expanduser()).resolve())
+    kafka_values = values["kafka"]
+    beside_lake = folder if is_uri else Path(lake_path).parent
+    kafka_values["folder"] = (
+        (folder / Path(kafka_values["folder"]).expanduser()).resolve()
+        if "folder" in kafka_values
+        else beside_lake / ".kafka"
     )
-    airflow = values["airflow"]
-    airflow["home"] = (folder / Path(airflow.get("home", AIRFLOW_HOME)).expanduser()).resolve()
-    for section, key in ((kafka, "options"), (values["spark"], "options"), (airflow, "options"), (airflow, "users")):
+    airflow_values = values["airflow"]
+    airflow_values["home"] = (folder / Path(airflow_values.get("home", AIRFLOW_HOME)).expanduser()).resolve()
+    for section, key in (
+        (kafka_values, "options"),
+        (values["spark"], "options"),
+        (airflow_values, "options"),
+        (airflow_values, "users"),
+    ):
         if key in section:
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
-    place = LakeSection(lake, _application(values["lake"].get("app"), folder))
+    lake_section = LakeSection(lake_path, _absolute_application(values["lake"].get("app"), folder))
     log, metrics, lineage = Log(**values["log"]), Metrics(**values["metrics"]), Lineage(**values["lineage"])
-    return Settings(place, Kafka(**kafka), Airflow(**airflow), spark, run, upkeep, log, metrics, lineage, source)
+    return Settings(
+        lake_section,
+        Kafka(**kafka_values),
+        Airflow(**airflow_values),
+        spark,
+        run,
+        upkeep,
+        log,
+        metrics,
+        lineage,
+        source,
+    )
 
 
-def _application(app: str | None, folder: Path) -> str | None:
+def _absolute_application(app: str | None, folder: Path) -> str | None:
     """Return an application with the absolute path of its file; a module is returned unchanged."""
     if app is None or not app.partition(":")[0].endswith((".py", ".sql")):
         return app
-    file, colon, name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
-    return f"{(folder / Path(file).expanduser()).resolve()}{colon}{name}"
+    file_path, colon_text, app_name = app.rpartition(":") if not app.endswith((".py", ".sql")) else (app, "", "")
+    return f"{(folder / Path(file_path).expanduser()).resolve()}{colon_text}{app_name}"
 
 
 def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
     try:
-        text = source.read_text(encoding="utf-8")
-        tables = tomllib.loads(text)
+        toml_text = source.read_text(encoding="utf-8")
+        tables = tomllib.loads(toml_text)
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"^(.*?) \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-        line = (match and match[2]) or max(1, len(text.splitlines()))
+        line_number = (match and match[2]) or max(1, len(toml_text.splitlines()))
         raise ConfigError(
-            f"{source}:{line}: not valid TOML: {match[1] if match else error}. {checks.HINT_TOML}"
+            f"{source}:{line_number}: not valid TOML: {match[1] if match else error}. {checks.HINT_TOML}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source}: can't be read: {reason(error)}. Expected a UTF-8 text file in TOML.") from None
+        raise ConfigError(
+            f"{source}: can't be read: {reason_of_error(error)}. Expected a UTF-8 text file in TOML."
+        ) from None
     for section, table in tables.items():
         if section not in CHECKS or not isinstance(table, dict):
-            where = f"{source}:{line_of(text, '', section)}"
+            place_in_file = f"{source}:{find_line(toml_text, '', section)}"
             if section in CHECKS:
                 raise ConfigError(
-                    f"{where}: found {section} = ...; {section} is a section: write [{section}] and its settings below."
+                    f"{place_in_file}: found {section} = ...; {section} is a section: write [{section}] and its settings below."
                 )
-            owner = next((name for name in CHECKS if section in CHECKS[name]), None)
-            advice = f"It belongs under [{owner}]." if owner else _suggest(section, CHECKS, "[{}]")
-            raise ConfigError(f"{where}: found {section}, which is not a section. {advice}")
+            owner_section = next((name for name in CHECKS if section in CHECKS[name]), None)
+            advice = (
+                f"It belongs under [{owner_section}]." if owner_section else _suggest_names(section, CHECKS, "[{}]")
+            )
+            raise ConfigError(f"{place_in_file}: found {section}, which is not a section. {advice}")
         for key, value in table.items():
-            where = f"{source}:{line_of(text, section, key)}"
+            place_in_file = f"{source}:{find_line(toml_text, section, key)}"
             if key not in CHECKS[section]:
                 raise ConfigError(
-                    f"{where}: found {key} under [{section}], which is not a setting. {_suggest(key, CHECKS[section])}"
+                    f"{place_in_file}: found {key} under [{section}], which is not a setting. {_suggest_names(key, CHECKS[section])}"
                 )
             try:
                 values[section][key] = CHECKS[section][key](value)
-            except checks.Wrong as wrong:
-                if wrong.key:
-                    where = f"{source}:{line_of(text, f'{section}.{key}', wrong.key)}"
-                raise ConfigError(f"{where}: {section}.{key}: {wrong}") from None
+            except checks.WrongValue as wrong_value:
+                if wrong_value.key:
+                    place_in_file = f"{source}:{find_line(toml_text, f'{section}.{key}', wrong_value.key)}"
+                raise ConfigError(f"{place_in_file}: {section}.{key}: {wrong_value}") from None
 
 
 def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]]) -> None:
-    names = {f"{PREFIX}{section}_{key}".upper(): (section, key) for section in CHECKS for key in CHECKS[section]}
-    for name, text in environ.items():
-        if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
+    settings_by_variable = {
+        f"{PREFIX}{section}_{key}".upper(): (section, key) for section in CHECKS for key in CHECKS[section]
+    }
+    for variable_name, variable_text in environ.items():
+        if not variable_name.startswith(PREFIX) or variable_name in OTHER_VARIABLES:
             continue
-        if name not in names:
-            in_section = any(name.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS)
-            if in_section or difflib.get_close_matches(name, names, cutoff=0.85):
+        if variable_name not in settings_by_variable:
+            in_section = any(variable_name.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS)
+            if in_section or difflib.get_close_matches(variable_name, settings_by_variable, cutoff=0.85):
                 raise ConfigError(
-                    f"found the environment variable {name}, which is not a setting. {_suggest(name, names)}"
+                    f"found the environment variable {variable_name}, which is not a setting. {_suggest_names(variable_name, settings_by_variable)}"
                 )
             continue
-        section, key = names[name]
+        section, key = settings_by_variable[variable_name]
         try:
-            values[section][key] = CHECKS[section][key](_typed(text))
-        except checks.Wrong as wrong:
-            raise ConfigError(f"environment variable {name}: {wrong}") from None
+            values[section][key] = CHECKS[section][key](_parse_variable(variable_text))
+        except checks.WrongValue as wrong_value:
+            raise ConfigError(f"environment variable {variable_name}: {wrong_value}") from None
 
 
-def _typed(text: str) -> object:
+def _parse_variable(text: str) -> object:
     """A variable's text as a number or a JSON object if it is one, else the text unchanged."""
     try:
-        value = json.loads(text)
+        parsed_value = json.loads(text)
     except ValueError:
         return text
-    return value if isinstance(value, dict | int | float) and not isinstance(value, bool) else text
+    return parsed_value if isinstance(parsed_value, dict | int | float) and not isinstance(parsed_value, bool) else text
 
 
-def _suggest(name: str, known: Iterable[str], form: str = "{}") -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    expected = ", ".join(form.format(one) for one in names)
-    return (f"Did you mean {form.format(near[0])}? " if near else "") + f"Expected one of: {expected}."
+def _suggest_names(name: str, known_names: Iterable[str], name_format: str = "{}") -> str:
+    name_list = list(known_names)
+    near_names = difflib.get_close_matches(name, name_list, n=1, cutoff=0.6)
+    expected_text = ", ".join(name_format.format(known_name) for known_name in name_list)
+    return (
+        f"Did you mean {name_format.format(near_names[0])}? " if near_names else ""
+    ) + f"Expected one of: {expected_text}."

@@ -32,12 +32,12 @@ class Options(Mapping[str, str]):
     def __hash__(self) -> int:
         return hash(frozenset(self._values.items()))
 
-    def masked(self) -> dict[str, str]:
+    def masked_values(self) -> dict[str, str]:
         """The properties with the values of secrets replaced."""
         return {name: MASK if SECRET.search(name) else value for name, value in self._values.items()}
 
     def __repr__(self) -> str:
-        return f"Options({self.masked()})"
+        return f"Options({self.masked_values()})"
 
 
 @dataclass(frozen=True)

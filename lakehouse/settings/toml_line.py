@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 
 
-def line_of(text: str, section: str, key: str) -> int:
+def find_line(text: str, section: str, key: str) -> int:
     """The line (from 1) of ``key`` of ``section`` in TOML text; if it can't be located, the line of the section."""
-    current, nearest, wanted = "", 1, f"{section}.{key}" if section else key
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
-            current = name = _bare(header[1])
-        elif entry := re.match(r"""\s*("[^"]*"|'[^']*'|[\w.\s-]+?)\s*=""", line):
-            name = f"{current}.{_bare(entry[1])}" if current else _bare(entry[1])
+    current_section, nearest_line, wanted_name = "", 1, f"{section}.{key}" if section else key
+    for line_number, line in enumerate(text.splitlines(), start=1):
+        if header_match := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+            current_section = full_name = _strip_quotes(header_match[1])
+        elif entry_match := re.match(r"""\s*("[^"]*"|'[^']*'|[\w.\s-]+?)\s*=""", line):
+            full_name = (
+                f"{current_section}.{_strip_quotes(entry_match[1])}"
+                if current_section
+                else _strip_quotes(entry_match[1])
+            )
         else:
             continue
-        if name == wanted or name.startswith(f"{wanted}."):
-            return number
-        if name == section:
-            nearest = number
-    return nearest
+        if full_name == wanted_name or full_name.startswith(f"{wanted_name}."):
+            return line_number
+        if full_name == section:
+            nearest_line = line_number
+    return nearest_line
 
 
-def _bare(name: str) -> str:
+def _strip_quotes(name: str) -> str:
     return re.sub(r"\s*\.\s*", ".", name.replace('"', "").replace("'", ""))

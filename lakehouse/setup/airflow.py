@@ -23,62 +23,66 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def set_up(say: Callable[[str], None] = to_stderr) -> Path:
+def set_up_airflow(say: Callable[[str], None] = to_stderr) -> Path:
     """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick if there is nothing to do.
 
     say: is told that it takes a minute. What pip prints goes to stderr; pip's own configuration chooses the package
     index. Raises AirflowError if it fails.
     """
-    folder = places.airflow_environment()
-    airflow, stamp = folder / "bin" / "airflow", folder / STAMP
-    if not (airflow.is_file() and stamp.is_file() and stamp.read_bytes() == places.AIRFLOW_LOCK.read_bytes()):
-        say(f"airflow: installing Airflow into {folder} (700 MB, some minutes)")
-        _install(folder)
-        stamp.write_bytes(places.AIRFLOW_LOCK.read_bytes())
-    _see_lakehouse(folder)
-    return airflow
+    environment_folder = places.airflow_environment()
+    airflow_command, stamp_file = environment_folder / "bin" / "airflow", environment_folder / STAMP
+    if not (
+        airflow_command.is_file()
+        and stamp_file.is_file()
+        and stamp_file.read_bytes() == places.AIRFLOW_LOCK.read_bytes()
+    ):
+        say(f"airflow: installing Airflow into {environment_folder} (700 MB, some minutes)")
+        _install_packages(environment_folder)
+        stamp_file.write_bytes(places.AIRFLOW_LOCK.read_bytes())
+    _link_lakehouse(environment_folder)
+    return airflow_command
 
 
-def _install(folder: Path) -> None:
+def _install_packages(folder: Path) -> None:
     # --clear: what an older lock installed must not stay behind.
-    _run("make a virtual environment; on Debian and Ubuntu install python3-venv",
+    _run_command("make a virtual environment; on Debian and Ubuntu install python3-venv",
          [sys.executable, "-m", "venv", "--clear", str(folder)])  # fmt: skip
-    _run("install the packages of airflow.lock",
+    _run_command("install the packages of airflow.lock",
          [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
           "--root-user-action=ignore", "--require-hashes", "--requirement", str(places.AIRFLOW_LOCK)])  # fmt: skip
 
 
-def _run(to_do: str, argv: list[str]) -> None:
-    done = subprocess.run(argv, stdout=STDERR, check=False)
-    if done.returncode != 0:
+def _run_command(purpose: str, argv: list[str]) -> None:
+    process = subprocess.run(argv, stdout=STDERR, check=False)
+    if process.returncode != 0:
         raise AirflowError(
-            f"{argv[0]} ended with code {done.returncode}; expected it to {to_do}. Its output is above; run "
+            f"{argv[0]} ended with code {process.returncode}; expected it to {purpose}. Its output is above; run "
             "`lakehouse setup --airflow` again."
         )
 
 
-def _see_lakehouse(folder: Path) -> None:
+def _link_lakehouse(folder: Path) -> None:
     """Put this package on the environment's path, by a link: installed, it would bring a second `lakehouse` command.
 
     That command would lack Spark and Kafka, and stand before the right one on Airflow's PATH.
     """
-    (packages,) = (folder / "lib").glob("python3*/site-packages")
-    root = places.checkout()
-    if root is None:  # beside the package lie all others of its environment, which Airflow must not see
-        root = folder / "lakehouse-package"
-        root.mkdir(exist_ok=True)
-        link = root / places.PACKAGE.name
-        if not link.is_symlink():
-            link.symlink_to(places.PACKAGE)
-    line = f"{root}\n"
-    path = packages / "lakehouse-checkout.pth"
-    if not path.is_file() or path.read_text() != line:
-        path.unlink(missing_ok=True)
-        path.write_text(line)
+    (site_packages,) = (folder / "lib").glob("python3*/site-packages")
+    package_root = places.checkout_folder()
+    if package_root is None:  # beside the package lie all others of its environment, which Airflow must not see
+        package_root = folder / "lakehouse-package"
+        package_root.mkdir(exist_ok=True)
+        package_link = package_root / places.PACKAGE.name
+        if not package_link.is_symlink():
+            package_link.symlink_to(places.PACKAGE)
+    path_line = f"{package_root}\n"
+    pth_file = site_packages / "lakehouse-checkout.pth"
+    if not pth_file.is_file() or pth_file.read_text() != path_line:
+        pth_file.unlink(missing_ok=True)
+        pth_file.write_text(path_line)
 
 
 if __name__ == "__main__":
     try:
-        set_up()
+        set_up_airflow()
     except LakehouseError as error:
         sys.exit(f"error: {error}")

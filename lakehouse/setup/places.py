@@ -24,31 +24,31 @@ AIRFLOW_LOCK = Path(__file__).with_name("airflow.lock")
 DIGITS = 12
 
 
-def checkout() -> Path | None:
+def checkout_folder() -> Path | None:
     """Return the checkout that this package is used from; None if it was installed."""
     return PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else None
 
 
-def project() -> Path:
+def project_folder() -> Path:
     """Return the folder with ``dags/``, ``plugins/`` and ``spark_jobs/``: the checkout, or the wheel's copy of them."""
-    return checkout() or PACKAGE / "project"
+    return checkout_folder() or PACKAGE / "project"
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Return the folder for what is fetched and can be fetched again."""
-    if named := os.environ.get("LAKEHOUSE_CACHE"):
-        return Path(named).expanduser().absolute()
-    home = os.environ.get("XDG_CACHE_HOME", "")
+    if named_folder := os.environ.get("LAKEHOUSE_CACHE"):
+        return Path(named_folder).expanduser().absolute()
+    cache_home = os.environ.get("XDG_CACHE_HOME", "")
     # The specification: a relative path there does not count.
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "lakehouse"
+    return (Path(cache_home) if Path(cache_home).is_absolute() else Path.home() / ".cache") / "lakehouse"
 
 
 def jars_target() -> Path:
     """Return the folder that the set-up fills with jars."""
-    if named := os.environ.get("LAKEHOUSE_JARS"):
-        return Path(named).absolute()
-    root = checkout()
-    return root / ".jars" if root else cache() / f"jars-{jars.key()[:DIGITS]}"
+    if named_folder := os.environ.get("LAKEHOUSE_JARS"):
+        return Path(named_folder).absolute()
+    checkout_root = checkout_folder()
+    return checkout_root / ".jars" if checkout_root else cache_folder() / f"jars-{jars.jars_digest()[:DIGITS]}"
 
 
 def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
@@ -61,7 +61,7 @@ def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
 
 def airflow_environment() -> Path:
     """Return the folder of Airflow's Python environment, whether it was made or not."""
-    if root := checkout():
-        return root / ".venv-airflow"
-    made_from = f"{PACKAGE} {sys.version_info[:2]} ".encode() + AIRFLOW_LOCK.read_bytes()
-    return cache() / f"airflow-{hashlib.sha256(made_from).hexdigest()[:DIGITS]}"
+    if checkout_root := checkout_folder():
+        return checkout_root / ".venv-airflow"
+    digest_source = f"{PACKAGE} {sys.version_info[:2]} ".encode() + AIRFLOW_LOCK.read_bytes()
+    return cache_folder() / f"airflow-{hashlib.sha256(digest_source).hexdigest()[:DIGITS]}"

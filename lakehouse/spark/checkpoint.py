@@ -11,23 +11,26 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.folders import opened, remove
+from lakehouse.spark.folders import path_and_system, remove_folder
 
 
-def fresh(spark: SparkSession, path: str) -> str:
+def fresh_checkpoint(spark: SparkSession, path: str) -> str:
     """Remove a checkpoint and return its path."""
-    remove(spark, path)
+    remove_folder(spark, path)
     return path
 
 
 def batch_end(spark: SparkSession, path: str, batch_id: int) -> dict[str, dict[int, int]]:
     """Return the end of a batch of the Kafka source: the first offset after it, by topic and partition."""
-    file, system = opened(spark, f"{path}/offsets/{batch_id}")
+    offset_file, file_system = path_and_system(spark, f"{path}/offsets/{batch_id}")
     jvm: Any = spark._jvm
-    stream = system.open(file)
+    stream = file_system.open(offset_file)
     try:
-        text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        offset_log = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
     finally:
         stream.close()
-    offsets = json.loads(text.splitlines()[-1])
-    return {topic: {int(p): end for p, end in partitions.items()} for topic, partitions in offsets.items()}
+    offsets = json.loads(offset_log.splitlines()[-1])
+    return {
+        topic: {int(partition): end_offset for partition, end_offset in partitions.items()}
+        for topic, partitions in offsets.items()
+    }

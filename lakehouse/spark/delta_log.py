@@ -22,105 +22,105 @@ _bits: list[int] = []  # that bit; empty until it is known, 0 if there is none
 _lock = threading.Lock()
 
 
-def snapshot(spark: SparkSession, path: str) -> Any:
+def newest_snapshot(spark: SparkSession, path: str) -> Any:
     """Return the newest snapshot of the table at `path`: Delta's own Java object. It knows what its checksum says."""
-    none = _none(spark)
-    newest = _log(spark, path).update(False, none, none)
-    _tell_state(spark, newest)
+    none = _scala_none(spark)
+    newest = _delta_log(spark, path).update(False, none, none)
+    _set_state(spark, newest)
     return newest
 
 
-def numbers(snapshot: Any) -> dict[str, int] | None:
+def transaction_numbers(snapshot: Any) -> dict[str, int] | None:
     """Return the last number of each app id in a snapshot, as its checksum lists them; None if it lists none."""
     checksum = snapshot.checksumOpt()
-    listed = checksum.get().setTransactions() if checksum.isDefined() else checksum
-    if not listed.isDefined():
+    optional_transactions = checksum.get().setTransactions() if checksum.isDefined() else checksum
+    if not optional_transactions.isDefined():
         return None
-    known = listed.get()
-    each = (known.apply(index) for index in range(known.size()))
-    return {one.appId(): one.version() for one in each}
+    transactions = optional_transactions.get()
+    entries = (transactions.apply(index) for index in range(transactions.size()))
+    return {entry.appId(): entry.version() for entry in entries}
 
 
-def number_of(snapshot: Any, app_id: str) -> int | None:
+def number_of_app(snapshot: Any, app_id: str) -> int | None:
     """Return the last number of an app id in a snapshot; None if it has none.
 
     Without a checksum Spark puts the table's state together to tell, which takes half a second.
     """
-    known = numbers(snapshot)
-    if known is not None:
-        return known.get(app_id)
-    found = snapshot.transactions().get(app_id)
-    return int(found.get()) if found.isDefined() else None
+    numbers_by_app = transaction_numbers(snapshot)
+    if numbers_by_app is not None:
+        return numbers_by_app.get(app_id)
+    optional_number = snapshot.transactions().get(app_id)
+    return int(optional_number.get()) if optional_number.isDefined() else None
 
 
-def commit_number(spark: SparkSession, path: str, app_id: str, number: int, text: str) -> None:
+def commit_number(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
     """Commit a number, and the commit's metadata, to the table at `path`; no rows.
 
     As with Delta's own numbered writes nothing is done if the table has that number, or a larger one. Raises
     delta.exceptions.ConcurrentTransactionException if another commit of the app id comes between.
     """
     jvm: Any = spark._jvm
-    delta, none = jvm.org.apache.spark.sql.delta, _none(spark)
-    transaction = _log(spark, path).startTransaction(none, none)
-    before = number_of(transaction.snapshot(), app_id)
-    if before is not None and before >= number:
+    delta, none = jvm.org.apache.spark.sql.delta, _scala_none(spark)
+    transaction = _delta_log(spark, path).startTransaction(none, none)
+    number_before = number_of_app(transaction.snapshot(), app_id)
+    if number_before is not None and number_before >= number:
         return
     transaction.readTxn().addOne(app_id)  # a commit of the same app id is a conflict
     actions = jvm.java.util.ArrayList()
     actions.add(delta.actions.SetTransaction(app_id, number, jvm.scala.Option.apply(time.time_ns() // 1_000_000)))
-    write = getattr(delta, "DeltaOperations$Write")
+    write_operation = getattr(delta, "DeltaOperations$Write")
     append = jvm.org.apache.spark.sql.SaveMode.Append
-    said = write(append, none, none, jvm.scala.Option.apply(text), none, none, none, none, none)
-    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), said)
+    operation = write_operation(append, none, none, jvm.scala.Option.apply(metadata_text), none, none, none, none, none)
+    transaction.commit(jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), operation)
 
 
-def _log(spark: SparkSession, path: str) -> Any:
+def _delta_log(spark: SparkSession, path: str) -> Any:
     jvm: Any = spark._jvm
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
 
 
-def _none(spark: SparkSession) -> Any:
+def _scala_none(spark: SparkSession) -> Any:
     jvm: Any = spark._jvm
     return jvm.scala.Option.empty()
 
 
-def _tell_state(spark: SparkSession, snapshot: Any) -> None:
+def _set_state(spark: SparkSession, snapshot: Any) -> None:
     """Give a snapshot its state, as its checksum has it: all but the removed files, which only checkpoints count."""
-    said = snapshot.checksumOpt()
-    if not said.isDefined():
+    checksum = snapshot.checksumOpt()
+    if not checksum.isDefined():
         return
-    said = said.get()
-    writers, domains = said.setTransactions(), said.domainMetadata()
-    if not (writers.isDefined() and domains.isDefined()):
+    checksum = checksum.get()
+    transactions, domain_metadata = checksum.setTransactions(), checksum.domainMetadata()
+    if not (transactions.isDefined() and domain_metadata.isDefined()):
         return
     try:
-        bitmap, bit = field_of(snapshot, "bitmap$0"), _bit(snapshot)
-        if not bit or bitmap.get(snapshot) & bit:
+        bitmap, state_bit = private_field(snapshot, "bitmap$0"), _state_bit(snapshot)
+        if not state_bit or bitmap.get(snapshot) & state_bit:
             return
         jvm: Any = spark._jvm
         state = jvm.org.apache.spark.sql.delta.SnapshotState(
-            said.tableSizeBytes(), writers.get().size(), said.numFiles(), 0, said.numDeletedRecordsOpt(),
-            said.numDeletionVectorsOpt(), 1, 1, writers.get(), domains.get(), said.metadata(), said.protocol(),
-            said.fileSizeHistogram(), said.deletedRecordCountsHistogramOpt(),
+            checksum.tableSizeBytes(), transactions.get().size(), checksum.numFiles(), 0, checksum.numDeletedRecordsOpt(),
+            checksum.numDeletionVectorsOpt(), 1, 1, transactions.get(), domain_metadata.get(), checksum.metadata(), checksum.protocol(),
+            checksum.fileSizeHistogram(), checksum.deletedRecordCountsHistogramOpt(),
         )  # fmt: skip
-        field_of(snapshot, "computedState").set(snapshot, state)
-        bitmap.set(snapshot, bitmap.get(snapshot) | bit)
+        private_field(snapshot, "computedState").set(snapshot, state)
+        bitmap.set(snapshot, bitmap.get(snapshot) | state_bit)
     except Exception:  # another Delta: it puts the state together itself
         with _lock:
             _bits[:] = [0]
 
 
-def _bit(snapshot: Any) -> int:
+def _state_bit(snapshot: Any) -> int:
     """Which bit of a snapshot says that its lazy `computedState` is known."""
     with _lock:
         if not _bits:
-            if (bit := KNOWN_BITS.get(class_of(snapshot)) or looked_up(snapshot)) is None:
+            if (bit := KNOWN_BITS.get(class_hash(snapshot)) or find_state_bit(snapshot)) is None:
                 return 0
             _bits.append(bit)
         return _bits[0]
 
 
-def class_of(snapshot: Any) -> str:
+def class_hash(snapshot: Any) -> str:
     """Return the SHA-256 of the class file that a snapshot is of; empty if it is not to be had."""
     file = snapshot.getClass().getResourceAsStream("Snapshot.class")
     if file is None:
@@ -131,20 +131,20 @@ def class_of(snapshot: Any) -> str:
         file.close()
 
 
-def looked_up(snapshot: Any) -> int | None:
+def find_state_bit(snapshot: Any) -> int | None:
     """Return the bit, by asking a snapshot for its state; None if it has that already, 0 if there is no such bit."""
     if snapshot._computedStateTriggered():
         return None
     snapshot.stateDF()  # what the state is made of has bits of its own
-    bitmap = field_of(snapshot, "bitmap$0")
-    before = bitmap.get(snapshot)
+    bitmap = private_field(snapshot, "bitmap$0")
+    bits_before = bitmap.get(snapshot)
     snapshot.computedState()
-    bit: int = bitmap.get(snapshot) & ~before
-    return bit if bit.bit_count() == 1 else 0
+    state_bit: int = bitmap.get(snapshot) & ~bits_before
+    return state_bit if state_bit.bit_count() == 1 else 0
 
 
-def field_of(java: Any, name: str) -> Any:
+def private_field(java_object: Any, name: str) -> Any:
     """Return a private field of a Java object's class, which can be read and set."""
-    field = java.getClass().getDeclaredField(name)
+    field = java_object.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field

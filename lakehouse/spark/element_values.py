@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.plan.refused.spark_functions import names
+from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.spark.refused_values import MADE_MAX
 
 # By the place of the lambda, the last argument: its variables for one element, which `e` holds as v0, v1, ...
@@ -33,7 +33,7 @@ KEPT = f"element_at(filter(array(`0`), x -> coalesce(length(cast(x AS string)), 
 FOLDS = ("aggregate", "reduce")
 
 # What has a value of some bytes, whatever its arguments hold.
-SMALL = names(
+SMALL = word_set(
     """
     Add Subtract Multiply Divide IntegralDivide Remainder UnaryMinus UnaryPositive And Or Not IsNull IsNotNull EqualTo
     EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In RLike Like ILike
@@ -43,7 +43,7 @@ SMALL = names(
     """
 )
 # What has the value of one of its arguments, or a few times what they hold.
-LINEAR = names(
+LINEAR = word_set(
     """
     Literal If CaseWhen Cast Concat UnresolvedExtractValue CreateNamedStruct Alias NamePlaceholder
     array coalesce concat element_at get greatest if ifnull initcap least lower ltrim map named_struct nullif nvl nvl2
@@ -52,40 +52,42 @@ LINEAR = names(
 )
 
 
-def together(name: str, lambda_: Any, place: int) -> str | None:
+def size_condition(name: str, lambda_: Any, place: int) -> str | None:
     """Return the condition under which what a lambda's calls make is too much; None where it can't be.
 
     place: the placeholder that stands for the lambda which gives the LENGTH of the value instead of the value.
     """
-    body, *arguments = _children(lambda_)
-    of = [str(argument.nameParts().head()) for argument in arguments]
-    if name not in ENTRIES or _is_bounded(body, of):
+    body, *arguments = _tree_children(lambda_)
+    variable_names = [str(argument.nameParts().head()) for argument in arguments]
+    if name not in ENTRIES or _is_bounded(body, variable_names):
         return None
     # Names that no lambda around this one has.
-    so_far, e = "_lakehouse_so_far", "_lakehouse_e"
-    more = f"{so_far} + {CALLS[len(of)].format(e=e, place=place)}"
-    step = f"({so_far}, {e}) -> if({so_far} > {MADE_MAX}, {so_far}, {more})"
-    return f"aggregate({ENTRIES[name]}, 0D, {step}) > {MADE_MAX}"
+    size_name, entry_name = "_lakehouse_so_far", "_lakehouse_e"
+    next_size = f"{size_name} + {CALLS[len(variable_names)].format(e=entry_name, place=place)}"
+    fold_step = f"({size_name}, {entry_name}) -> if({size_name} > {MADE_MAX}, {size_name}, {next_size})"
+    return f"aggregate({ENTRIES[name]}, 0D, {fold_step}) > {MADE_MAX}"
 
 
 def may_double(name: str, lambda_: Any) -> bool:
     """Say whether a fold's step may make more of what the steps before it made."""
-    return name in FOLDS and _name(_children(lambda_)[0]) not in SMALL
+    return name in FOLDS and _tree_name(_tree_children(lambda_)[0]) not in SMALL
 
 
-def _is_bounded(body: Any, of: list[str]) -> bool:
+def _is_bounded(body: Any, variable_names: list[str]) -> bool:
     """Whether a lambda makes at most a few times what its own variables hold."""
-    name = _name(body)
+    name = _tree_name(body)
     if name == "UnresolvedNamedLambdaVariable":
-        return str(body.nameParts().head()) in of
-    return name in SMALL or (name in LINEAR and all(_is_bounded(child, of) for child in _children(body)))
+        return str(body.nameParts().head()) in variable_names
+    return name in SMALL or (
+        name in LINEAR and all(_is_bounded(child, variable_names) for child in _tree_children(body))
+    )
 
 
-def _name(tree: Any) -> str:
+def _tree_name(tree: Any) -> str:
     kind = str(tree.getClass().getSimpleName())
     return str(tree.nameParts().last()).lower() if kind == "UnresolvedFunction" else kind
 
 
-def _children(tree: Any) -> list[Any]:
+def _tree_children(tree: Any) -> list[Any]:
     children = tree.children()
     return [children.apply(number) for number in range(children.size())]

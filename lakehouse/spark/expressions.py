@@ -19,22 +19,22 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.refused.spark_functions import names
+from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.spark import element_values
 from lakehouse.spark.guard import cast_values, json_numbers
 from lakehouse.spark.java.functions import FUNCTIONS
-from lakehouse.spark.refused_values import refused
+from lakehouse.spark.refused_values import refused_condition
 
 # What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
-LEAVES = names("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
-HARMLESS = names(
+LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
+HARMLESS = word_set(
     """
     LambdaFunction Alias If CaseWhen And Or Not IsNull
     IsNotNull EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In UnresolvedExtractValue
     CreateNamedStruct Cast
     """
 )
-HARMLESS_FUNCTIONS = names(
+HARMLESS_FUNCTIONS = word_set(
     """
     array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
     named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
@@ -57,118 +57,139 @@ TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 def column_of(expression: Expression) -> Column:
     """Return the column for a declared expression."""
     # Most are just a column's name: that can't raise, and each look at a tree is a call to the JVM.
-    return F.expr(expression.text) if expression.is_column else _column(expression.text)
+    return F.expr(expression.text) if expression.is_column else _guarded_column(expression.text)
 
 
 @lru_cache(maxsize=4096)
-def _column(text: str) -> Column:
-    made = _jvm().org.apache.spark.sql.classic.ExpressionUtils.column(_guarded(_parsed(text)))
-    return cast(Column, cast(Any, type(F.lit(1)))(made))
+def _guarded_column(text: str) -> Column:
+    java_column = _active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(_guard_tree(_parse_tree(text)))
+    return cast(Column, cast(Any, type(F.lit(1)))(java_column))
 
 
-def _parsed(text: str) -> Any:
+def _parse_tree(text: str) -> Any:
     """The tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
-    return _jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
+    return _active_jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
 
 
-def _jvm() -> Any:
+def _active_jvm() -> Any:
     context = SparkContext._active_spark_context
     assert context is not None
     return cast(Any, context)._jvm
 
 
-def _guarded(tree: Any) -> Any:
+def _guard_tree(tree: Any) -> Any:
     """The same tree with every call that may raise wrapped."""
-    kind, name = _names(tree)
+    kind, name = _class_and_name(tree)
     if kind in LEAVES:
         return tree
-    children = _children(tree)
+    children = _child_trees(tree)
     if name in cast_values.FUNCTIONS and len(children) == 1:
-        return _guarded(_filled(f"cast(`0` AS {name})", children))
+        return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
     if kind == "Cast":
-        return _cast(tree, children[0])
+        return _guard_cast(tree, children[0])
     if name == "get_json_object" and len(children) == 2:
-        return _exact(json_numbers.AT_PATH, [children[0], _path(children[1])])
+        return _exact_numbers(json_numbers.AT_PATH, [children[0], _quote_json_path(children[1])])
     if name == "map" and all(map(_is_value, children)):
         # The options of a function, which Spark takes only as they are written; values can't raise.
         return tree
     if name == "regexp_substr" and len(children) == 2:
         # Spark moves a part of this function's replacement out of a TryEval around it.
-        return _guarded(_filled("nullif(regexp_extract(`0`, `1`, 0), '')", children))
-    made = [_guarded(child) for child in children]
-    if name in ("element_at", "try_element_at") and made[-1].getClass().getSimpleName() != "Literal":
+        return _guard_tree(_fill_template("nullif(regexp_extract(`0`, `1`, 0), '')", children))
+    guarded_children = [_guard_tree(child) for child in children]
+    if name in ("element_at", "try_element_at") and guarded_children[-1].getClass().getSimpleName() != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
-        made[-1] = _filled(f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [made[-1]])
-    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(made) > 1):
+        guarded_children[-1] = _fill_template(
+            f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [guarded_children[-1]]
+        )
+    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(guarded_children) > 1):
         for place in MOMENTS.get(name or kind, ()):
-            if place < len(made):
-                made[place] = _whole_moment(made[place])
-    if len(made) > 2 and element_values.may_double(name, children[2]):
-        made[2] = _measured(made[2], element_values.KEPT)
-    if any(new is not old for new, old in zip(made, children, strict=True)):
-        tree = _with_children(tree, made)
+            if place < len(guarded_children):
+                guarded_children[place] = _guard_moment(guarded_children[place])
+    if len(guarded_children) > 2 and element_values.may_double(name, children[2]):
+        guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
+    if any(
+        child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
+    ):
+        tree = _with_children(tree, guarded_children)
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
-    if (own := FUNCTIONS.get(name)) is not None:
-        arguments, work, result = own
-        return _filled(result, [_tried(work(*(_filled(form, made) for form in arguments)))])
-    by_interval = name == "sequence" and _is_interval(made[-1])
-    conditions, measured = [], []
+    if (java_function := FUNCTIONS.get(name)) is not None:
+        arguments, java_call, result_form = java_function
+        return _fill_template(
+            result_form,
+            [_try_eval(java_call(*(_fill_template(argument_form, guarded_children) for argument_form in arguments)))],
+        )
+    by_interval = name == "sequence" and _is_interval(guarded_children[-1])
+    conditions, measured_lambdas = [], []
     if name in element_values.ENTRIES:
-        conditions = [element_values.together(name, children[-1], len(made))]  # first: others make all its values
-        measured = [_measured(made[-1], element_values.LENGTH)]
-    conditions.append(refused(name or kind, [_text(child) for child in made], by_interval=by_interval))
+        conditions = [
+            element_values.size_condition(name, children[-1], len(guarded_children))
+        ]  # first: others make all its values
+        measured_lambdas = [_wrap_lambda(guarded_children[-1], element_values.LENGTH)]
+    conditions.append(
+        refused_condition(name or kind, [_literal_text(child) for child in guarded_children], by_interval=by_interval)
+    )
     condition = " OR ".join(filter(None, conditions))
-    return _unless(condition, tree, made, measured) if condition else _tried(tree)
+    return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else _try_eval(tree)
 
 
-def _path(tree: Any) -> Any:
+def _quote_json_path(tree: Any) -> Any:
     """A path of get_json_object with its names in single quotes, where it stands in the declaration."""
-    path = _text(tree)
-    if path is None or not JSON_NAME.search(path):
+    json_path = _literal_text(tree)
+    if json_path is None or not JSON_NAME.search(json_path):
         return tree
-    quoted = JSON_NAME.sub(r"['\1']", path).replace("\\", r"\\").replace("'", r"\'")
-    return _parsed(f"'{quoted}'")
+    quoted_path = JSON_NAME.sub(r"['\1']", json_path).replace("\\", r"\\").replace("'", r"\'")
+    return _parse_tree(f"'{quoted_path}'")
 
 
-def _cast(tree: Any, child: Any) -> Any:
+def _guard_cast(tree: Any, child: Any) -> Any:
     """A cast that is null for what its type can't hold."""
-    kind = str(tree.dataType().sql()).lower()
-    elements = cast_values.of_elements(kind)
-    if elements is not None and _names(child)[0] != "Literal" and not _is_of_variant(child):  # NULL is no array
-        return _tried(_with_children(tree, [_guarded(_filled(elements, [child]))]))
-    made, condition = _guarded(child), cast_values.does_not_fit(kind)
-    if kind.startswith("timestamp"):
-        made = _whole_moment(made)
-    if kind == "string" and _names(child)[0] != "Literal":
-        return _once(made, lambda value: _filled(cast_values.TEXT, [value, _with_children(tree, [value])]))
-    tries = str(tree.evalMode()) == "TRY" and not kind.startswith("decimal")
-    if condition is None or tries or _is_short_literal(child):
-        made = _with_children(tree, [made])
-        return made if _names(child)[0] == "Literal" else _tried(made)  # the cast of a VARIANT may raise
+    target_type = str(tree.dataType().sql()).lower()
+    element_cast = cast_values.cast_elements(target_type)
+    if (
+        element_cast is not None and _class_and_name(child)[0] != "Literal" and not _is_of_variant(child)
+    ):  # NULL is no array
+        return _try_eval(_with_children(tree, [_guard_tree(_fill_template(element_cast, [child]))]))
+    guarded_child, condition = _guard_tree(child), cast_values.unfit_cast_condition(target_type)
+    if target_type.startswith("timestamp"):
+        guarded_child = _guard_moment(guarded_child)
+    if target_type == "string" and _class_and_name(child)[0] != "Literal":
+        return _compute_once(
+            guarded_child, lambda value: _fill_template(cast_values.TEXT, [value, _with_children(tree, [value])])
+        )
+    is_try_cast = str(tree.evalMode()) == "TRY" and not target_type.startswith("decimal")
+    if condition is None or is_try_cast or _is_short_literal(child):
+        guarded_child = _with_children(tree, [guarded_child])
+        return (
+            guarded_child if _class_and_name(child)[0] == "Literal" else _try_eval(guarded_child)
+        )  # the cast of a VARIANT may raise
 
-    def fitting(value: Any) -> Any:
-        cast = _with_children(tree, [value])
-        if (text := cast_values.shorter(kind)) is not None:
-            of_text = _with_children(tree, [_filled(text, [value])])
-            cast = _filled("if(typeof(`0`) = 'string', `1`, `2`)", [value, of_text, cast])
-        return _filled("if(coalesce(`0`, true), null, `1`)", [_tried(_filled(condition, [value])), _tried(cast)])
+    def fit_value(value: Any) -> Any:
+        cast_tree = _with_children(tree, [value])
+        if (shorter_form := cast_values.shorten_exponent(target_type)) is not None:
+            text_cast = _with_children(tree, [_fill_template(shorter_form, [value])])
+            cast_tree = _fill_template("if(typeof(`0`) = 'string', `1`, `2`)", [value, text_cast, cast_tree])
+        return _fill_template(
+            "if(coalesce(`0`, true), null, `1`)", [_try_eval(_fill_template(condition, [value])), _try_eval(cast_tree)]
+        )
 
     # What reads moments looks for what guards a text right below a cast.
-    return fitting(made) if kind.startswith("timestamp") else _once(made, fitting)
+    return fit_value(guarded_child) if target_type.startswith("timestamp") else _compute_once(guarded_child, fit_value)
 
 
-def _once(value: Any, form: Callable[[Any], Any]) -> Any:
+def _compute_once(value: Any, form: Callable[[Any], Any]) -> Any:
     """What a form makes of a value that it uses several times, with the value computed once."""
-    if _names(value)[0] in LEAVES:
+    if _class_and_name(value)[0] in LEAVES:
         return form(value)
-    bound = _bound(1)[0]
-    return _filled(f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound), value])
+    bound = _bound_fields(1)[0]
+    return _fill_template(
+        f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound), value]
+    )
 
 
 def _is_short_literal(tree: Any) -> bool:
     """Whether a tree is a literal that fits wherever its cast is not null: a null, a small number, a short text."""
-    if _names(tree)[0] != "Literal":
+    if _class_and_name(tree)[0] != "Literal":
         return False
     value = tree.value()
     if isinstance(value, int):
@@ -178,18 +199,18 @@ def _is_short_literal(tree: Any) -> bool:
 
 def _is_of_variant(tree: Any) -> bool:
     """Whether a tree may give a VARIANT, which is cast as a whole: `transform` does not take it."""
-    name = _names(tree)[1]
-    return "parse_json" in name or "variant" in name or any(map(_is_of_variant, _children(tree)))
+    name = _class_and_name(tree)[1]
+    return "parse_json" in name or "variant" in name or any(map(_is_of_variant, _child_trees(tree)))
 
 
 def _with_children(tree: Any, children: list[Any]) -> Any:
-    return tree.withNewChildren(_jvm().PythonUtils.toSeq(children))
+    return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children))
 
 
-def _exact(form: str, children: list[Any]) -> Any:
+def _exact_numbers(form: str, children: list[Any]) -> Any:
     """A function of a JSON text, with its numbers as they are written."""
-    text, how = map(_guarded, children)
-    return _once(text, lambda one: _tried(_filled(form, [one, how])))
+    json_text, json_path = map(_guard_tree, children)
+    return _compute_once(json_text, lambda value: _try_eval(_fill_template(form, [value, json_path])))
 
 
 def _is_value(tree: Any) -> bool:
@@ -197,91 +218,96 @@ def _is_value(tree: Any) -> bool:
     return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
 
 
-def _measured(lambda_: Any, form: str) -> Any:
+def _wrap_lambda(lambda_: Any, form: str) -> Any:
     """A lambda that gives what a form makes of its value."""
-    function, *variables = _children(lambda_)
-    return lambda_.withNewChildren(_jvm().PythonUtils.toSeq([_filled(form, [function]), *variables]))
+    function, *variables = _child_trees(lambda_)
+    return lambda_.withNewChildren(_active_jvm().PythonUtils.toSeq([_fill_template(form, [function]), *variables]))
 
 
-def _tried(tree: Any) -> Any:
-    return _jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
+def _try_eval(tree: Any) -> Any:
+    return _active_jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
 
 
-def _unless(condition: str, tree: Any, children: list[Any], more: list[Any]) -> Any:
+def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: list[Any]) -> Any:
     """A call, null where a condition over its arguments, and more, holds. What they compute is computed once."""
-    plain = LEAVES | {"LambdaFunction"}
-    computed = [
-        place for place, child in enumerate(children) if f"`{place}`" in condition and _names(child)[0] not in plain
+    plain_kinds = LEAVES | {"LambdaFunction"}
+    computed_places = [
+        place
+        for place, child in enumerate(children)
+        if f"`{place}`" in condition and _class_and_name(child)[0] not in plain_kinds
     ]
-    bound = dict(zip(computed, _bound(len(computed)), strict=True))
-    values = [bound.get(place, child) for place, child in enumerate(children)]
+    bound_by_place = dict(zip(computed_places, _bound_fields(len(computed_places)), strict=True))
+    values = [bound_by_place.get(place, child) for place, child in enumerate(children)]
     tree = _with_children(tree, values)
     # Spark moves a TryEval around an IF into its branches: the condition needs its own.
-    made = _filled("if(coalesce(`0`, true), null, `1`)", [_tried(_filled(condition, [*values, *more])), _tried(tree)])
-    if not computed:
-        return made
-    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(computed)))
-    form = f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)"
-    return _filled(form, [made, *(children[place] for place in computed)])
+    guarded_tree = _fill_template(
+        "if(coalesce(`0`, true), null, `1`)",
+        [_try_eval(_fill_template(condition, [*values, *extra_trees])), _try_eval(tree)],
+    )
+    if not computed_places:
+        return guarded_tree
+    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(computed_places)))
+    outer_form = f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)"
+    return _fill_template(outer_form, [guarded_tree, *(children[place] for place in computed_places)])
 
 
-def _bound(count: int) -> list[Any]:
+def _bound_fields(count: int) -> list[Any]:
     """The trees of so many fields, a0, a1, ..., of the variable of a lambda."""
     fields = ", ".join(f"{BOUND}.a{number}" for number in range(count))
-    (function,) = _children(_parsed(f"f({BOUND} -> array({fields}))"))
-    return _children(_children(function)[0])
+    (function,) = _child_trees(_parse_tree(f"f({BOUND} -> array({fields}))"))
+    return _child_trees(_child_trees(function)[0])
 
 
-def _text(tree: Any) -> str | None:
+def _literal_text(tree: Any) -> str | None:
     """What stands in the declaration; None for what is computed."""
-    return str(tree.value()) if _names(tree)[0] == "Literal" else None
+    return str(tree.value()) if _class_and_name(tree)[0] == "Literal" else None
 
 
 def _is_interval(tree: Any) -> bool:
     """Whether a tree is an interval, as far as its text tells."""
-    kind, name = _names(tree)
+    kind, name = _class_and_name(tree)
     if kind in ("TryEval", "UnaryMinus"):
-        return _is_interval(_children(tree)[0])
-    typed = kind in ("Literal", "Cast") and "interval" in tree.dataType().typeName()
-    return typed or (name.endswith("_interval") and "make_" in name)
+        return _is_interval(_child_trees(tree)[0])
+    has_interval_type = kind in ("Literal", "Cast") and "interval" in tree.dataType().typeName()
+    return has_interval_type or (name.endswith("_interval") and "make_" in name)
 
 
-def _names(tree: Any) -> tuple[str, str]:
+def _class_and_name(tree: Any) -> tuple[str, str]:
     """The class of a node, and the name of the function if it is one."""
     kind = tree.getClass().getSimpleName()
     return kind, tree.nameParts().last().lower() if kind == "UnresolvedFunction" else ""
 
 
-def _children(tree: Any) -> list[Any]:
+def _child_trees(tree: Any) -> list[Any]:
     children = tree.children()
     return [children.apply(number) for number in range(children.size())]
 
 
-def _whole_moment(tree: Any) -> Any:
+def _guard_moment(tree: Any) -> Any:
     """The value, or null if it is a text with a time and no day."""
     if tree.getClass().getSimpleName() == "Literal":
         return tree  # it was checked when it was declared
     pattern = TIME_ALONE.replace("\\", r"\\")
-    return _filled(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
+    return _fill_template(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
 
 
 def is_whole_moment(tree: Any) -> bool:
     """Say whether a resolved tree never gives a text with a time and no day: a guard gives a null for such a text."""
-    kind, _ = _names(tree)
+    kind, _ = _class_and_name(tree)
     if kind == "Literal":
         return re.match(TIME_ALONE, str(tree.value())) is None
     return kind == "If" and TIME_ALONE in tree.predicate().toString()
 
 
-def _filled(form: str, values: list[Any]) -> Any:
+def _fill_template(form: str, values: list[Any]) -> Any:
     """The tree of an expression over `0`, `1`, ..., which stand for other trees."""
 
-    def filled(tree: Any) -> Any:
+    def fill_tree(tree: Any) -> Any:
         # The parser takes every name in a lambda for a variable.
         if tree.getClass().getSimpleName() in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
             name = tree.nameParts().head()
             return values[int(name)] if name.isdigit() else tree
-        children = [filled(child) for child in _children(tree)]
-        return tree.withNewChildren(_jvm().PythonUtils.toSeq(children)) if children else tree
+        children = [fill_tree(child) for child in _child_trees(tree)]
+        return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children)) if children else tree
 
-    return filled(_parsed(form))
+    return fill_tree(_parse_tree(form))

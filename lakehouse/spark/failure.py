@@ -53,10 +53,10 @@ class Catching:
         """
         self._stopped = True
         self.wait()  # whatever comes after this returns at once
-        stop(query)
+        stop_query(query)
 
 
-def stop(query: StreamingQuery) -> None:
+def stop_query(query: StreamingQuery) -> None:
     """Stop a query; if Spark's process has ended, nothing is left to stop."""
     with contextlib.suppress(Py4JNetworkError, OSError):
         query.stop()
@@ -77,14 +77,14 @@ def raise_failure(query: StreamingQuery, catching: Catching) -> None:
     if isinstance(catching.error, LakehouseError):
         raise catching.error
     try:
-        name, error = query.name, catching.error or query.exception()
+        query_name, error = query.name, catching.error or query.exception()
     except (Py4JError, OSError):
         raise JobFailed(ENDED) from catching.error
     if error is not None:
-        raise JobFailed(f"{name}: {cause(str(error))}") from catching.error
+        raise JobFailed(f"{query_name}: {root_cause(str(error))}") from catching.error
 
 
-def cause(text: str) -> str:
+def root_cause(text: str) -> str:
     """Return the line of a Java trace that says why: the last "Caused by", else the first line."""
     causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -8,59 +8,63 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 
-def opened(spark: SparkSession, path: str) -> tuple[Any, Any]:
+def path_and_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """Return a path, and its file system: Hadoop's own Java objects."""
     jvm: Any = spark._jvm
-    jsession: Any = spark._jsparkSession
+    java_session: Any = spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(path)
-    return folder, folder.getFileSystem(jsession.sessionState().newHadoopConf())
+    return folder, folder.getFileSystem(java_session.sessionState().newHadoopConf())
 
 
-def exists(spark: SparkSession, path: str) -> bool:
+def folder_exists(spark: SparkSession, path: str) -> bool:
     """Return whether there is such a folder."""
-    folder, system = opened(spark, path)
-    return bool(system.exists(folder))
+    folder, file_system = path_and_system(spark, path)
+    return bool(file_system.exists(folder))
 
 
-def are_there(spark: SparkSession, files: Iterable[str]) -> bool:
+def files_exist(spark: SparkSession, files: Iterable[str]) -> bool:
     """Return whether all of these files exist: their URIs, as Spark gives them."""
     jvm: Any = spark._jvm
-    return all(exists(spark, jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)).toString()) for file in files)
+    return all(folder_exists(spark, jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)).toString()) for file in files)
 
 
-def create(spark: SparkSession, path: str) -> None:
+def create_folder(spark: SparkSession, path: str) -> None:
     """Create an empty folder; nothing happens if it is there."""
-    folder, system = opened(spark, path)
-    system.mkdirs(folder)
+    folder, file_system = path_and_system(spark, path)
+    file_system.mkdirs(folder)
 
 
-def names(spark: SparkSession, path: str) -> list[str]:
+def folder_names(spark: SparkSession, path: str) -> list[str]:
     """Return the names of the folders in a folder, in order; none if there is no such folder."""
-    folder, system = opened(spark, path)
-    if not system.exists(folder):
+    folder, file_system = path_and_system(spark, path)
+    if not file_system.exists(folder):
         return []
-    return sorted(str(one.getPath().getName()) for one in system.listStatus(folder) if one.isDirectory())
+    return sorted(str(status.getPath().getName()) for status in file_system.listStatus(folder) if status.isDirectory())
 
 
-def content(spark: SparkSession, path: str) -> list[str]:
+def list_content(spark: SparkSession, path: str) -> list[str]:
     """Return the names of what a folder holds, in order; none if there is no such folder."""
-    folder, system = opened(spark, path)
-    return sorted(str(one.getPath().getName()) for one in system.listStatus(folder)) if system.exists(folder) else []
+    folder, file_system = path_and_system(spark, path)
+    return (
+        sorted(str(status.getPath().getName()) for status in file_system.listStatus(folder))
+        if file_system.exists(folder)
+        else []
+    )
 
 
-def remove(spark: SparkSession, path: str) -> None:
+def remove_folder(spark: SparkSession, path: str) -> None:
     """Remove a folder and its content; nothing happens if there is none."""
-    folder, system = opened(spark, path)
-    system.delete(folder, True)
+    folder, file_system = path_and_system(spark, path)
+    file_system.delete(folder, True)
 
 
-def lines(spark: SparkSession, path: str) -> Iterator[str]:
+def read_lines(spark: SparkSession, path: str) -> Iterator[str]:
     """Yield the lines of a file, reading no further than needed. Raises FileNotFoundError if there is none."""
-    file, system = opened(spark, path)
-    if not system.exists(file):
+    file, file_system = path_and_system(spark, path)
+    if not file_system.exists(file):
         raise FileNotFoundError(path)
     jvm: Any = spark._jvm
-    reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(system.open(file), "UTF-8"))
+    reader = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(file_system.open(file), "UTF-8"))
     try:
         while (line := reader.readLine()) is not None:
             yield line

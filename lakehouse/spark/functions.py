@@ -46,7 +46,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     return to_arrow_type(kind, timezone="UTC")
 
 
-def frame_of(spark: SparkSession, schema: StructType, rows: list[tuple[Any, ...]]) -> DataFrame:
+def frame_of_rows(spark: SparkSession, schema: StructType, rows: list[tuple[Any, ...]]) -> DataFrame:
     """Return rows as a frame, with the entries of maps in their order, which Spark's own way by pickled rows loses."""
     arrow = pa.schema(list(arrow_type(schema)))
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), arrow, strict=True)]
@@ -58,7 +58,7 @@ def literal_map(values: Mapping[str, Any], kind: str) -> Column:
     return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
 
 
-def ship(function: Callable[..., Any] | None) -> None:
+def ship_by_value(function: Callable[..., Any] | None) -> None:
     """Send a user's function to the workers by value, unless its module is installed: then they import it."""
     name = getattr(function, "__module__", None)
     module = sys.modules.get(name) if name else None
@@ -70,39 +70,39 @@ def ship(function: Callable[..., Any] | None) -> None:
         cast(Any, cloudpickle).register_pickle_by_value(module)
 
 
-def mapped(step: Map) -> Callable[[Column], Column]:
+def column_function_of_map(step: Map) -> Callable[[Column], Column]:
     """Return the column function of a `map`: over a struct of its arguments, to struct(value, error).
 
     A record on which the function fails gets a null, and the error's text; other records get no error.
     """
-    ship(step.function)
+    ship_by_value(step.function)
     kind = spark_type(step.type)
-    arrow, function = arrow_type(kind), step.function
-    result = StructType([StructField("value", kind), StructField("error", StringType())])
-    out = arrow_type(result)
+    value_type, function = arrow_type(kind), step.function
+    result_type = StructType([StructField("value", kind), StructField("error", StringType())])
+    arrow_result = arrow_type(result_type)
 
-    def run(batch: pa.Array) -> pa.Array:
+    def run_batch(batch: pa.Array) -> pa.Array:
         try:
-            return made(called(batch), [None] * len(batch))
+            return to_struct_array(call_function(batch), [None] * len(batch))
         except Exception:  # a user's function may raise anything: find the records on which it does
-            return pa.concat_arrays([one(batch.slice(number, 1)) for number in range(len(batch))])
+            return pa.concat_arrays([run_record(batch.slice(index, 1)) for index in range(len(batch))])
 
-    def called(batch: pa.Array) -> pa.Array:
+    def call_function(batch: pa.Array) -> pa.Array:
         values = function(*batch.flatten())
-        values = values if isinstance(values, pa.Array) else pa.array(values, type=arrow)
+        values = values if isinstance(values, pa.Array) else pa.array(values, type=value_type)
         if len(values) != len(batch):
             raise ValueError(f"{len(values)} values for {len(batch)} records")
-        made = values.cast(arrow)
-        made.validate(full=True)  # texts of bytes that are no UTF-8 would go on as they are
-        return made
+        result_values = values.cast(value_type)
+        result_values.validate(full=True)  # texts of bytes that are no UTF-8 would go on as they are
+        return result_values
 
-    def one(record: pa.Array) -> pa.Array:
+    def run_record(record: pa.Array) -> pa.Array:
         try:
-            return made(called(record), [None])
+            return to_struct_array(call_function(record), [None])
         except Exception as error:  # this is the record: it gets a null
-            return made(pa.nulls(1, arrow), [error_text(error)])
+            return to_struct_array(pa.nulls(1, value_type), [error_text(error)])
 
-    def made(values: pa.Array, errors: list[str | None]) -> pa.Array:
-        return pa.StructArray.from_arrays([values, pa.array(errors, type=pa.string())], fields=list(out))
+    def to_struct_array(values: pa.Array, errors: list[str | None]) -> pa.Array:
+        return pa.StructArray.from_arrays([values, pa.array(errors, type=pa.string())], fields=list(arrow_result))
 
-    return over_arrow(run, result)
+    return over_arrow(run_batch, result_type)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.spark.delta_log import field_of
+from lakehouse.spark.delta_log import private_field
 
 
 class InMemory:
@@ -19,14 +19,14 @@ class InMemory:
     def __init__(self, frame: DataFrame) -> None:
         self._jvm = jvm = cast(Any, frame.sparkSession._jvm)
         relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
-        level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
+        storage_level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
         self._session: Any = frame.sparkSession._jsparkSession
         self._execution = frame._jdf.queryExecution()
-        self._relation = relations.apply(level, self._execution, jvm.scala.Option.empty())
+        self._relation = relations.apply(storage_level, self._execution, jvm.scala.Option.empty())
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame in a session: a frame's reads and writes run under the settings of its session."""
-        return frame_of(spark, self._relation)
+        return frame_of_plan(spark, self._relation)
 
     def read(self, spark: SparkSession) -> None:
         """Read the frame in a session, so that Spark holds all of it, and forget how it was made: see `was_read`."""
@@ -41,26 +41,26 @@ class InMemory:
         """
         self._session.observationManager().tryComplete(self._execution)
         builder = self._relation.cacheBuilder()
-        made, jvm = builder.cachedPlan(), self._jvm
+        cached_plan, jvm = builder.cachedPlan(), self._jvm
         jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)  # a new part of a plan takes it
-        short = jvm.org.apache.spark.sql.execution.RDDScanExec(
-            made.output(), builder.cachedColumnBuffers().setName("held"), "a frame", made.outputPartitioning(),
-            made.outputOrdering(), jvm.scala.Option.empty(),
+        short_plan = jvm.org.apache.spark.sql.execution.RDDScanExec(
+            cached_plan.output(), builder.cachedColumnBuffers().setName("held"), "a frame", cached_plan.outputPartitioning(),
+            cached_plan.outputOrdering(), jvm.scala.Option.empty(),
         )  # fmt: skip
-        field_of(builder, "cachedPlan").set(builder, short)
+        private_field(builder, "cachedPlan").set(builder, short_plan)
 
     def release(self) -> None:
         """Free the memory."""
         self._relation.cacheBuilder().clearCache(False)
 
 
-def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
+def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a plan, Spark's own Java object, in a session."""
-    jvm, jsession = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(jsession, plan), spark)
+    jvm, java_session = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan), spark)
 
 
-def read_once(frame: DataFrame) -> DataFrame:
+def read_and_hold(frame: DataFrame) -> DataFrame:
     """Return a frame that is read now and held: what is made of it does not tell how this was made.
 
     Spark frees the memory when nothing refers to the frame any more.
@@ -70,12 +70,12 @@ def read_once(frame: DataFrame) -> DataFrame:
     return memory.frame(frame.sparkSession)
 
 
-def hold(frame: DataFrame, holding: list[InMemory] | None = None) -> DataFrame:
+def hold_frame(frame: DataFrame, held_frames: list[InMemory] | None = None) -> DataFrame:
     """Return a frame that is read several times, held from its first read on.
 
     holding: takes what is to be released. Without it, Spark frees the memory when nothing refers to the frame any more.
     """
     memory = InMemory(frame)
-    if holding is not None:
-        holding.append(memory)
+    if held_frames is not None:
+        held_frames.append(memory)
     return memory.frame(frame.sparkSession)

@@ -9,28 +9,28 @@ from lakehouse.semantics import kafka_time
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 
-def with_times(frame: DataFrame) -> DataFrame:
+def with_valid_times(frame: DataFrame) -> DataFrame:
     """Return rows from Kafka in which each timestamp is a valid time; others are held as `kafka_time.held` says."""
     ms = F.unix_millis("timestamp")
-    said = F.struct(
+    time_header = F.struct(
         F.lit(kafka_time.HEADER).alias("key"), ms.cast("string").cast("binary").alias("value")
     )  # fmt: skip
-    headers = F.concat(F.coalesce("headers", F.array().cast(frame.schema["headers"].dataType)), F.array(said))
-    nearest = F.timestamp_millis(F.when(ms < FIRST_MS, F.lit(FIRST_MS)).otherwise(F.lit(LAST_MS)))
-    outside = (ms < FIRST_MS) | (ms > LAST_MS)
+    headers = F.concat(F.coalesce("headers", F.array().cast(frame.schema["headers"].dataType)), F.array(time_header))
+    nearest_time = F.timestamp_millis(F.when(ms < FIRST_MS, F.lit(FIRST_MS)).otherwise(F.lit(LAST_MS)))
+    is_outside = (ms < FIRST_MS) | (ms > LAST_MS)
     return frame.withColumns(
         {
-            "timestamp": F.when(outside, nearest).otherwise(F.col("timestamp")),
-            "headers": F.when(outside, headers).otherwise(F.col("headers")),
+            "timestamp": F.when(is_outside, nearest_time).otherwise(F.col("timestamp")),
+            "headers": F.when(is_outside, headers).otherwise(F.col("headers")),
         }
     )
 
 
-def kafka_said(timestamp: str, headers: str) -> Column:
+def invalid_kafka_time(timestamp: str, headers: str) -> Column:
     """Return Kafka's own timestamp of a bronze row (milliseconds) if it is no valid time; null if it is one."""
-    number = f"^{kafka_time.NUMBER.pattern.decode()}$"
-    named = F.filter(
-        headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number)
+    number_pattern = f"^{kafka_time.NUMBER.pattern.decode()}$"
+    time_headers = F.filter(
+        headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number_pattern)
     )
-    ends = F.unix_millis(timestamp).isin(FIRST_MS, LAST_MS)
-    return F.when(ends, F.get(named, F.lit(0))["value"].cast("string").cast("bigint"))
+    is_bound = F.unix_millis(timestamp).isin(FIRST_MS, LAST_MS)
+    return F.when(is_bound, F.get(time_headers, F.lit(0))["value"].cast("string").cast("bigint"))

@@ -14,23 +14,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
-from lakehouse.formats.json_text import write
+from lakehouse.formats.json_text import write_json
 from lakehouse.formats.key_text import parse_key
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
-from lakehouse.spark.years import computed
+from lakehouse.spark.years import compute_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def computed_keys(rows: DataFrame, expressions: Sequence[Expression]) -> list[SparkColumn]:
     """Return the values of expressions over rows, as they stand in a key."""
-    made = computed(rows, expressions)
+    computed_columns = compute_columns(rows, expressions)
     # To ask Spark for types takes time in every batch.
     if all(item.is_column for item in expressions) and not _has_float(rows.schema):
-        return made
-    kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(made)]).schema
-    return [key_value(column, field.dataType) for column, field in zip(made, kinds, strict=True)]
+        return computed_columns
+    kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(computed_columns)]).schema
+    return [key_value(column, field.dataType) for column, field in zip(computed_columns, kinds, strict=True)]
 
 
 def key_value(value: SparkColumn, kind: DataType) -> SparkColumn:
@@ -43,7 +43,7 @@ def key_value(value: SparkColumn, kind: DataType) -> SparkColumn:
             return F.when(value.isNotNull(), F.struct(*fields))
         case ArrayType():
             return F.transform(value, lambda item: key_value(item, kind.elementType))
-    zero, nan = (F.lit(of).cast(kind) for of in (0.0, float("nan")))
+    zero, nan = (F.lit(number).cast(kind) for number in (0.0, float("nan")))
     return F.when(value == 0, zero).when(F.isnan(value), nan).otherwise(value)
 
 
@@ -56,7 +56,7 @@ def _has_float(kind: DataType) -> bool:
     return isinstance(kind, FloatType | DoubleType)
 
 
-def is_key(schema: StructType, names: Iterable[str], text: str, inside: str = "") -> SparkColumn:
+def is_key(schema: StructType, names: Iterable[str], text: str, prefix: str = "") -> SparkColumn:
     """Return the condition for the rows of one key; its columns lie inside a struct ("_of."), or in the frame itself.
 
     text: see `lakehouse.formats.key_text`. Raises ConfigError for a text that is no key of this schema.
@@ -64,11 +64,11 @@ def is_key(schema: StructType, names: Iterable[str], text: str, inside: str = ""
     columns = [Column(name, schema[name].dataType.simpleString()) for name in names]
     condition = F.lit(True)
     for column, value in zip(columns, parse_key(text, columns), strict=True):
-        condition &= F.col(f"{inside}`{column.name}`").eqNullSafe(_literal(column.type, value))
+        condition &= F.col(f"{prefix}`{column.name}`").eqNullSafe(_key_literal(column.type, value))
     return condition
 
 
-def _literal(kind: str, value: Any) -> SparkColumn:
+def _key_literal(kind: str, value: Any) -> SparkColumn:
     base = base_type(kind)
     if value is None:
         return F.lit(None)
@@ -76,7 +76,7 @@ def _literal(kind: str, value: Any) -> SparkColumn:
         # As a number: as a datetime it would go through the process's time zone.
         return F.timestamp_micros(F.lit((value - _EPOCH) // timedelta(microseconds=1)))
     if base in NESTED_TYPES:
-        return F.from_json(F.lit(write(value)), kind)
+        return F.from_json(F.lit(write_json(value)), kind)
     if base == "binary":
         return F.lit(bytearray(value))
     return F.lit(str(value) if base in ("date", "decimal") else value).cast(kind)

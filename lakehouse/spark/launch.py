@@ -32,22 +32,26 @@ def start_jvm(settings: Mapping[str, str]) -> None:
     PySpark would write each of them on the command line. The file (0600, in a folder of 0700) is removed once the JVM
     has read it. What Spark itself puts on a command line stays there: memory, class path, extraJavaOptions.
     """
-    before = os.environ.get(ARGUMENTS)
+    arguments_before = os.environ.get(ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
-        file = Path(folder) / "spark.properties"
-        with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as out:
-            out.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+        settings_file = Path(folder) / "spark.properties"
+        with os.fdopen(
+            os.open(settings_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii"
+        ) as properties_file:
+            properties_file.writelines(
+                f"{_escape_property(name)}={_escape_property(value)}\n" for name, value in settings.items()
+            )
         # A user's own spark-defaults.conf still counts for settings that are not given.
-        ours = f'--properties-file "{file}" --load-spark-defaults'
-        os.environ[ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
+        own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
+        os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or 'pyspark-shell'}"
         try:
             with _without_java_s_greeting():
                 SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
-            if before is None:
+            if arguments_before is None:
                 del os.environ[ARGUMENTS]
             else:
-                os.environ[ARGUMENTS] = before
+                os.environ[ARGUMENTS] = arguments_before
 
 
 @contextmanager
@@ -63,19 +67,19 @@ def _without_java_s_greeting() -> Iterator[None]:
     # -a: a record in an error may hold any bytes, and after them grep would show no line.
     command = [grep, "-a", "--line-buffered", "-v", GREETING]
     _FILTERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True))
-    into = _FILTERS[-1].stdin
-    assert into is not None
-    before = os.dup(STDERR)
+    grep_input = _FILTERS[-1].stdin
+    assert grep_input is not None
+    stderr_before = os.dup(STDERR)
     try:
-        os.dup2(into.fileno(), STDERR)
-        into.close()  # the JVM alone writes into it: at its end the filter ends
+        os.dup2(grep_input.fileno(), STDERR)
+        grep_input.close()  # the JVM alone writes into it: at its end the filter ends
         yield
     finally:
-        os.dup2(before, STDERR)
-        os.close(before)
+        os.dup2(stderr_before, STDERR)
+        os.close(stderr_before)
 
 
-def _escaped(text: str) -> str:
+def _escape_property(text: str) -> str:
     r"""The text as java.util.Properties reads it, in ASCII: what is not a letter, a digit or . - _ / as \uXXXX."""
     units = text.encode("utf-16-be", "surrogatepass")
     codes = [int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2)]
@@ -86,35 +90,35 @@ def _escaped(text: str) -> str:
 
 def remember_names(spark: SparkSession) -> None:
     """Let a session's view of the JVM keep the packages, classes and static methods that were asked of it."""
-    _remembering(spark._jvm)
+    _as_remembering(spark._jvm)
 
 
 class _View(JVMView):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
-        return _kept(self, name, super().__getattr__(name))
+        return _remember_member(self, name, super().__getattr__(name))
 
 
 class _Package(JavaPackage):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
-        return _kept(self, name, super().__getattr__(name))
+        return _remember_member(self, name, super().__getattr__(name))
 
 
 class _Class(JavaClass):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
-        return _kept(self, name, super().__getattr__(name))
+        return _remember_member(self, name, super().__getattr__(name))
 
 
 REMEMBERING = {JVMView: _View, JavaPackage: _Package, JavaClass: _Class}
 
 
-def _kept(self: Any, name: str, found: Any) -> Any:
+def _remember_member(self: Any, name: str, member: Any) -> Any:
     """What was found, kept where Python looks first; the value of a static field is not, as it may change."""
-    if type(found) in REMEMBERING or type(found) is JavaMember:
-        self.__dict__[name] = _remembering(found)
-    return found
+    if type(member) in REMEMBERING or type(member) is JavaMember:
+        self.__dict__[name] = _as_remembering(member)
+    return member
 
 
-def _remembering(names: Any) -> Any:
-    if (kind := REMEMBERING.get(type(names))) is not None:
-        names.__class__ = kind
-    return names
+def _as_remembering(java_names: Any) -> Any:
+    if (kind := REMEMBERING.get(type(java_names))) is not None:
+        java_names.__class__ = kind
+    return java_names

@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
-from lakehouse.lake.moment.files import readable
-from lakehouse.lake.place import TablePlace, bronze_of, places, state_of, visible_of
+from lakehouse.lake.moment.files import is_version_readable
+from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_places, visible_place
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark import folders
-from lakehouse.spark.delta_log import snapshot
-from lakehouse.spark.in_memory import frame_of
-from lakehouse.spark.transaction import exists, log_of, properties, read_progress
+from lakehouse.spark.delta_log import newest_snapshot
+from lakehouse.spark.in_memory import frame_of_plan
+from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")
 
@@ -36,12 +36,12 @@ class Versions:
 
     def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
         """Return the rows of the table at a path, at a version."""
-        id = str(snapshot(spark, path).metadata().id())  # another table may be made at the same path
-        known = self.known.get(path)
-        if known is None or known[:2] != (id, version):
+        table_id = str(newest_snapshot(spark, path).metadata().id())  # another table may be made at the same path
+        cached_plan = self.known.get(path)
+        if cached_plan is None or cached_plan[:2] != (table_id, version):
             rows = spark.read.format("delta").option("versionAsOf", version).load(path)
-            known = self.known[path] = id, version, rows._jdf.queryExecution().analyzed()
-        return frame_of(spark, known[2])
+            cached_plan = self.known[path] = table_id, version, rows._jdf.queryExecution().analyzed()
+        return frame_of_plan(spark, cached_plan[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class OpenLake:
     @property
     def bronze(self) -> TablePlace:
         """The place of bronze's shared table, whose commits complete the ticks."""
-        return bronze_of(self.layout)
+        return bronze_place(self.layout)
 
     def own_session(self) -> OpenLake:
         """Return the lake through a session of its own: a commit's metadata is a setting of the session."""
@@ -85,7 +85,7 @@ class OpenLake:
 
     def exists(self, path: str) -> bool:
         """Say whether there is a Delta table at a path."""
-        return exists(self.spark, path)
+        return is_delta_table(self.spark, path)
 
     def read(self, path: str, version: int | None = None) -> DataFrame:
         """Return the rows of the Delta table at a path, hidden columns too, at a version or now."""
@@ -100,8 +100,8 @@ class OpenLake:
         """
         rows = self.read(path, version)
         # Without Spark where that can be: it takes milliseconds, and Spark runs queries to list the files.
-        local = "://" not in path
-        if not (readable(path, version) if local else folders.are_there(self.spark, rows.inputFiles())):
+        is_local = "://" not in path
+        if not (is_version_readable(path, version) if is_local else folders.files_exist(self.spark, rows.inputFiles())):
             raise AnalysisException(f"{path}: version {version} lacks some of its files (VACUUM).")
         return rows
 
@@ -114,7 +114,7 @@ class OpenLake:
 
         back_to, up_to: ticks, see `lakehouse.lake.moment.commits`.
         """
-        return commits.commits(log_of(self.spark, place.path), place.name, back_to, up_to)
+        return commits.read_own_commits(commit_log_of(self.spark, place.path), place.name, back_to, up_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +151,17 @@ class OpenTable:
     @property
     def visible(self) -> TablePlace:
         """The place of the visible rows."""
-        return visible_of(self.layout, self.table)
+        return visible_place(self.layout, self.table)
 
     @property
     def state(self) -> TablePlace:
         """The place of all that the table keeps: the visible table itself, if all of it is visible."""
-        return state_of(self.layout, self.table)
+        return state_place(self.layout, self.table)
 
     @property
     def places(self) -> tuple[TablePlace, ...]:
         """Its places: the visible table, and the state if that is a separate table."""
-        return places(self.layout, self.table)
+        return table_places(self.layout, self.table)
 
     @property
     def late(self) -> str:
@@ -181,10 +181,12 @@ class OpenTable:
     @property
     def skip(self) -> str | None:
         """Which offsets a restored table holds already, as its property says; None for one built from bronze."""
-        return properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
+        return read_properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
 
     @property
     def began(self) -> int:
         """For a table that reads tables: the tick of the lake's last intervention when it was created; else NO_TICK."""
-        known = properties(self.spark, self.visible.path) if self.table.stream.reads and self.exists else {}
-        return int(known.get(BEGAN, NO_TICK))
+        table_properties = (
+            read_properties(self.spark, self.visible.path) if self.table.stream.reads and self.exists else {}
+        )
+        return int(table_properties.get(BEGAN, NO_TICK))

@@ -52,20 +52,20 @@ WIDTHS = ("%([0-9]+[$])?[-#+ ,(<0]*([0-9]*)", "%([-#+ ,(<0-9$]*)[.]([0-9]+)")
 LOOKS_AROUND = r"\(\?<?[=!]"
 
 
-def refused(name: str, texts: Sequence[str | None], *, by_interval: bool) -> str | None:
+def refused_condition(name: str, texts: Sequence[str | None], *, by_interval: bool) -> str | None:
     """Return the condition, over the arguments `0`, `1`, ..., under which a function's value is null; None if none.
 
     It is null itself only where the function's value is, too. For a name that is no function's there is none.
     texts: for each argument what stands in the declaration, as a text; None for what a record says.
     by_interval: the last argument is an interval: the step of a sequence of times.
     """
-    sizes = [SIZES[name]] if name in SIZES and not (name == "format_number" and texts[1] is not None) else []
+    size_terms = [SIZES[name]] if name in SIZES and not (name == "format_number" and texts[1] is not None) else []
     if name == "sequence":
-        sizes = [_steps(len(texts), by_interval=by_interval)]
-    sizes += filter(None, [_grown(name, texts)])
+        size_terms = [_sequence_length(len(texts), by_interval=by_interval)]
+    size_terms += filter(None, [_added_length(name, texts)])
     # What would walk too far stands first: the other conditions may use the same pattern.
-    conditions = [f"{walked} > {WALKED_MAX}" for walked in _walked(name, texts)]
-    conditions += [f"{size} > {MADE_MAX}" for size in sizes]
+    conditions = [f"{walk_length} > {WALKED_MAX}" for walk_length in _walk_lengths(name, texts)]
+    conditions += [f"{size} > {MADE_MAX}" for size in size_terms]
     if name == "map" and len(texts) > 2:
         conditions += [f"`{number}` IS NULL" for number in range(0, len(texts), 2)]
     conditions += [NULL_KEYS[name]] if name in NULL_KEYS else []
@@ -74,73 +74,75 @@ def refused(name: str, texts: Sequence[str | None], *, by_interval: bool) -> str
     return " OR ".join(conditions) or None
 
 
-def _steps(arguments: int, *, by_interval: bool) -> str:
+def _sequence_length(arguments: int, *, by_interval: bool) -> str:
     """The number of elements of a sequence: of numbers, or else of times."""
     step = f"abs({_NUMBER.format(2)})" if arguments > 2 and not by_interval else "1"
     numbers = f"abs({_NUMBER.format(1)} - {_NUMBER.format(0)}) / {step}"
-    first, last = (f"unix_micros(cast(`{number}` AS timestamp))" for number in range(2))
-    every = "unix_micros(timestamp_micros(0) + `2`)" if by_interval and arguments > 2 else f"{DAY_MICROS}"
-    return f"coalesce({numbers}, abs({last} - {first}) / abs({every}))"
+    first_time, last_time = (f"unix_micros(cast(`{number}` AS timestamp))" for number in range(2))
+    step_micros = "unix_micros(timestamp_micros(0) + `2`)" if by_interval and arguments > 2 else f"{DAY_MICROS}"
+    return f"coalesce({numbers}, abs({last_time} - {first_time}) / abs({step_micros}))"
 
 
-def _walked(name: str, texts: Sequence[str | None]) -> list[str]:
+def _walk_lengths(name: str, texts: Sequence[str | None]) -> list[str]:
     """How far Java would call itself in matching, for each pattern by which it could be far."""
     if name in LIKES and texts[1] is None:
         return [_LENGTH.format(1)]  # it has no groups, so only its own length counts
-    walked = []
-    for place in PATTERNS.get(name, ()):
-        if place >= len(texts):
+    walk_lengths = []
+    for index in PATTERNS.get(name, ()):
+        if index >= len(texts):
             continue
-        pattern, text = texts[place], f"({_LENGTH.format(0)} + 1)"
+        pattern, text_length = texts[index], f"({_LENGTH.format(0)} + 1)"
         if pattern is None:
-            length, there = _LENGTH.format(place), f"cast(`{place}` AS string)"
-            signs = f"({length} - length(translate({there}, '{_quoted(SIGNS)}', '')))"
-            repeated = _quoted(REPEATED)
-            walked.append(f"{length} + if({there} RLIKE '{repeated}', {signs} * {text}, 0)")
+            length, pattern_text = _LENGTH.format(index), f"cast(`{index}` AS string)"
+            sign_count = f"({length} - length(translate({pattern_text}, '{_escape_backslashes(SIGNS)}', '')))"
+            repeat_pattern = _escape_backslashes(REPEATED)
+            walk_lengths.append(
+                f"{length} + if({pattern_text} RLIKE '{repeat_pattern}', {sign_count} * {text_length}, 0)"
+            )
         elif re.search(REPEATED, pattern):
-            walked.append(f"{sum(sign in SIGNS for sign in pattern)} * {text}")
-    return walked
+            walk_lengths.append(f"{sum(sign in SIGNS for sign in pattern)} * {text_length}")
+    return walk_lengths
 
 
-def _quoted(text: str) -> str:
+def _escape_backslashes(text: str) -> str:
     return text.replace("\\", r"\\")
 
 
-def _grown(name: str, texts: Sequence[str | None]) -> str | None:
+def _added_length(name: str, texts: Sequence[str | None]) -> str | None:
     """How many characters a call adds to a text by what a record says; None where it is a few times the text."""
-    if name == "replace" and len(texts) > 2 and not _short(texts[2]):
-        times = (
+    if name == "replace" and len(texts) > 2 and not _is_short(texts[2]):
+        match_count = (
             f"({_LENGTH.format(0)} - length(replace(cast(`0` AS string), `1`, ''))) / greatest({_LENGTH.format(1)}, 1)"
         )
-        return f"{times} * {_LENGTH.format(2)}"
-    if name == "regexp_replace" and not (_short(texts[2]) and _takes_its_own(texts[1], texts[2] or "")):
+        return f"{match_count} * {_LENGTH.format(2)}"
+    if name == "regexp_replace" and not (_is_short(texts[2]) and _uses_own_match(texts[1], texts[2] or "")):
         # A group stands for what it has matched, and by looking around that may be the whole text each time.
         groups = f"({_LENGTH.format(2)} - length(replace(cast(`2` AS string), '$', ''))) * {_LENGTH.format(0)}"
         return f"regexp_count(`0`, `1`) * ({_LENGTH.format(2)} + {groups})"
-    if name == "array_join" and not all(map(_short, texts[1:])):
-        return f"size(`0`) * ({' + '.join(_LENGTH.format(place) for place in range(1, len(texts)))})"
-    if name == "concat_ws" and not _short(texts[0]) and len(texts) > 1:
-        return f"{_LENGTH.format(0)} * ({_of_all(texts)})"
+    if name == "array_join" and not all(map(_is_short, texts[1:])):
+        return f"size(`0`) * ({' + '.join(_LENGTH.format(index) for index in range(1, len(texts)))})"
+    if name == "concat_ws" and not _is_short(texts[0]) and len(texts) > 1:
+        return f"{_LENGTH.format(0)} * ({_total_length(texts)})"
     if name in ("format_string", "printf") and texts[0] is None:
-        numbers = " + ".join(
+        width_sum = " + ".join(
             f"aggregate(regexp_extract_all(cast(`0` AS string), '{pattern}', 2), 0D, "
             "(n, x) -> n + coalesce(cast(x AS double), 0))"
             for pattern in WIDTHS
         )
-        places = f"({_LENGTH.format(0)} - length(replace(cast(`0` AS string), '%', '')))"
-        return f"{numbers} + {places} * ({_of_all(texts)})"
+        percent_count = f"({_LENGTH.format(0)} - length(replace(cast(`0` AS string), '%', '')))"
+        return f"{width_sum} + {percent_count} * ({_total_length(texts)})"
     return None
 
 
-def _of_all(texts: Sequence[str | None]) -> str:
+def _total_length(texts: Sequence[str | None]) -> str:
     """The characters of all arguments but the first; a null has none."""
-    return " + ".join(["0", *(f"coalesce({_LENGTH.format(place)}, 0)" for place in range(1, len(texts)))])
+    return " + ".join(["0", *(f"coalesce({_LENGTH.format(index)}, 0)" for index in range(1, len(texts)))])
 
 
-def _short(text: str | None) -> bool:
+def _is_short(text: str | None) -> bool:
     return text is not None and len(text) <= SHORT
 
 
-def _takes_its_own(pattern: str | None, replacement: str) -> bool:
+def _uses_own_match(pattern: str | None, replacement: str) -> bool:
     """Whether what stands for a match is made of that match alone."""
     return "$" not in replacement or (pattern is not None and re.search(LOOKS_AROUND, pattern) is None)

@@ -125,34 +125,34 @@ def open_session(settings: Settings) -> SparkSession:
     dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
     if (active := SparkSession.getActiveSession()) is not None:
-        return _checked(active)
-    chosen = {"spark.app.name": "lakehouse", **DEFAULTS}
-    submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
+        return _check_session(active)
+    spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}
+    is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
-        chosen |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
+        spark_settings |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
         # A class path costs nothing; spark.jars copies every jar, but a cluster's executors need it.
         if settings.spark.master.startswith("local"):
-            chosen["spark.driver.extraClassPath"] = os.pathsep.join(jars)
+            spark_settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
         else:
-            chosen["spark.jars"] = ",".join(jars)
-            chosen["spark.executor.extraJavaOptions"] = STACK
+            spark_settings["spark.jars"] = ",".join(jars)
+            spark_settings["spark.executor.extraJavaOptions"] = STACK
         if "://" not in settings.lake.path:
-            chosen |= LOCAL_FILES
-        theirs = settings.spark.options.get(JAVA_OPTIONS, "")
-        memory = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
-        chosen[JAVA_OPTIONS] = f"{java_options(theirs, memory)} {theirs}".strip()
+            spark_settings |= LOCAL_FILES
+        user_options = settings.spark.options.get(JAVA_OPTIONS, "")
+        heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
+        spark_settings[JAVA_OPTIONS] = f"{java_options(user_options, heap_size)} {user_options}".strip()
     if settings.spark.master.startswith("local"):
-        chosen |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_cores(settings.spark.master))}
+        spark_settings |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_count_cores(settings.spark.master))}
         # The workers need this environment's packages; "python3" on the PATH may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
-    if not submitted:
-        start_jvm(chosen)
+    spark_settings |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
+    if not is_submitted:
+        start_jvm(spark_settings)
     builder = SparkSession.builder
-    for name, value in chosen.items():
+    for name, value in spark_settings.items():
         builder = builder.config(name, value)
-    session = _checked(builder.getOrCreate())
+    session = _check_session(builder.getOrCreate())
     remember_names(session)
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
@@ -160,38 +160,42 @@ def open_session(settings: Settings) -> SparkSession:
     return session
 
 
-def _checked(session: SparkSession) -> SparkSession:
+def _check_session(session: SparkSession) -> SparkSession:
     for name in MEANING:
-        if (found := str(session.conf.get(name))).lower() != DEFAULTS[name].lower():
+        if (setting := str(session.conf.get(name))).lower() != DEFAULTS[name].lower():
             raise ConfigError(
-                f"Spark's {name} is {found!r}; expected {DEFAULTS[name]!r}: what tables hold depends on it. Take it "
+                f"Spark's {name} is {setting!r}; expected {DEFAULTS[name]!r}: what tables hold depends on it. Take it "
                 "out of [spark] options, or out of the session that this process had started before."
             )
     return session
 
 
-def _cores(master: str) -> int:
+def _count_cores(master: str) -> int:
     text = master.removeprefix("local").strip("[]").split(",")[0]
     return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
 
 
-def java_options(theirs: str, memory: str | None = None) -> str:
+def java_options(user_options: str, memory: str | None = None) -> str:
     """Return the options of Spark's JVM that precede the user's own; with theirs Java must still start.
 
     memory: the largest heap, such as "3g"; None if Java is told another.
     """
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
-    ours = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
-    ours += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
+    own_options = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
+    own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
     if memory is not None:
-        ours += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
+        own_options += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:
-        ours += f" {LATE_COMPILER}" + ("" if COLLECTOR.search(theirs) else " -XX:+UseSerialGC")  # Java refuses two
-    ours += " -Xlog:cds=off -Xlog:cds+dynamic=off"  # of an archive that is of another Java there is nothing to do
+        own_options += f" {LATE_COMPILER}" + (
+            "" if COLLECTOR.search(user_options) else " -XX:+UseSerialGC"
+        )  # Java refuses two
+    own_options += (
+        " -Xlog:cds=off -Xlog:cds+dynamic=off"  # of an archive that is of another Java there is nothing to do
+    )
     if (archive := class_archive()).is_file() and archive.stat().st_size:
-        ours += f' "-XX:SharedArchiveFile={archive}"'
-    return f"{ours} -Dlog4j2.configurationFile={log4j.as_uri()}"
+        own_options += f' "-XX:SharedArchiveFile={archive}"'
+    return f"{own_options} -Dlog4j2.configurationFile={log4j.as_uri()}"
 
 
 def class_archive() -> Path:

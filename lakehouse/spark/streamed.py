@@ -23,37 +23,37 @@ FETCHED_BYTES = 16 << 20
 ChunkPlace = tuple[int, int]  # the task's number, and the chunk's in the task
 
 
-def rows(frame: DataFrame) -> Generator[dict[str, Any]]:
+def stream_rows(frame: DataFrame) -> Generator[dict[str, Any]]:
     """Yield a frame's rows as dicts, in its order. Through Arrow: a Row's timestamps would lose their zone.
 
     A caller that may stop before the end must close it: Spark keeps the chunks until then.
     """
-    with closing(fetched(frame)) as fetching:
-        for chunks in fetching:
+    with closing(fetch_chunks(frame)) as chunk_groups:
+        for chunks in chunk_groups:
             for chunk in chunks:
                 with pa.ipc.open_stream(chunk) as batches:
                     for batch in batches:
                         yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
-def fetched(frame: DataFrame) -> Generator[list[bytes]]:
+def fetch_chunks(frame: DataFrame) -> Generator[list[bytes]]:
     """Yield a frame's chunks in order, as many at a time as fit into `FETCHED_BYTES`, but at least one."""
-    packed = frame.mapInArrow(_packed, CHUNK).persist(StorageLevel.MEMORY_AND_DISK)
+    packed_chunks = frame.mapInArrow(_pack_batches, CHUNK).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         place = F.struct("part", "number")
-        sizes = packed.select(place, F.octet_length("chunk")).collect()
-        for places in _together(sorted(((at[0], at[1]), size) for at, size in sizes)):
+        sizes = packed_chunks.select(place, F.octet_length("chunk")).collect()
+        for places in _group_places(sorted(((chunk_place[0], chunk_place[1]), size) for chunk_place, size in sizes)):
             first, last = (
                 F.struct(F.lit(part).alias("part"), F.lit(number).alias("number"))
                 for part, number in (places[0], places[-1])
             )
-            found = packed.where(place.between(first, last)).select(place, "chunk").collect()
-            yield [bytes(chunk) for _, chunk in sorted(found)]
+            chunk_rows = packed_chunks.where(place.between(first, last)).select(place, "chunk").collect()
+            yield [bytes(chunk) for _, chunk in sorted(chunk_rows)]
     finally:
-        packed.unpersist()
+        packed_chunks.unpersist()
 
 
-def _together(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[ChunkPlace]]:
+def _group_places(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[ChunkPlace]]:
     """Group the places of all chunks, given with their bytes, into those that are fetched at once."""
     places: list[ChunkPlace] = []
     volume = 0
@@ -67,7 +67,7 @@ def _together(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[ChunkPla
         yield places
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker: each batch as one row, with the task's number and its own."""
     context = TaskContext.get()
     assert context is not None

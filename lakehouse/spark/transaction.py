@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import Fenced, StorageError
-from lakehouse.lake.commit_log import CommitLog, local_log
+from lakehouse.lake.commit_log import CommitLog, open_local_log
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress
+from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark import folders
-from lakehouse.spark.delta_log import commit_number, number_of, snapshot
-from lakehouse.spark.folders import lines
+from lakehouse.spark.delta_log import commit_number, newest_snapshot, number_of_app
+from lakehouse.spark.folders import read_lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -40,11 +40,11 @@ def app_id(name: str) -> str:
 
 def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
     """Return how far a table is; epoch 0, tick 0 if nothing was ever applied."""
-    number = number_of(snapshot(spark, place.path), app_id(place.name))
-    return Progress(0, 0) if number is None else progress(number)
+    number = number_of_app(newest_snapshot(spark, place.path), app_id(place.name))
+    return Progress(0, 0) if number is None else progress_of_version(number)
 
 
-def exists(spark: SparkSession, path: str) -> bool:
+def is_delta_table(spark: SparkSession, path: str) -> bool:
     """Say whether there is a Delta table at a path."""
     return bool(DeltaTable.isDeltaTable(spark, path))
 
@@ -55,11 +55,11 @@ def new_table(spark: SparkSession, path: str, columns: StructType | str) -> Delt
     Delta makes the folder of a log some time before the first commit, and then makes no table over it: what a job left
     that was killed between is removed. Raises StorageError for files of which no commit knows.
     """
-    if not exists(spark, path):
-        folders.remove(spark, f"{path}/_delta_log")
-        if left := folders.content(spark, path):
+    if not is_delta_table(spark, path):
+        folders.remove_folder(spark, f"{path}/_delta_log")
+        if left_files := folders.list_content(spark, path):
             raise StorageError(
-                f"Found {', '.join(left[:SHOWN])} in {path}, and no commit that names them: the table's log is lost. "
+                f"Found {', '.join(left_files[:SHOWN])} in {path}, and no commit that names them: the table's log is lost. "
                 "Expected a table, or an empty folder. Put the log back from a copy, or move the folder away: then the "
                 "table is made anew."
             )
@@ -69,20 +69,20 @@ def new_table(spark: SparkSession, path: str, columns: StructType | str) -> Delt
 
 def table_id(spark: SparkSession, path: str) -> str:
     """Return the id that Delta gave the table at `path` when it was created: no other table ever has it."""
-    return str(snapshot(spark, path).metadata().id())
+    return str(newest_snapshot(spark, path).metadata().id())
 
 
-def standing(spark: SparkSession, place: TablePlace) -> tuple[int, Progress]:
+def version_and_progress(spark: SparkSession, place: TablePlace) -> tuple[int, Progress]:
     """Return the newest version of a table, and how far it is in that version."""
     while True:
-        version, done = int(snapshot(spark, place.path).version()), read_progress(spark, place)
-        if int(snapshot(spark, place.path).version()) == version:
-            return version, done
+        version, table_progress = int(newest_snapshot(spark, place.path).version()), read_progress(spark, place)
+        if int(newest_snapshot(spark, place.path).version()) == version:
+            return version, table_progress
 
 
-def properties(spark: SparkSession, path: str) -> dict[str, str]:
+def read_properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the properties of the table at `path`."""
-    pairs = snapshot(spark, path).metadata().configuration().toSeq()
+    pairs = newest_snapshot(spark, path).metadata().configuration().toSeq()
     return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
 
 
@@ -91,46 +91,48 @@ def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], me
 
     On a session that nothing else uses: a commit's metadata is a setting of the session.
     """
-    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in values.items())
+    assignments = ", ".join(f"{_text_literal(name)} = {_text_literal(value)}" for name, value in values.items())
     spark.conf.set(METADATA, json.dumps(metadata))
     try:
-        spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({pairs})")
+        spark.sql(f"ALTER TABLE delta.{quote_name(path)} SET TBLPROPERTIES ({assignments})")
     finally:
         spark.conf.unset(METADATA)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name, or a path, as Spark SQL takes it."""
     return f"`{name.replace('`', '``')}`"
 
 
-def _literal(text: str) -> str:
+def _text_literal(text: str) -> str:
     """A text as Spark SQL, which takes no parameters in properties, and substitutes ${...} even in texts."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def is_empty(spark: SparkSession, path: str) -> bool:
     """Say whether the table at `path` has no rows; False if only reading all of it would tell."""
-    checksum = snapshot(spark, path).checksumOpt()
+    checksum = newest_snapshot(spark, path).checksumOpt()
     return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
 
 
-def log_of(spark: SparkSession, path: str) -> CommitLog:
+def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
     """Return the log of the table at `path`."""
-    newest = int(snapshot(spark, path).version())
+    newest = int(newest_snapshot(spark, path).version())
     if "://" not in path:
-        return local_log(path, newest)
-    return CommitLog(lambda version: lines(spark, f"{path}/_delta_log/{version:020}.json"), newest)
+        return open_local_log(path, newest)
+    return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest)
 
 
 def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
     """The user metadata of a numbered commit."""
-    said = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
-    return json.dumps({**said, **metadata})
+    own_metadata = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
+    return json.dumps({**own_metadata, **metadata})
 
 
 @contextmanager
-def _checked(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> Iterator[str]:
+def _checked_commit(
+    spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
+) -> Iterator[str]:
     """Give the user metadata for the block's one numbered commit; then check that the table has it, and not another's.
 
     Raises Fenced if another writer has taken the table over.
@@ -139,18 +141,20 @@ def _checked(spark: SparkSession, place: TablePlace, target: Progress, metadata:
     try:
         yield _commit_text(place.name, target, nonce, metadata)
     except ConcurrentTransactionException as error:
-        raise _fenced(spark, place, target) from error
+        raise _fenced_error(spark, place, target) from error
     check_progress(spark, place, target, nonce)
 
 
 @contextmanager
-def numbered(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> Iterator[None]:
+def numbered_writes(
+    spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
+) -> Iterator[None]:
     """Give every Delta write in the block the number of one progress; then check that the table has it.
 
     Used around one MERGE on a session that nothing else uses: a second write under the same number would be skipped
     silently. Raises Fenced if another writer has taken the table over.
     """
-    with _checked(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, metadata) as text:
         settings = {APP_ID: app_id(place.name), APP_VERSION: str(target.version), METADATA: text}
         for setting, value in settings.items():
             spark.conf.set(setting, value)
@@ -169,14 +173,14 @@ def append(
     instead: replace the rows that it has.
     """
     spark, mode = frame.sparkSession, "overwrite" if instead else "append"
-    with _checked(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, metadata) as text:
         writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
         writer.option("txnAppId", app_id(place.name)).option("txnVersion", str(target.version)).save(place.path)
 
 
-def append_nothing(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> None:
+def append_empty_commit(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> None:
     """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
-    with _checked(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, metadata) as text:
         commit_number(spark, place.path, app_id(place.name), target.version, text)
 
 
@@ -186,35 +190,35 @@ def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None)
     Whatever an older writer still sends is then skipped. A writer that owns the table already gives the epoch after its
     own: the next one could be a successor's. Raises Fenced if another writer has opened that epoch, or a later one.
     """
-    last = read_progress(spark, place)
-    target = Progress(last.epoch + 1 if epoch is None else epoch, last.tick)
-    append_nothing(spark, place, target, {"operation": OPEN_EPOCH})
+    last_progress = read_progress(spark, place)
+    target = Progress(last_progress.epoch + 1 if epoch is None else epoch, last_progress.tick)
+    append_empty_commit(spark, place, target, {"operation": OPEN_EPOCH})
     return target
 
 
 def check_progress(spark: SparkSession, place: TablePlace, target: Progress, nonce: str) -> None:
     """Raise Fenced when the table's number is not the one just written, or when another commit has that number."""
     if read_progress(spark, place) != target or _last_nonce(spark, place) != nonce:
-        raise _fenced(spark, place, target)
+        raise _fenced_error(spark, place, target)
 
 
 def check_epoch(spark: SparkSession, place: TablePlace, epoch: int) -> None:
     """Raise Fenced when the table is in another epoch than this: before a write that has no number in it."""
-    if (found := read_progress(spark, place)).epoch != epoch:
-        raise _fenced(spark, place, Progress(epoch, found.tick))
+    if (table_progress := read_progress(spark, place)).epoch != epoch:
+        raise _fenced_error(spark, place, Progress(epoch, table_progress.tick))
 
 
 def _last_nonce(spark: SparkSession, place: TablePlace) -> str | None:
     """The nonce of the newest numbered commit of a table; others' commits (OPTIMIZE, an UPDATE) may follow it."""
-    said = (commit.metadata for commit in log_of(spark, place.path).back())
-    mine = (one for one in said if one.get("app") == app_id(place.name))
-    return next((one[NONCE] for one in mine if NONCE in one), None)
+    commit_metadata = (commit.metadata for commit in commit_log_of(spark, place.path).walk_back())
+    own_metadata = (metadata for metadata in commit_metadata if metadata.get("app") == app_id(place.name))
+    return next((metadata[NONCE] for metadata in own_metadata if NONCE in metadata), None)
 
 
-def _fenced(spark: SparkSession, place: TablePlace, target: Progress) -> Fenced:
-    found = read_progress(spark, place)
+def _fenced_error(spark: SparkSession, place: TablePlace, target: Progress) -> Fenced:
+    table_progress = read_progress(spark, place)
     return Fenced(
-        f"{place.name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {found.epoch}, "
-        f"tick {found.tick}{', by another commit' if found == target else ''}. Another writer has taken it over; this "
+        f"{place.name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {table_progress.epoch}, "
+        f"tick {table_progress.tick}{', by another commit' if table_progress == target else ''}. Another writer has taken it over; this "
         "one stops. Nothing was written twice."
     )

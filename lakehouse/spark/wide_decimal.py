@@ -12,66 +12,78 @@ from lakehouse.semantics.aggregate.wide_sum import PART_DIGITS, PARTS
 PART_TYPE = "decimal(37,0)"
 
 
-def split(value: Column, scale: int) -> Column:
+def split_into_parts(value: Column, scale: int) -> Column:
     """Return the parts of a DECIMAL(p, scale) as a struct, each with the value's sign; null for a null."""
-    high, middle, low = (_power(digits - scale) for digits in (2 * PART_DIGITS, PART_DIGITS, 0))
-    parts = (_whole(value, high), _whole(value % high, middle), _whole(value % middle, low))
-    return F.when(value.isNotNull(), structure(parts))
+    high, middle, low = (_power_of_ten(digits - scale) for digits in (2 * PART_DIGITS, PART_DIGITS, 0))
+    parts = (_whole_quotient(value, high), _whole_quotient(value % high, middle), _whole_quotient(value % middle, low))
+    return F.when(value.isNotNull(), parts_struct(parts))
 
 
-def structure(parts: tuple[Column, ...]) -> Column:
+def parts_struct(parts: tuple[Column, ...]) -> Column:
     """Return parts as the struct that an accumulator keeps."""
     return F.struct(*[part.cast(PART_TYPE).alias(name) for part, name in zip(parts, PARTS, strict=True)])
 
 
-def text(accumulator: Column, scale: int) -> Column:
+def sum_as_text(accumulator: Column, scale: int) -> Column:
     """Return the sum of an accumulator as a number in text, with all its digits."""
-    signed = _with(
-        _carried(accumulator), lambda parts: F.struct((parts["high"] < 0).alias("negative"), parts.alias("parts"))
+    signed = _compute_with(
+        _carry_parts(accumulator), lambda parts: F.struct((parts["high"] < 0).alias("negative"), parts.alias("parts"))
     )
-    return _with(signed, lambda it: _digits(it["negative"], it["parts"], scale))
+    return _compute_with(
+        signed, lambda signed_parts: _format_digits(signed_parts["negative"], signed_parts["parts"], scale)
+    )
 
 
-def _digits(negative: Column, parts: Column, scale: int) -> Column:
-    positive = structure(tuple(F.when(negative, -parts[name]).otherwise(parts[name]) for name in PARTS))
+def _format_digits(negative: Column, parts: Column, scale: int) -> Column:
+    positive = parts_struct(tuple(F.when(negative, -parts[name]).otherwise(parts[name]) for name in PARTS))
 
-    def written(it: Column) -> Column:
-        sign, high = F.when(negative, "-").otherwise(""), it["high"].cast("string")
-        return F.concat(sign, high, _padded(it["middle"]), _padded(it["low"]), F.lit(f"E-{scale}"))
+    def write_digits(carried_parts: Column) -> Column:
+        sign, high = F.when(negative, "-").otherwise(""), carried_parts["high"].cast("string")
+        return F.concat(
+            sign, high, _pad_part(carried_parts["middle"]), _pad_part(carried_parts["low"]), F.lit(f"E-{scale}")
+        )
 
-    return _with(_carried(positive), written)
+    return _compute_with(_carry_parts(positive), write_digits)
 
 
-def _carried(parts: Column) -> Column:
+def _carry_parts(parts: Column) -> Column:
     """The same sum with two lower parts that are not negative and have at most 18 digits."""
-    part = _power(PART_DIGITS)
+    part_size = _power_of_ten(PART_DIGITS)
 
-    def from_low(it: Column) -> Column:
-        rest = F.pmod(it["low"], part)
-        return structure((it["high"], it["middle"] + _whole(it["low"] - rest, part), rest))
+    def from_low(sum_parts: Column) -> Column:
+        low_rest = F.pmod(sum_parts["low"], part_size)
+        return parts_struct(
+            (sum_parts["high"], sum_parts["middle"] + _whole_quotient(sum_parts["low"] - low_rest, part_size), low_rest)
+        )
 
-    def from_middle(it: Column) -> Column:
-        rest = F.pmod(it["middle"], part)
-        return structure((it["high"] + _whole(it["middle"] - rest, part), rest, it["low"]))
+    def from_middle(sum_parts: Column) -> Column:
+        middle_rest = F.pmod(sum_parts["middle"], part_size)
+        return parts_struct(
+            (
+                sum_parts["high"] + _whole_quotient(sum_parts["middle"] - middle_rest, part_size),
+                middle_rest,
+                sum_parts["low"],
+            )
+        )
 
-    return _with(_with(parts, from_low), from_middle)
+    return _compute_with(_compute_with(parts, from_low), from_middle)
 
 
-def _with(value: Column, body: Callable[[Column], Column]) -> Column:
+def _compute_with(value: Column, body: Callable[[Column], Column]) -> Column:
     """The result of `body` for a value that it uses several times, with the value computed once."""
     return F.transform(F.array(value), body)[0]
 
 
-def _padded(part: Column) -> Column:
+def _pad_part(part: Column) -> Column:
     return F.lpad(part.cast("string"), PART_DIGITS, "0")
 
 
-def _power(exponent: int) -> Column:
+def _power_of_ten(exponent: int) -> Column:
     """10 to the power of `exponent`, as an exact decimal."""
     digits = f"1{'0' * exponent}" if exponent >= 0 else f"0.{'0' * (-exponent - 1)}1"
     return F.expr(f"{digits}BD")
 
 
-def _whole(value: Column, by: Column) -> Column:
+def _whole_quotient(value: Column, divisor: Column) -> Column:
     """value / by without its fraction; the result has at most 19 digits."""
-    return F.call_function("div", value, by).cast(PART_TYPE)
+    return F.call_function("div", value, divisor).cast(PART_TYPE)

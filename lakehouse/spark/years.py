@@ -46,18 +46,20 @@ def in_range(ms: Column) -> Column:
     return ms.between(FIRST_MS, LAST_MS)
 
 
-def computed(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
+def compute_columns(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
     """Return the values of expressions over rows."""
-    made = [column_of(item) for item in expressions]
+    computed_columns = [column_of(item) for item in expressions]
     if all(item.is_column for item in expressions):
-        return made
-    kinds = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(made)]).schema
-    has_bytes = any("binary" in kind for _, kind in rows.dtypes)
-    valid = [
+        return computed_columns
+    type_schema = rows.select(*[column.alias(f"_{number}") for number, column in enumerate(computed_columns)]).schema
+    has_bytes = any("binary" in type_name for _, type_name in rows.dtypes)
+    valid_columns = [
         F.try_validate_utf8(column) if is_text(field) and (has_bytes or BYTES.search(item.text)) else column
-        for item, column, field in zip(expressions, made, kinds, strict=True)
+        for item, column, field in zip(expressions, computed_columns, type_schema, strict=True)
     ]
-    return [known(column, field.dataType) for column, field in zip(valid, kinds, strict=True)]
+    return [
+        null_outside_years(column, field.dataType) for column, field in zip(valid_columns, type_schema, strict=True)
+    ]
 
 
 def is_text(field: StructField) -> bool:
@@ -65,9 +67,9 @@ def is_text(field: StructField) -> bool:
     return isinstance(field.dataType, StringType)
 
 
-def known(value: Column, kind: DataType) -> Column:
+def null_outside_years(value: Column, kind: DataType) -> Column:
     """Return a value; null if it is, or has anywhere in it, a time outside of the years."""
-    return F.when(~outside(value, kind), value) if has_time(kind) else value
+    return F.when(~is_outside_years(value, kind), value) if has_time(kind) else value
 
 
 def has_time(kind: DataType) -> bool:
@@ -82,12 +84,12 @@ def has_time(kind: DataType) -> bool:
     return type(kind) in BOUNDS
 
 
-def outside(value: Column, kind: DataType) -> Column:
+def is_outside_years(value: Column, kind: DataType) -> Column:
     """Say whether a value is, or has anywhere in it, a time outside of the years; never null."""
-    return any_time(value, kind, lambda time, of: ~time.between(*map(F.expr, BOUNDS[type(of)])))
+    return has_any_time(value, kind, lambda time, time_type: ~time.between(*map(F.expr, BOUNDS[type(time_type)])))
 
 
-def any_time(value: Column, kind: DataType, test: Test) -> Column:
+def has_any_time(value: Column, kind: DataType, test: Test) -> Column:
     """Say whether a test is true of any time in a value; never null. test: takes a time and its type."""
     match kind:
         case StructType():
@@ -95,7 +97,7 @@ def any_time(value: Column, kind: DataType, test: Test) -> Column:
         case MapType():
             parts = [(F.map_keys(value), ArrayType(kind.keyType)), (F.map_values(value), ArrayType(kind.valueType))]
         case ArrayType(elementType=inner):
-            return F.coalesce(F.exists(value, lambda item: any_time(item, inner, test)), F.lit(False))
+            return F.coalesce(F.exists(value, lambda item: has_any_time(item, inner, test)), F.lit(False))
         case _:
             return F.coalesce(test(value, kind), F.lit(False))
-    return reduce(or_, [any_time(part, of, test) for part, of in parts if has_time(of)])
+    return reduce(or_, [has_any_time(part, part_type, test) for part, part_type in parts if has_time(part_type)])

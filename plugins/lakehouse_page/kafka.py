@@ -18,6 +18,6 @@ async def lag(app: Application) -> dict:
     """
     begun, task = asked.get(app.name, (0.0, None))
     if task is None or (task.done() and time.monotonic() - begun > FRESH_SECONDS):
-        task = asyncio.create_task(command.lag(settings.python(), app))
+        task = asyncio.create_task(command.ask_lag(settings.python(), app))
         asked[app.name] = (time.monotonic(), task)
     return await asyncio.shield(task)  # a page that is closed does not take the answer from the others

@@ -104,7 +104,7 @@ def file(name: str) -> FileResponse:
 @app.get("/api/applications")
 async def all_applications(request: Request, user: GetUserDep) -> Answer:
     def named() -> dict[str, Any]:
-        found, problems = applications.applications(settings.applications_folder())
+        found, problems = applications.read_applications(settings.applications_folder())
         seen = [one for one in found if access.allows(one.name, request, user)]
         return {
             "applications": [{"name": one.name, "tables": [table.name for table in one.tables]} for one in seen],

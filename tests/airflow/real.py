@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.airflow import members
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.process import find_free_port
 
 SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
 APP = """
@@ -33,7 +33,7 @@ class Project:
     def make(cls, folder: Path, port: int | None = None, more: str = "") -> Project:
         """Write the files. `more`: further settings of the section."""
         folder.mkdir(parents=True, exist_ok=True)
-        made = cls(folder, port or free_port())
+        made = cls(folder, port or find_free_port())
         (folder / "lakehouse.toml").write_text(SETTINGS.format(port=made.port) + more)
         (folder / "app.py").write_text(APP)
         return made
@@ -66,4 +66,4 @@ class Project:
     def down(self) -> None:
         """End it, even if a test found that ending it fails."""
         self.run("down")
-        members.sweep(self.home, None, 5.0)
+        members.sweep_processes(self.home, None, 5.0)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.airflow.environment import variables
-from lakehouse.airflow.home import Home, url_of
+from lakehouse.airflow.environment import airflow_variables
+from lakehouse.airflow.home import Home, airflow_url
 from lakehouse.errors import AirflowError
 from lakehouse.settings.config import Airflow, Options
 
@@ -124,7 +124,7 @@ def test_further_options_replace_defaults(home: Home) -> None:
     ],
 )
 def test_the_address_at_which_it_answers(host: str, url: str) -> None:
-    assert url_of(host, 1) == url
+    assert airflow_url(host, 1) == url
 
 
 def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
@@ -139,7 +139,7 @@ def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
         "PATH": "/bin",
         "PYTHONPATH": "/lib",
     }
-    seen = variables(home, Path("/venv/bin/airflow"), given)
+    seen = airflow_variables(home, Path("/venv/bin/airflow"), given)
     assert "hush" not in seen.values()
     assert {name for name in given if name in seen} == {"HOME", "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", "PATH"}
     assert seen["PATH"] == "/venv/bin:/bin"

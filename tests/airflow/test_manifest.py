@@ -33,7 +33,7 @@ def application() -> lh.App:
 def made(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "lakehouse.toml").write_text("")
     settings = load(tmp_path / "lakehouse.toml", environ={})
-    return manifest.of(
+    return manifest.manifest_of_app(
         application(), "/shop/app.py", settings, "shop", manifest.Schedules("@hourly", freshness_minutes=90)
     )
 
@@ -79,7 +79,7 @@ def test_what_airflow_is_told(made: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_without_a_settings_file(tmp_path: Path) -> None:
-    found = manifest.of(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
+    found = manifest.manifest_of_app(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
     assert found["config"] is None
     assert found["lake"] == str(tmp_path / "lake")
 
@@ -92,7 +92,7 @@ def test_an_application_in_sql(tmp_path: Path) -> None:
         "CREATE TABLE means AS SELECT url, SUM(ms) / COUNT(*) AS mean FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) "
         "GROUP BY url;"
     )
-    found = manifest.of(app, "/shop/app.sql", load(environ={}, start=tmp_path), "shop")
+    found = manifest.manifest_of_app(app, "/shop/app.sql", load(environ={}, start=tmp_path), "shop")
     assert {one["name"]: (one["key"], one["windowed"]) for one in found["tables"]} == {
         "URLS": (["URL"], False),
         "MEANS_AGGREGATES": (["URL", "window_start", "window_end"], True),
@@ -109,34 +109,34 @@ def test_an_application_in_sql(tmp_path: Path) -> None:
 
 def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:
     folder = tmp_path / "applications"
-    path = manifest.write(folder, made)
+    path = manifest.write_manifest(folder, made)
     assert [one.name for one in folder.iterdir()] == ["shop.json"], "nothing half written stays"
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text()) == made
-    assert manifest.read_all(folder) == [made]
-    manifest.write(folder, made | {"schedule": None})
-    assert manifest.read_all(folder)[0]["schedule"] is None, "added again, it is replaced"
-    manifest.remove(folder, "shop")
-    assert manifest.read_all(folder) == []
+    assert manifest.read_manifests(folder) == [made]
+    manifest.write_manifest(folder, made | {"schedule": None})
+    assert manifest.read_manifests(folder)[0]["schedule"] is None, "added again, it is replaced"
+    manifest.remove_manifest(folder, "shop")
+    assert manifest.read_manifests(folder) == []
     with pytest.raises(NotFound, match="There are: none"):
-        manifest.remove(folder, "shop")
+        manifest.remove_manifest(folder, "shop")
 
 
 def test_a_name_belongs_to_one_application(made: dict[str, Any], tmp_path: Path) -> None:
-    manifest.write(tmp_path, made)
+    manifest.write_manifest(tmp_path, made)
     with pytest.raises(ConfigError, match=r"shop is already the application /shop/app\.py"):
-        manifest.write(tmp_path, made | {"app": "/other/app.py"})
+        manifest.write_manifest(tmp_path, made | {"app": "/other/app.py"})
     with pytest.raises(ConfigError, match="was already added as shop"):
-        manifest.write(tmp_path, made | {"name": "again"})
-    manifest.write(tmp_path, made | {"name": "again", "lake": "/another/lake"})
-    assert [one["name"] for one in manifest.read_all(tmp_path)] == ["again", "shop"]
+        manifest.write_manifest(tmp_path, made | {"name": "again"})
+    manifest.write_manifest(tmp_path, made | {"name": "again", "lake": "/another/lake"})
+    assert [one["name"] for one in manifest.read_manifests(tmp_path)] == ["again", "shop"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "name": "odd"}', '{"version": 1, "name": "another"}'])
 def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
     with pytest.raises(ConfigError, match=r"odd\.json is not a manifest"):
-        manifest.read_all(tmp_path)
+        manifest.read_manifests(tmp_path)
 
 
 HOSTILE = [
@@ -162,9 +162,9 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_refused(made: dict[str, Any], tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="expected a lower-case letter"):
-        manifest.check_name(name)
+        manifest.check_app_name(name)
     with pytest.raises(ConfigError):
-        manifest.remove(tmp_path, name)
+        manifest.remove_manifest(tmp_path, name)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_freshness_has_bounds(minutes: int) -> None:
     ],
 )
 def test_schedules(text: str) -> None:
-    assert cron.check(text, "--schedule") == text
+    assert cron.check_schedule(text, "--schedule") == text
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_schedules(text: str) -> None:
 )  # fmt: skip
 def test_a_text_that_is_no_schedule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--schedule"):
-        cron.check(text, "--schedule")
+        cron.check_schedule(text, "--schedule")

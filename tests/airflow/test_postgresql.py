@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from lakehouse.airflow import api, members
-from lakehouse.kafka.process import accepts, free_port
+from lakehouse.kafka.process import find_free_port, is_accepting
 
 from .real import Project
 
@@ -31,7 +31,7 @@ def database() -> Iterator[str]:
     if INITDB is None or POSTGRES is None:
         pytest.skip("found no PostgreSQL server on this machine")
     user = "postgres" if os.geteuid() == 0 else None
-    folder, port = Path(tempfile.mkdtemp(prefix="lakehouse-postgresql-")), free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="lakehouse-postgresql-")), find_free_port()
     (folder / "password").write_text(PASSWORD)
     if user:
         for path in (folder, folder / "password"):
@@ -44,7 +44,7 @@ def database() -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, user=user, cwd=folder, stdout=log, stderr=log)
     try:
-        while not accepts(f"127.0.0.1:{port}"):
+        while not is_accepting(f"127.0.0.1:{port}"):
             assert server.poll() is None, (folder / "log").read_text()
         yield f"postgresql+psycopg2://me:{quote(PASSWORD, safe='$')}@127.0.0.1:{port}/postgres"
     finally:
@@ -58,22 +58,22 @@ def test_up_on_postgresql_and_its_password_is_nowhere_else(tmp_path: Path, datab
     try:
         code, said = project.run("up")
         assert code == 0, said
-        bearer = api.token(project.url, "admin", project.password("admin"))
+        bearer = api.sign_in(project.url, "admin", project.password("admin"))
         assert project.json("status")["healthy"]
-        assert api.dags(project.url, bearer).import_errors == {}
+        assert api.ask_dags(project.url, bearer).import_errors == {}
         assert not (project.home / "airflow.db").exists()
         secret = quote(PASSWORD, safe="$")
         for shown in (said, *(path.read_text(errors="replace") for path in project.home.rglob("*.log"))):
             assert PASSWORD not in shown
             assert secret not in shown
-        for process in members.of(project.home):
+        for process in members.processes_of_home(project.home):
             assert secret not in " ".join([*process.cmdline(), *process.environ().values()])
     finally:
         project.down()
 
 
 def test_a_database_that_does_not_answer_is_reported(tmp_path: Path) -> None:
-    project = Project.make(tmp_path, more=f'database = "postgresql://me:hush@127.0.0.1:{free_port()}/none"\n')
+    project = Project.make(tmp_path, more=f'database = "postgresql://me:hush@127.0.0.1:{find_free_port()}/none"\n')
     try:
         code, said = project.run("up")
         assert code == 1
@@ -81,6 +81,6 @@ def test_a_database_that_does_not_answer_is_reported(tmp_path: Path) -> None:
         assert "airflow.database" in said
         assert "refused" in said
         assert "hush" not in said
-        assert members.of(project.home) == []
+        assert members.processes_of_home(project.home) == []
     finally:
         project.down()

@@ -62,7 +62,10 @@ def test_a_second_up_says_so_and_changes_nothing(running: Project) -> None:
 def test_nothing_listens_outside(running: Project) -> None:
     listening = [
         connection.laddr
-        for process in [*members.of(running.home), psutil.Process(running.json("status")["processes"][0]["pid"])]
+        for process in [
+            *members.processes_of_home(running.home),
+            psutil.Process(running.json("status")["processes"][0]["pid"]),
+        ]
         for connection in process.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     ]
@@ -70,19 +73,19 @@ def test_nothing_listens_outside(running: Project) -> None:
 
 
 def test_one_signs_in_with_the_generated_password_only(running: Project) -> None:
-    bearer = api.token(running.url, "admin", running.password("admin"))
-    assert api.dags(running.url, bearer).count >= 1
+    bearer = api.sign_in(running.url, "admin", running.password("admin"))
+    assert api.ask_dags(running.url, bearer).count >= 1
     for user, password in (("admin", ""), ("admin", "admin"), ("vera", running.password("admin")), ("eve", "x")):
         with pytest.raises(AirflowError, match=r"40[01]"):
-            api.token(running.url, user, password)
+            api.sign_in(running.url, user, password)
     for bearer in ("", "x.y.z"):
         with pytest.raises(AirflowError, match=r"40[13]"):
-            api.dags(running.url, bearer)
+            api.ask_dags(running.url, bearer)
 
 
 def test_a_viewer_may_look_and_not_change(running: Project) -> None:
-    bearer = api.token(running.url, "vera", running.password("vera"))
-    assert api.dags(running.url, bearer).count >= 1
+    bearer = api.sign_in(running.url, "vera", running.password("vera"))
+    assert api.ask_dags(running.url, bearer).count >= 1
     request = urllib.request.Request(
         f"{running.url}/api/v2/dags/lakehouse_catch_up",
         data=b'{"is_paused": true}',
@@ -95,11 +98,11 @@ def test_a_viewer_may_look_and_not_change(running: Project) -> None:
 
 
 def test_no_dag_fails_to_import_and_none_is_paused(running: Project) -> None:
-    bearer = api.token(running.url, "admin", running.password("admin"))
+    bearer = api.sign_in(running.url, "admin", running.password("admin"))
     deadline = time.monotonic() + 60
-    while api.dags(running.url, bearer).count == 0 and time.monotonic() < deadline:
+    while api.ask_dags(running.url, bearer).count == 0 and time.monotonic() < deadline:
         time.sleep(1)
-    assert api.dags(running.url, bearer).import_errors == {}
+    assert api.ask_dags(running.url, bearer).import_errors == {}
     request = urllib.request.Request(
         f"{running.url}/api/v2/dags/lakehouse_catch_up", headers={"Authorization": f"Bearer {bearer}"}
     )
@@ -113,7 +116,7 @@ def test_secrets_are_in_private_files_only(running: Project) -> None:
     for name in ("keys.json", "passwords.json", "airflow.cfg", "supervisor.json"):
         assert (running.home / name).stat().st_mode & 0o777 == 0o600, name
     logs = "".join(path.read_text(errors="replace") for path in running.home.rglob("*.log"))
-    lines = "".join(" ".join(process.cmdline()) for process in members.of(running.home))
+    lines = "".join(" ".join(process.cmdline()) for process in members.processes_of_home(running.home))
     for secret in secrets:
         assert secret not in logs
         assert secret not in lines
@@ -145,10 +148,10 @@ def test_a_second_home_on_another_port_beside_it(running: Project, tmp_path: Pat
         assert other.json("status")["healthy"]
         assert other.password("admin") != running.password("admin")
         with pytest.raises(AirflowError, match=r"40[13]"):
-            api.dags(other.url, api.token(running.url, "admin", running.password("admin")))
+            api.ask_dags(other.url, api.sign_in(running.url, "admin", running.password("admin")))
         code, said = other.run("down")
         assert code == 0, said
-        assert members.of(other.home) == []
+        assert members.processes_of_home(other.home) == []
         assert running.json("status")["healthy"], "ending one leaves the other alone"
     finally:
         other.down()
@@ -160,7 +163,7 @@ def test_a_port_that_is_taken_is_named(running: Project, tmp_path: Path) -> None
     code, said = other.run("up")
     assert code == 1
     assert f"Port {running.port} on 127.0.0.1 is in use by pid" in said
-    assert members.of(other.home) == []
+    assert members.processes_of_home(other.home) == []
 
 
 def test_after_the_supervisor_was_killed_up_works_again(running: Project) -> None:
@@ -173,18 +176,18 @@ def test_after_the_supervisor_was_killed_up_works_again(running: Project) -> Non
     after = running.json("status")
     assert after["healthy"]
     assert not {one["pid"] for one in found} & {one["pid"] for one in after["processes"]}
-    assert len(members.of(running.home, "api-server")) == 1
+    assert len(members.processes_of_home(running.home, "api-server")) == 1
     assert ((running.home / "keys.json").read_text(), running.password("admin")) == (keys, password)
 
 
 def test_down_leaves_nothing_behind(running: Project) -> None:
-    before = members.of(running.home)
+    before = members.processes_of_home(running.home)
     assert len(before) >= 4
     started = time.monotonic()
     code, said = running.run("down")
     assert code == 0, said
     assert time.monotonic() - started < 60
-    assert members.alive_after(before, 0.0) == []
-    assert members.of(running.home) == []
+    assert members.wait_until_ended(before, 0.0) == []
+    assert members.processes_of_home(running.home) == []
     assert running.run("status")[0] == 1
     assert running.run("down")[0] == 0, "again: nothing to do"

@@ -26,35 +26,35 @@ def running(tmp_path: Path) -> Iterator[Home]:
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     Spec({"one": sleep, "two": sleep}, {}, str(home.folder), str(home.logs), grace_seconds=2.0).write(home.folder)
     (home.folder / "address.json").write_text('{"url": "http://127.0.0.1:9", "port": 9}')
-    child = service._spawn(home)
+    child = service._spawn_supervisor(home)
     try:
         deadline = time.monotonic() + 30
-        while not (found := service.find(home)) or not all(part["pid"] for part in found.parts.values()):
+        while not (found := service.find_running(home)) or not all(part["pid"] for part in found.parts.values()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield home
     finally:
         child.kill()
         child.wait()
-        members.sweep(home.folder, None, 0.5)
+        members.sweep_processes(home.folder, None, 0.5)
 
 
 def test_it_is_found_and_ended(running: Home) -> None:
-    found = service.find(running)
+    found = service.find_running(running)
     assert found is not None
     assert (found.url, set(found.parts)) == ("http://127.0.0.1:9", {"one", "two"})
-    assert service.down(Airflow(running.folder)) is True
-    assert service.find(running) is None
-    assert members.of(running.folder) == members.supervisors(running.folder) == []
-    assert service.down(Airflow(running.folder)) is False
+    assert service.stop_airflow(Airflow(running.folder)) is True
+    assert service.find_running(running) is None
+    assert members.processes_of_home(running.folder) == members.find_supervisors(running.folder) == []
+    assert service.stop_airflow(Airflow(running.folder)) is False
 
 
 def test_it_is_ended_without_its_state_file_too(running: Home) -> None:
     """`up` was killed at a bad moment, or somebody removed the file."""
     (running.folder / STATE_FILE).unlink()
-    assert service.find(running) is None
-    assert service.down(Airflow(running.folder)) is True
-    assert members.of(running.folder) == members.supervisors(running.folder) == []
+    assert service.find_running(running) is None
+    assert service.stop_airflow(Airflow(running.folder)) is True
+    assert members.processes_of_home(running.folder) == members.find_supervisors(running.folder) == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "created": 0, "parts": {}}'])
@@ -62,16 +62,16 @@ def test_a_broken_state_file_means_no_airflow(tmp_path: Path, text: str) -> None
     home = Home(tmp_path)
     (tmp_path / STATE_FILE).write_text(text)
     (tmp_path / "address.json").write_text('{"url": "http://127.0.0.1:9", "port": 9}')
-    assert service.find(home) is None
+    assert service.find_running(home) is None
 
 
 def test_up_says_when_the_settings_were_changed_meanwhile(running: Home) -> None:
     said: list[str] = []
     settings = Airflow(running.folder)
     running.write_settings(settings, 9)
-    assert service.up(settings, said.append)[1] is False
+    assert service.start_airflow(settings, said.append)[1] is False
     assert said == []
-    service.up(Airflow(running.folder, workers=9), said.append)
+    service.start_airflow(Airflow(running.folder, workers=9), said.append)
     assert "The settings have changed" in said[0]
 
 
@@ -81,7 +81,7 @@ def test_up_reports_a_part_that_was_given_up(running: Home) -> None:
     state["parts"]["two"]["given_up"] = True
     (running.folder / STATE_FILE).write_text(json.dumps(state))
     with pytest.raises(AirflowError, match="but without two"):
-        service.up(Airflow(running.folder), print)
+        service.start_airflow(Airflow(running.folder), print)
 
 
 def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
         home.folder
     )
     (home.folder / "address.json").write_text('{"url": "http://127.0.0.1:9", "port": 9}')
-    child = service._spawn(home)
+    child = service._spawn_supervisor(home)
     try:
         with pytest.raises(AirflowError, match=r"Airflow's bad does not start: it ended with exit code 1") as caught:
-            service._wait(home, child, 30.0)
+            service._wait_until_healthy(home, child, 30.0)
         assert "no room" in str(caught.value)
     finally:
-        service.down(Airflow(home.folder))
+        service.stop_airflow(Airflow(home.folder))
     assert child.wait(10) == 0
 
 
@@ -108,7 +108,7 @@ def test_down_waits_for_an_up_that_is_still_running(tmp_path: Path) -> None:
         "from lakehouse.airflow import service; from lakehouse.settings.config import Airflow; "
         "print(service.down(Airflow(Path(sys.argv[1]))))"
     )
-    with service._locked(home):
+    with service._start_lock(home):
         waiting = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(3)

@@ -34,7 +34,7 @@ print("ready", flush=True)
 def home(tmp_path: Path) -> Iterator[Path]:
     """A home; processes that a test leaves running in it are ended."""
     yield tmp_path
-    members.sweep(tmp_path, None, 0.2)
+    members.sweep_processes(tmp_path, None, 0.2)
 
 
 @pytest.fixture
@@ -90,12 +90,12 @@ def test_sigterm_ends_every_part_and_what_it_started(home: Path, supervise: Call
     process = supervise({"one": FAMILY, "two": SLEEP})
     until(lambda: running(home, "one", "two"))
     until(lambda: "ready" in (home / "logs" / "one.log").read_text())
-    before = members.of(home)
+    before = members.processes_of_home(home)
     assert len(before) == 3
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
-    assert members.of(home) == []
-    assert members.alive_after(before, 0.0) == []
+    assert members.processes_of_home(home) == []
+    assert members.wait_until_ended(before, 0.0) == []
     assert not (home / STATE_FILE).exists()
     assert "one left 1 processes behind; they were ended" in log(home)
     assert "ended all parts" in log(home)
@@ -129,20 +129,20 @@ def test_when_it_is_killed_its_parts_end_also_those_that_ignore_sigterm(
     process.wait()
     own = [psutil.Process(pid) for pid in pids.values() if psutil.pid_exists(pid)]
     if sys.platform.startswith("linux"):  # elsewhere only the sweep ends them
-        assert members.alive_after(own, 10.0) == []
-        assert len(members.of(home)) == 1, "the deaf grandchild"
-    assert members.sweep(home, None, 0.3) >= 1
-    assert members.of(home) == []
+        assert members.wait_until_ended(own, 10.0) == []
+        assert len(members.processes_of_home(home)) == 1, "the deaf grandchild"
+    assert members.sweep_processes(home, None, 0.3) >= 1
+    assert members.processes_of_home(home) == []
 
 
 def test_a_part_that_dies_is_started_again_and_its_children_ended(home: Path, supervise: Callable[..., Any]) -> None:
     supervise({"one": FAMILY, "two": SLEEP}, first_pause_seconds=0.1)
     pids = until(lambda: running(home, "one", "two"))
     until(lambda: "ready" in (home / "logs" / "one.log").read_text())
-    child = next(one for one in members.of(home, "one") if one.pid != pids["one"])
+    child = next(one for one in members.processes_of_home(home, "one") if one.pid != pids["one"])
     os.kill(pids["one"], signal.SIGKILL)
     until(lambda: parts(home)["one"]["restarts"] == 1 and running(home, "one", "two"))
-    assert members.alive_after([child], 0.0) == [], "its successor would meet it"
+    assert members.wait_until_ended([child], 0.0) == [], "its successor would meet it"
     assert parts(home)["one"]["last_end"] == "signal SIGKILL"
     assert running(home, "one", "two")["two"] == pids["two"], "the other part was left alone"
     assert "one ended by itself with signal SIGKILL (1 processes of it were left, and ended)" in log(home)
@@ -213,7 +213,7 @@ def test_the_spec_is_private(home: Path) -> None:
 def test_homes_whose_names_begin_alike_are_distinguished(home: Path, supervise: Callable[..., Any]) -> None:
     supervise({"one": SLEEP})
     until(lambda: running(home, "one"))
-    assert len(members.of(home)) == len(members.supervisors(home)) == 1
+    assert len(members.processes_of_home(home)) == len(members.find_supervisors(home)) == 1
     for other in (Path(str(home)[:-1]), home / "one", Path(f"{home}#one"), home.parent):
-        assert members.of(other) == members.supervisors(other) == []
-    assert members.of(home, "on") == []
+        assert members.processes_of_home(other) == members.find_supervisors(other) == []
+    assert members.processes_of_home(home, "on") == []

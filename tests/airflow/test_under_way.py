@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 
 def ask(project: Project, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    bearer = api.token(project.url, "admin", project.password("admin"))
+    bearer = api.sign_in(project.url, "admin", project.password("admin"))
     request = urllib.request.Request(
         project.url + path,
         data=json.dumps(body).encode() if body is not None else None,
@@ -67,7 +67,7 @@ def command_line(process: psutil.Process) -> list[str]:
 def test_a_running_job_ends_with_airflow_and_is_tried_again(project: Project) -> None:
     code, said = project.run("up")
     assert code == 0, said
-    until(lambda: api.dags(project.url, api.token(project.url, "admin", project.password("admin"))).count)
+    until(lambda: api.ask_dags(project.url, api.sign_in(project.url, "admin", project.password("admin"))).count)
     run = ask(project, f"{DAG}/dagRuns", {"logical_date": None, "conf": {"app": SLOW_APP}})["dag_run_id"]
     own = until(lambda: jobs(project))
     log = f"{DAG}/dagRuns/{run}/taskInstances/ingest/logs/1"
@@ -75,8 +75,8 @@ def test_a_running_job_ends_with_airflow_and_is_tried_again(project: Project) ->
 
     code, said = project.run("down")
     assert code == 0, said
-    assert members.alive_after(own, 0.0) == []
-    assert members.of(project.home) == []
+    assert members.wait_until_ended(own, 0.0) == []
+    assert members.processes_of_home(project.home) == []
 
     code, said = project.run("up")
     assert code == 0, said

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from lakehouse.run.scenario.scenario import check, on_model, read
+from lakehouse.run.scenario.scenario import check_scenario, on_model, read_scenario
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.record import Record
 
@@ -90,7 +90,7 @@ def captured(lakehouse, shop):
         found = lakehouse("capture", "shop.py", *arguments, "--out", file)
         assert (found.code, found.err) == (0, "")
         for batch in ("all", "one", 2):
-            assert check(read(Path(file)), on_model, batch) == []
+            assert check_scenario(read_scenario(Path(file)), on_model, batch) == []
         return json.loads(Path(file).read_text())
 
     return run

@@ -179,7 +179,7 @@ def test_what_is_wrong_with_a_folder_is_a_message(lakehouse, monkeypatch, number
     def refused(*of: object) -> None:
         raise OSError(number, os.strerror(number), "/data/lake")
 
-    monkeypatch.setattr("lakehouse.cli.start.facts.lake", refused)
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", refused)
     found = lakehouse("status")
     assert (found.code, found.out) == (1, "")
     assert found.err.startswith(f"error: {said}")
@@ -195,7 +195,7 @@ def test_a_file_that_delta_rs_can_not_read_is_a_message(lakehouse, monkeypatch, 
             "   \x1b[31m↳\x1b[0m Permission denied (os error 13)\n"
         )
 
-    monkeypatch.setattr("lakehouse.cli.start.facts.lake", refused)
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", refused)
     found = lakehouse("status")
     assert found.code in (1, 2)
     assert found.err.startswith("error: /data/my lake/0.json: Permission denied: this user may not read or write it;")
@@ -206,6 +206,6 @@ def test_an_error_of_the_program_itself_is_no_message(lakehouse, monkeypatch):
     def broken(*of: object) -> None:
         raise OSError(errno.EBADF, "Bad file descriptor")
 
-    monkeypatch.setattr("lakehouse.cli.start.facts.lake", broken)
+    monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", broken)
     with pytest.raises(OSError, match="Bad file descriptor"):
         lakehouse("status")

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake.moment import rows_at
-from lakehouse.lake.row.difference import _unlike, difference
+from lakehouse.lake.row.difference import _rows_of_differing_files, difference
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick, AtVersion
 
@@ -197,7 +197,7 @@ def test_files_that_both_versions_have_are_not_read(tmp_path):
     (old,) = DeltaTable(table.path).file_uris()
     table.commit(2, visit("bob", 1, 2, 1), times=(200, 200))
     sides = [rows_at.snapshot(_layout(tmp_path), "visits", AtVersion(n)) for n in (1, 2)]
-    before, after = _unlike(*sides)
+    before, after = _rows_of_differing_files(*sides)
     assert isinstance(after, ds.FileSystemDataset)
     assert (len(before.files), len(after.files)) == (0, 1)
     Path(old).write_bytes(b"")

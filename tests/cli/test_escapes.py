@@ -95,7 +95,7 @@ def test_a_traceback_is_escaped_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     import lakehouse as lh
-    from lakehouse.cli.start.run_app import progress
+    from lakehouse.cli.start.run_app import show_progress
     from lakehouse.run.watch.event import JobEvent
 
     app = lh.app(lh.stream("o", key="id string", schema="n int").latest("newest"))
@@ -105,7 +105,7 @@ def test_a_run_says_which_function_failed_and_that_it_goes_on(capsys: pytest.Cap
         "first": f"{HOSTILE}/0/12",
         "error": f"ValueError: {HOSTILE}",
     }
-    with progress(app, 0) as listen:
+    with show_progress(app, 0) as listen:
         listen(JobEvent("function failed", 3, 1_200, 0.5, details))
         listen(JobEvent("upkeep failed", 3, 0, 0.5, {"message": HOSTILE}))
     said = " ".join(capsys.readouterr().err.split())  # lines are as long as the terminal is wide

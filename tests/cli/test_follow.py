@@ -34,7 +34,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise KeyboardInterrupt
             step()
 
-        monkeypatch.setattr(repeating, "pause", pause)
+        monkeypatch.setattr(repeating, "pause_between_looks", pause)
 
     return given
 
@@ -113,8 +113,8 @@ def test_ctrl_c_is_the_end_also_while_an_answer_is_made(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(net_changes, "rows", interrupted)
-    monkeypatch.setattr(reader, "query", interrupted)
+    monkeypatch.setattr(net_changes, "walk_net_changes", interrupted)
+    monkeypatch.setattr(reader, "query_lake", interrupted)
     done = lakehouse(*command)
     assert (done.code, done.err) == (0, "")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import PlanError
-from lakehouse.run.job.upkeeping import at_least
+from lakehouse.run.job.upkeeping import keep_versions_at_least
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Upkeep
@@ -46,11 +46,11 @@ def app(spark, folder: Path) -> str:
 
 def test_versions_are_kept_for_the_longer_of_the_two_times() -> None:
     settings = Upkeep(keep_versions="7 days")
-    assert at_least(settings, None) is at_least(settings, "168 hours") is settings
-    assert at_least(settings, "400 hours").keep_versions == "400 hours"
-    assert at_least(Upkeep(keep_versions="1 hour"), "168 hours").keep_versions == "168 hours"
+    assert keep_versions_at_least(settings, None) is keep_versions_at_least(settings, "168 hours") is settings
+    assert keep_versions_at_least(settings, "400 hours").keep_versions == "400 hours"
+    assert keep_versions_at_least(Upkeep(keep_versions="1 hour"), "168 hours").keep_versions == "168 hours"
     with pytest.raises(PlanError, match="expected a duration"):
-        at_least(settings, "soon")
+        keep_versions_at_least(settings, "soon")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.plan.evolution.change import PLAN
-from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed, written
+from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
 
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake
@@ -74,7 +74,9 @@ def test_commit_times(story):
 
 
 def test_a_commit_time_without_a_version(story):
-    with pytest.raises(NotFound, match=f"before the log begins.*versions 0 to 5.*from {written(story.times[0])} to"):
+    with pytest.raises(
+        NotFound, match=f"before the log begins.*versions 0 to 5.*from {moment_text(story.times[0])} to"
+    ):
         History(story.layout, "visits").at(AtCommit(story.times[0] - 1))
     with pytest.raises(NotFound, match="in the future"):
         History(story.layout, "visits").at(AtCommit(int(time.time() * 1000) + 60_000))
@@ -152,7 +154,7 @@ def test_a_version_that_vacuum_removed_is_not_found_and_the_error_names_the_othe
     assert history.at(AtEvent(300)) is None
     assert history.at(AtCommit(story.times[3])) is None
     assert history.at(AtTick(5)) == 4
-    assert history.around(AtTick(3)) == (
+    assert history.explain_missing(AtTick(3)) == (
         "table 'visits' at tick 3 is version 3, whose files are gone (VACUUM). "
         "The nearest are version 1 (tick 0) and version 4 (tick 5)."
     )
@@ -193,7 +195,7 @@ def test_the_versions_around_a_moment_between_versions(story, moment, near):
     assert at is not None
     assert History(story.layout, "visits").at(at) is None
     assert (
-        History(story.layout, "visits").around(at)
+        History(story.layout, "visits").explain_missing(at)
         == f"table 'visits' at {at} lies between versions. The nearest are {near}."
     )
 
@@ -243,19 +245,19 @@ def test_an_intervention_that_a_table_has_not_taken_in_yet(tmp_path):
 
 
 def test_a_long_log_is_read_piece_by_piece(story, monkeypatch):
-    monkeypatch.setattr(reader, "GLANCE", 1)
+    monkeypatch.setattr(reader, "FIRST_COMMITS", 1)
     table = DeltaTable(story.visits.path)
-    assert [commit["version"] for commit in reader.commits(table)] == [5, 4, 3, 2, 1, 0]
+    assert [commit["version"] for commit in reader.walk_commits(table)] == [5, 4, 3, 2, 1, 0]
     assert History(story.layout, "visits").at(AtTick(1)) == 2
-    assert [row["version"] for row in reader.log(story.layout, "visits", 3)] == [5, 4, 3]
+    assert [row["version"] for row in reader.read_log_rows(story.layout, "visits", 3)] == [5, 4, 3]
 
 
 def test_a_commit_during_the_read_does_not_shift_the_numbers(tmp_path):
     story = Story(tmp_path)
     opened = DeltaTable(story.visits.path)
     story.visits.commit(8, visit("eve", 1, 8, 3), times=(800, 800))
-    found = list(reader.commits(opened))
-    assert [(commit["version"], reader.user_metadata(commit).get("tick")) for commit in found] == [
+    found = list(reader.walk_commits(opened))
+    assert [(commit["version"], reader.parse_user_metadata(commit).get("tick")) for commit in found] == [
         (6, 8), (5, 7), (4, 5), (3, 3), (2, 1), (1, 0), (0, None),
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakehouse.cli.look.interventions import of_what
+from lakehouse.cli.look.interventions import describe_details
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.lake.layout import Layout
 
@@ -67,4 +67,4 @@ def test_a_long_log_is_cut_with_a_hint_how_to_get_the_rest(tmp_path, lakehouse):
     ],
 )
 def test_what_an_intervention_was_about_is_told_in_words(kind, details, words):
-    assert of_what(kind, details) == words
+    assert describe_details(kind, details) == words

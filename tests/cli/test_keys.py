@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from lakehouse.formats.key_text import write_key
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition, key_text
+from lakehouse.lake.keys import key_condition_sql, key_text_sql
 
 from .versioned import VersionedTable, position
 from .written import TIME, WrittenLake, at
@@ -79,13 +79,13 @@ def test_a_key_of_any_type_takes_its_own_row(tmp_path: Path, name: str, several:
     keys = [(value, "x,y") if several else (value,) for value in [*values, *([None] if several else [])]]
     made = [{**dict(zip(names, key, strict=True)), "n": n} for n, key in enumerate(keys)]
     write_deltalake(str(tmp_path / "t"), pa.Table.from_pylist(made, schema))
-    rows = reader.dataset(str(tmp_path / "t"))
+    rows = reader.open_dataset(str(tmp_path / "t"))
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("rows", rows)
     for n, key in enumerate(keys):
-        condition = key_condition(rows, names, write_key(key))
+        condition = key_condition_sql(rows, names, write_key(key))
         assert connection.sql(f"SELECT n FROM rows WHERE {condition}").fetchall() == [(n,)], (condition, key)
     if name in ("text", "flag", "whole", "day", "bytes"):
-        texts = connection.sql(f"SELECT {key_text(rows, names)} FROM rows ORDER BY n").fetchall()
+        texts = connection.sql(f"SELECT {key_text_sql(rows, names)} FROM rows ORDER BY n").fetchall()
         assert [text for (text,) in texts] == [write_key(key) for key in keys]

@@ -39,8 +39,8 @@ def test_the_changes_of_one_version_come_in_order_and_are_not_all_in_memory(
     table = VersionedTable(tmp_path, "counts", COLUMNS, ("id",), feed=True)
     table.commit(1, *(row(n, 1) for n in range(MANY)), row(MANY, 1, placed=False))
     table.commit(2, row(5, 2), gone=[row(3, 2)])
-    monkeypatch.setattr(reader, "changes", None)  # reads the feed as one table
-    found = list(net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), None, None, None))
+    monkeypatch.setattr(reader, "read_changes", None)  # reads the feed as one table
+    found = list(net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None))
     assert [(one["_commit_version"], one["id"]) for one in found[:3]] == [
         (1, f"k{MANY}"),
         (1, f"k{MANY - 1}"),
@@ -52,10 +52,10 @@ def test_the_changes_of_one_version_come_in_order_and_are_not_all_in_memory(
         ("update_postimage", "k5"),
     }
     assert found[7]["m"] == {"a": MANY - 7}
-    (only,) = net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), 1, 1, "k77")
+    (only,) = net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), 1, 1, "k77")
     assert (only["n"], only["_position"]) == (77, position(1, MANY - 77))
     # The first change comes out before the rest is read back.
-    first = next(net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), 2, None, None))
+    first = next(net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), 2, None, None))
     assert first["_commit_version"] == 2
 
 
@@ -64,5 +64,5 @@ def test_what_was_made_from_one_record_comes_in_the_order_of_its_numbers(tmp_pat
     paths = [[], [0, 11], [2], [2, 0], [10], [10, 0, 3], [10, 1], [2**40]]
     rows = [{**row(n, 1), "_position": {**position(1, 7), "ordinals": path}} for n, path in enumerate(paths)]
     table.commit(1, *rows[::-1])
-    found = net_changes.rows(Layout(str(tmp_path)), "counts", ("id",), None, None, None)
+    found = net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None)
     assert [one["_position"]["ordinals"] for one in found] == paths

@@ -12,7 +12,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.change import declared
+from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.start.application import load_app
@@ -58,7 +58,7 @@ def make_table(path: Path, table: Table, columns: pa.Schema = N) -> None:
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "metaData" in action:
-            action["metaData"]["configuration"] = declared(table)
+            action["metaData"]["configuration"] = declaration_properties(table)
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
@@ -238,7 +238,7 @@ def test_it_can_be_written_in_json_and_read_back(folder):
     make(folder, "counts")
     table = load_app("app.py").table("counts")
     found = DeltaTable(folder / "lake" / "silver" / "counts").metadata().configuration
-    assert {name: found[name] for name in declared(table)} == declared(table)
+    assert {name: found[name] for name in declaration_properties(table)} == declaration_properties(table)
 
 
 def test_the_lineage_is_drawn(lakehouse, tmp_path):

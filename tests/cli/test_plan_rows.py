@@ -7,7 +7,7 @@ import shlex
 from decimal import Decimal
 
 import lakehouse as lh
-from lakehouse.cli.repair.backfill import as_object, say
+from lakehouse.cli.repair.backfill import change_as_json, say_what_changed
 from lakehouse.cli.terminal import show
 from lakehouse.run.repair.backfill import Backfilled
 from lakehouse.semantics.difference import Difference, Unlike
@@ -25,7 +25,7 @@ CHANGES: list[Unlike] = [
 
 
 def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
-    say("app.py", VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None))
+    say_what_changed("app.py", VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None))
     lines = capsys.readouterr().out.splitlines()
     (added,) = [line for line in lines if "added" in line and "id=a" in line]
     (changed,) = [line for line in lines if "id=b" in line]
@@ -36,14 +36,14 @@ def test_a_plan_shows_the_first_rows_with_the_columns_that_differ(capsys):
 
 
 def test_a_plan_has_them_as_json_and_a_change_that_was_made_has_not(capsys):
-    show.as_json(as_object(VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
+    show.as_json(change_as_json(VISITS, Backfilled(Difference(1, 0, 7, CHANGES), None), plan=True))
     said = json.loads(capsys.readouterr().out)
     assert (said["changed"], said["changes"][1]["after"]) == (7, {"n": 2, "city": "Rome", "sum": "0.10"})
-    assert "changes" not in as_object(VISITS, Backfilled(Difference(1, 0, 7), 4), plan=False)
+    assert "changes" not in change_as_json(VISITS, Backfilled(Difference(1, 0, 7), 4), plan=False)
 
 
 def test_the_way_back_can_be_pasted_into_a_shell(capsys):
-    say("my apps/app's.py", VISITS, Backfilled(Difference(1, 0, 0), 4, before=3))
+    say_what_changed("my apps/app's.py", VISITS, Backfilled(Difference(1, 0, 0), 4, before=3))
     (back,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The way back: ")]
     assert shlex.split(back)[3:] == [
         "lakehouse", "repair", "revert", "visits", "--tick", "3", "--app", "my apps/app's.py",

@@ -12,7 +12,7 @@ import pytest
 from lakehouse.errors import NotFound
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
-from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion, written
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion, moment_text
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import append, write_bronze
@@ -60,7 +60,7 @@ def test_a_table_at_each_kind_of_moment(query, moment, rows):
 
 
 def test_what_we_knew_then(story, query):
-    assert query(SQL, "--at", written(story.times[3]), "--clock", "commit") == SECOND
+    assert query(SQL, "--at", moment_text(story.times[3]), "--clock", "commit") == SECOND
 
 
 def test_every_table_that_the_sql_names_is_read_at_the_moment(query):

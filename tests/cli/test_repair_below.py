@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
@@ -78,12 +78,12 @@ class Shop:
     def rows(self, table: str) -> dict[Any, Any]:
         from lakehouse.run.scenario.replay import rows_of
 
-        found = reader.dataset(self.layout.silver(table)).to_table().to_pylist(maps_as_pydicts="strict")
+        found = reader.open_dataset(self.layout.silver(table)).to_table().to_pylist(maps_as_pydicts="strict")
         return rows_of(load_app("app.py").table(table), found)
 
     def expected(self, file: str = "app.py") -> dict[str, dict[Any, Any]]:
         """The tables as the model makes them."""
-        return dict(model.run(load_app(file), self.records, decode).tables)
+        return dict(model.run(load_app(file), self.records, decode_record).tables)
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_new_logic_of_a_table_below_is_tried_and_backfilled(shop: Shop, lakehous
     assert done.code == 0, done.err
     assert json.loads(done.out)["read_by"] == ["city_total"]
     shop.catch_up("own.py")
-    found = reader.dataset(shop.layout.silver("by_city")).to_table(columns=["city", "most"]).to_pylist()
+    found = reader.open_dataset(shop.layout.silver("by_city")).to_table(columns=["city", "most"]).to_pylist()
     assert {(row["city"],): row["most"] for row in found} == {
         key: row["most"] for key, row in shop.expected("own.py")["by_city"].items()
     }

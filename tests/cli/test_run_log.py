@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import lakehouse as lh
-from lakehouse.cli.start.run_app import as_lines, errors_as_lines, logged, summary
+from lakehouse.cli.start.run_app import errors_as_lines, print_summary, run_logged_in_lines, shows_lines
 from lakehouse.errors import ConfigError, LeaseHeld
 from lakehouse.run.watch.event import JobEvent
 from lakehouse.settings.config import Settings, load
@@ -28,7 +28,7 @@ def settings(folder: Path, **log: str) -> Settings:
 
 
 def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with logged(settings(tmp_path), APP, "here:9092") as lines:
+    with run_logged_in_lines(settings(tmp_path), APP, "here:9092") as lines:
         lines(JobEvent("tick", 7, 1_200, 1.0, {"took": 0.5}))
         lines.done({**DONE, "quarantined": {"readings": 1_100}})
     said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
@@ -45,14 +45,14 @@ def test_a_run_warns_at_its_begin_and_says_at_its_end_which_records_had_no_key(
     app = lh.app(lh.stream("readings", key="id string", schema="n int").latest("newest", order_by="n"))
     tables = {"newest": {"rows": 0}, "counts": {"rows": 2}}
     done = {**DONE, "tables": tables, "null_keys": {"newest": 1_200, "counts": 1}}
-    with logged(settings(tmp_path), app, "here:9092") as lines:
+    with run_logged_in_lines(settings(tmp_path), app, "here:9092") as lines:
         lines.done(done)
     said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
     assert said[1].startswith("warning table 'newest': order_by=n: a null value has no such number")
     assert said[2].endswith("bronze is at tick 7; without a key: newest 1,200, counts 1")
     assert len(said) == 4
     assert said[3].startswith("warning newest: 0 rows, 1,200 records without a key: a table needs one. `rekey` gives")
-    summary(done)
+    print_summary(done)
     out = " ".join(capsys.readouterr().out.split())
     assert "newest: 0 rows, 1,200 records without a key: a table needs one. `rekey` gives one" in out
     assert "counts: 1 record without a key, left out." in out
@@ -61,7 +61,7 @@ def test_a_run_warns_at_its_begin_and_says_at_its_end_which_records_had_no_key(
 def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run() -> None:
         log = settings(tmp_path, format="json")
-        with errors_as_lines(log.log), logged(log, APP, "here:9092") as lines:
+        with errors_as_lines(log.log), run_logged_in_lines(log, APP, "here:9092") as lines:
             lines.done(DONE)
             raise LeaseHeld("bronze is being written\nby another process")
 
@@ -85,7 +85,7 @@ def test_as_json_what_is_refused_before_the_run_is_an_object_too(
 
 
 def test_as_text_an_error_is_told_as_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LeaseHeld), logged(settings(tmp_path), APP, "here:9092"):
+    with pytest.raises(LeaseHeld), run_logged_in_lines(settings(tmp_path), APP, "here:9092"):
         raise LeaseHeld("held")
     assert "held" not in capsys.readouterr().err
 
@@ -93,7 +93,7 @@ def test_as_text_an_error_is_told_as_of_any_command(tmp_path: Path, capsys: pyte
 def test_lines_are_written_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     def written(form: str, *, terminal: bool) -> bool:
         monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-        return as_lines(form)
+        return shows_lines(form)
 
     assert [written("auto", terminal=at) for at in (True, False)] == [False, True]
     assert [written(form, terminal=True) for form in ("text", "json")] == [True, True]
@@ -116,9 +116,9 @@ def test_a_job_that_writes_lines_ends_without_a_table(
     )
     (folder / "app.py").write_text(declared)
     monkeypatch.setenv("LAKEHOUSE_LOG_FORMAT", form)
-    monkeypatch.setattr("lakehouse.run.start.ready.check", lambda *of: None)
-    monkeypatch.setattr("lakehouse.run.start.topics.check", lambda *of: None)
-    monkeypatch.setattr("lakehouse.run.start.kafka.kafka", lambda of: nullcontext("here:9092"))
+    monkeypatch.setattr("lakehouse.run.start.ready.check_before_run", lambda *of: None)
+    monkeypatch.setattr("lakehouse.run.start.topics.check_topics", lambda *of: None)
+    monkeypatch.setattr("lakehouse.run.start.kafka.open_kafka", lambda of: nullcontext("here:9092"))
     monkeypatch.setattr("lakehouse.cli.start.job.run_until", lambda *of: DONE)
     done = lakehouse("run", "--app", "app.py", *options)
     assert (done.code, "1,200 records ingested" in done.err, "1,200 records ingested" in done.out) == (

@@ -40,7 +40,7 @@ def test_json_has_no_numbers_that_json_lacks(capsys):
 
 
 def test_markup_in_a_cell_is_shown_as_it_is(capsys):
-    show.table("title", ("a",), [("[bold]x[/bold]",)])
+    show.print_table("title", ("a",), [("[bold]x[/bold]",)])
     assert "[bold]x[/bold]" in capsys.readouterr().out
 
 
@@ -61,7 +61,7 @@ def test_a_value_of_a_row_is_shown_as_it_is(value, text):
 
 
 def test_a_number_that_names_something_has_no_commas(capsys):
-    show.table("", ("version", "rows", "offset"), [(12345, 12345, None)])
+    show.print_table("", ("version", "rows", "offset"), [(12345, 12345, None)])
     assert [cell.strip() for cell in capsys.readouterr().out.splitlines()[3].split("│")[1:-1]] == [
         "12345", "12,345", "-",
     ]  # fmt: skip

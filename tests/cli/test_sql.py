@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.look.read import kept
+from lakehouse.cli.look.read import stored_table_name
 from lakehouse.cli.sql import shell
 from lakehouse.errors import SqlError
 from lakehouse.ksql.script import Script
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.scenario import Scenario, on_model, records
+from lakehouse.run.scenario.scenario import Scenario, build_records, on_model
 from lakehouse.run.sql import records as bronze_records
 from lakehouse.run.sql.session import SqlSession
 
@@ -44,7 +44,7 @@ def lake(folder: Path) -> Path:
     script = Script()
     script.run(APP)
     app = script.app()
-    sent = records(Scenario(folder / "x.json", "x", "", INPUTS), app)
+    sent = build_records(Scenario(folder / "x.json", "x", "", INPUTS), app)
     write_lake(Layout(str(folder / "lake")), app, sent, on_model(app, sent))
     return folder
 
@@ -145,7 +145,7 @@ def test_a_table_is_found_in_any_case(lakehouse: Command, lake: Path, words: tup
 
 def test_a_table_of_a_lake_elsewhere_is_named_as_it_is_written() -> None:
     """A lake in an object store is read with Spark alone: nothing looks for its folders here."""
-    assert kept("Visits", Layout("s3://bucket/lake")) == "Visits"
+    assert stored_table_name("Visits", Layout("s3://bucket/lake")) == "Visits"
 
 
 def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_the_shell_goes_on_after_an_error(lake: Path, capsys: pytest.CaptureFixt
     typed = iter(
         [APP, "SELECT nope FROM per_city;", "help", "SELECT n FROM per_city WHERE city = 'Oslo';", "save a.sql", "exit"]
     )
-    while (text := shell.read(lambda: next(typed))) is not None and shell.take(session, text):
+    while (text := shell.read_statements(lambda: next(typed))) is not None and shell.run_typed_text(session, text):
         pass
     said = capsys.readouterr()
     assert "column 'NOPE' cannot be resolved" in said.err
@@ -195,13 +195,13 @@ def test_the_shell_ends_reads_and_completes(lake: Path) -> None:
         raise error
 
     answers = iter([KeyboardInterrupt, EOFError])
-    assert shell.read(lambda: raising(next(answers))) is None
+    assert shell.read_statements(lambda: raising(next(answers))) is None
     assert [shell.is_done(text) for text in ("SELECT 1", "SELECT 1;", "exit", "", "SELECT ';")] == [
         False, True, True, True, False,
     ]  # fmt: skip
     session = SqlSession(Lake(str(lake / "lake")).settings)
     session.script.run(APP)
-    assert {"SELECT", "UCASE", "COUNT", "EXPLODE", "PER_CITY", "TAGS"} <= set(shell.words(session))
+    assert {"SELECT", "UCASE", "COUNT", "EXPLODE", "PER_CITY", "TAGS"} <= set(shell.completion_words(session))
 
 
 def test_the_prompt_takes_statements_of_several_lines(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_the_prompt_takes_statements_of_several_lines(lake: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(lake))
     with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
         typed.send_text("SHOW\rTABLES;\r")
-        assert shell.prompting(SqlSession(Lake(str(lake / "lake")).settings))() == "SHOW\nTABLES;"
+        assert shell.make_prompt(SqlSession(Lake(str(lake / "lake")).settings))() == "SHOW\nTABLES;"
     history = lake / shell.HISTORY
     assert "SHOW" in history.read_text()
     assert oct(history.stat().st_mode & 0o777) == "0o600"
@@ -228,7 +228,7 @@ def test_a_stream_is_read_tick_by_tick(folder: Path, monkeypatch: pytest.MonkeyP
     ]
     sent = [
         replace(record, tick=1 + n // 10)
-        for n, record in enumerate(records(Scenario(folder / "x.json", "x", "", inputs), app))
+        for n, record in enumerate(build_records(Scenario(folder / "x.json", "x", "", inputs), app))
     ]
     layout = Layout(str(folder / "lake"))
     write_lake(layout, app, sent, on_model(app, sent))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakehouse.kafka.broker import Broker
-from lakehouse.page.applications import application
+from lakehouse.page.applications import read_application
 from lakehouse.page.overview import overview
 from lakehouse.page.row_history import row_history
 from lakehouse.page.versions import versions
@@ -81,7 +81,7 @@ def test_an_application_in_sql_is_run_and_asked(spark, folder: Path, broker: Bro
     assert ran("past", "blame", TABLE, "--key", "bob", "--json")
 
     ran("airflow", "add", "app.sql", "--name", "visits", "--json")
-    app = application(folder / ".lakehouse" / "airflow" / "applications", "visits")
+    app = read_application(folder / ".lakehouse" / "airflow" / "applications", "visits")
     facts = overview(app)
     assert ["stream:MYSTREAM", f"table:{TABLE.upper()}"] in facts["edges"]
     shown = facts["tables"][TABLE.upper()]

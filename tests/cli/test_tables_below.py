@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse.plan.evolution.change import declared
+from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.run.start.application import load_app
 
 from .written import WrittenLake
@@ -40,7 +40,7 @@ def lake(folder: Path) -> WrittenLake:
     for table in load_app(str(folder / "app.py")).tables:
         lake.rows(table.name, 2, topic="orders", said={"records": 4})
         place = DeltaTable(folder / "lake" / "silver" / table.name)
-        place.alter.set_table_properties(declared(table), raise_if_not_exists=False)
+        place.alter.set_table_properties(declaration_properties(table), raise_if_not_exists=False)
     return lake
 
 

@@ -158,5 +158,5 @@ class Living:
         from lakehouse.lake import reader
         from lakehouse.lake.layout import Layout
 
-        found = reader.query(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
+        found = reader.query_lake(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
         return [tuple(row) for row in found]

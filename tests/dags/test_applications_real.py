@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
@@ -59,7 +59,7 @@ class Shop(Living):
         self.orders: list[tuple[str, Decimal]] = []
         self.count = 0
         (folder / "app.py").write_text(APP.format(topic=self.topic))
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=free_port()))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
         Cluster(servers).create(self.topic, partitions=2)
 
     def send(self, count: int, day: int, bad: bool = False) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
@@ -51,7 +51,7 @@ class Trade(Living):
         self.run, self.servers = f"trade-{uuid.uuid4().hex[:8]}", servers
         self.sent: list[tuple[str, str, tuple[str | int, ...] | None]] = []
         self.declare()
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=free_port()))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
         for topic in COLUMNS:
             Cluster(servers).create(f"{self.run}-{topic}", partitions=2)
 

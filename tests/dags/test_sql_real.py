@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
@@ -40,7 +40,7 @@ class Visits(Living):
         super().__init__(folder, "visits")
         self.topic, self.servers = f"visits-{uuid.uuid4().hex[:8]}", servers
         self.declare(APP)
-        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=free_port()))
+        (folder / "lakehouse.toml").write_text(SETTINGS.format(servers=servers, port=find_free_port()))
         Cluster(servers).create(self.topic, partitions=1)
 
     def declare(self, *statements: str) -> None:

@@ -183,7 +183,7 @@ def some_days() -> list[Record]:
     offsets: Counter[int] = Counter()
     first, cut, last = map(milliseconds, (FIRST, CUT, LAST))
     made = []
-    for key, value, time in flights.records(TOPIC):
+    for key, value, time in flights.read_records(TOPIC):
         if first <= time < last:
             partition = zlib.crc32(key or b"") % PARTITIONS
             tick = 1 if time < cut else 2
@@ -245,7 +245,7 @@ def test_the_days_contain_the_difficult_cases_of_windows(database: duckdb.DuckDB
 def test_the_whole_year_through_kafka(lake: Callable[..., Lake], broker: Broker, tmp_path: Path) -> None:
     from tests.demo.analytics import app
 
-    flights.load(broker.bootstrap_servers)
+    flights.load_flights(broker.bootstrap_servers)
     lake().run(app, until="caught_up")
     database = asked(consumed(broker.bootstrap_servers))
     made = tmp_path / "lake"

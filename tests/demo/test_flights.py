@@ -23,7 +23,7 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 @cache
 def records(topic: str) -> list[flights.FlightRecord]:
-    return list(flights.records(topic))
+    return list(flights.read_records(topic))
 
 
 def values(topic: str) -> list[Any]:
@@ -39,15 +39,15 @@ def milliseconds(text: str) -> int:
 
 
 def test_topics_and_how_many_records_each_has() -> None:
-    assert flights.topics() == {"planes": 4, "flights": 4, "airborne": 4}
-    counts = {topic: len(records(topic)) for topic in flights.topics()}
+    assert flights.topic_partitions() == {"planes": 4, "flights": 4, "airborne": 4}
+    counts = {topic: len(records(topic)) for topic in flights.topic_partitions()}
     assert counts == {"planes": 3_322, "flights": 336_776, "airborne": 655_867}
     assert sum(counts.values()) == 995_965
 
 
 def test_an_unknown_topic_is_refused_by_name() -> None:
     with pytest.raises(NotFound, match=r"'trains'.*planes, flights, airborne"):
-        next(flights.records("trains"))
+        next(flights.read_records("trains"))
 
 
 def test_flights_cancelled_and_null_keys() -> None:
@@ -124,20 +124,20 @@ def test_ties_are_landings_then_takeoffs() -> None:
 
 @pytest.mark.slow
 def test_the_same_records_every_time() -> None:
-    assert list(flights.records("airborne")) == records("airborne")
+    assert list(flights.read_records("airborne")) == records("airborne")
 
 
 @pytest.mark.slow
 def test_every_scheduled_hour_is_new_yorks_clock() -> None:
     # We take UTC from the source's time_hour. Here it is computed again, by the rules of the time zone.
-    hours = source.flights().select(["year", "month", "day", "hour", "time_hour"]).to_pylist()
+    hours = source.read_flights().select(["year", "month", "day", "hour", "time_hour"]).to_pylist()
     for year, month, day, hour, stated in {tuple(row.values()) for row in hours}:
         assert datetime(year, month, day, hour, tzinfo=NEW_YORK).astimezone(UTC) == stated
 
 
 @pytest.mark.slow
 def test_every_departure_reads_on_new_yorks_clock_as_the_source_says() -> None:
-    table = source.flights().select(["carrier", "flight", "origin", "month", "day", "sched_dep_time", "dep_time"])
+    table = source.read_flights().select(["carrier", "flight", "origin", "month", "day", "sched_dep_time", "dep_time"])
     clocks = {tuple(row.values())[:-1]: row["dep_time"] for row in table.to_pylist()}
     assert len(clocks) == 336_776
     for flight in values("flights"):
@@ -188,7 +188,7 @@ def test_a_landing_is_a_takeoff_plus_air_time() -> None:
 
 
 def test_every_destination_has_a_place_on_the_map() -> None:
-    table = source.flights()
+    table = source.read_flights()
     codes = {code for end in ("origin", "dest") for code in table[end].unique().to_pylist()}
-    assert codes <= source.airports().keys()
+    assert codes <= source.read_airports().keys()
     assert len(codes) == 107  # New York's three, and 104 that are only destinations

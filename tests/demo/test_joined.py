@@ -13,7 +13,7 @@ from lakehouse.demo import flights, joined, looked_up, source
 from lakehouse.model.model import Result
 from lakehouse.run.scenario.replay import SparkReplay
 from lakehouse.run.scenario.scenario import on_model
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ LATE = """
 def sent(days: int) -> list[Record]:
     """What is looked up in the first tick; the flights of the first days of 2013 in the second and the third."""
     until = NEW_YEAR_MS + days * DAY_MS
-    last_hour = f'"{moment(until):%Y-%m-%dT%H}'.encode()
+    last_hour = f'"{to_datetime(until):%Y-%m-%dT%H}'.encode()
     found = []
     for topic in ("weather", "airlines", "airports", "planes"):
-        made = flights.records(topic) if topic == "planes" else looked_up.records(topic)
+        made = flights.read_records(topic) if topic == "planes" else looked_up.read_lookup_records(topic)
         for offset, record in enumerate(made):
             if topic == "weather" and record.value is not None and last_hour in record.value:
                 break  # later hours change nothing, and take the model a while
             place = (topic, topic, 0, offset, record.timestamp_ms, record.key, record.value)
             found.append(Record(*place, tick=1, order_time=record.timestamp_ms))
-    left = [record for record in flights.records("flights") if record.timestamp_ms < until]
+    left = [record for record in flights.read_records("flights") if record.timestamp_ms < until]
     for offset, record in enumerate(left):
         place = ("flights", "flights", 0, offset, record.timestamp_ms, record.key, record.value)
         tick = 2 if offset < len(left) // 3 else 3
@@ -57,7 +57,7 @@ def independent(days: int) -> duckdb.DuckDBPyConnection:
     database.execute("SET TimeZone = 'UTC'")
     for name in ("flights", "planes", "weather", "airlines"):
         database.register(f"{name}_csv", getattr(source, name)())
-    places = [(one.code, one.name, one.latitude, one.longitude) for one in source.airports().values()]
+    places = [(one.code, one.name, one.latitude, one.longitude) for one in source.read_airports().values()]
     database.execute("CREATE TABLE airports (faa VARCHAR, name VARCHAR, lat DOUBLE, lon DOUBLE)")
     database.executemany("INSERT INTO airports VALUES (?, ?, ?, ?)", places)
     database.execute(f"""

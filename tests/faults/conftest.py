@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.drain import drain
+from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
@@ -88,7 +88,7 @@ class World:
     def check(self, lake: Lake) -> None:
         """Compare every table and the changelog with what was produced, drained here and folded in plain Python."""
         app = self.driver.application()
-        orders = list(drain(self.cluster, {}, self.driver.ORDERS))
+        orders = list(read_topic(self.cluster, {}, self.driver.ORDERS))
         by_id: dict[str, tuple[str, int]] = {}
         totals: dict[str, tuple[int, int]] = {}
         for message in orders:
@@ -100,7 +100,7 @@ class World:
                 n, amount = totals.get(said["customer"], (0, 0))
                 totals[said["customer"]] = (n + 1, amount + said["amount"])
         own: dict[str, int] = {}
-        for message in drain(self.cluster, {}, self.driver.OWN):
+        for message in read_topic(self.cluster, {}, self.driver.OWN):
             own.pop(message.key().decode(), None)
             if message.value() is not None:
                 own[message.key().decode()] = struct.unpack(">q", message.value())[0]
@@ -115,7 +115,7 @@ class World:
         held: dict[str, dict[str, Any]] = {self.driver.ORDERS: {}, self.driver.OWN: {}}
         counts: dict[str, dict[str, int]] = {self.driver.ORDERS: {}, self.driver.OWN: {}}
         for topic, rows in held.items():
-            for message in drain(self.cluster, {}, topic):
+            for message in read_topic(self.cluster, {}, topic):
                 key, value = message.key().decode(), message.value()
                 rows.pop(key, None)
                 if value is not None:
@@ -135,7 +135,7 @@ class World:
         assert found == sorted((customer, *of) for customer, of in sums.items())
         last: dict[str, int] = {}
         seen: list[str] = []
-        for message in drain(self.cluster, {}, self.driver.SUMS):
+        for message in read_topic(self.cluster, {}, self.driver.SUMS):
             seen.append(dict(message.headers() or [])["lakehouse.position"])
             last[message.key().decode()] = json.loads(message.value())["n"]
         assert len(seen) == len(set(seen)), "a change came twice"
@@ -146,7 +146,9 @@ class World:
     def check_joins(self, lake: Lake) -> None:
         """Compare each table, and the changelog as a whole, with the model's run over bronze: one without kills."""
         app, layout = self.driver.joins(), Layout(str(self.folder))
-        expected = model.run(app, records.held(app.sources, layout, records.last_tick(layout)), decode)
+        expected = model.run(
+            app, records.read_all_records(app.sources, layout, records.last_tick(layout)), decode_record
+        )
         for table in app.tables:
             found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
             assert found == expected.tables[table.name], table.name
@@ -155,7 +157,7 @@ class World:
         for change in expected.topics[self.driver.SUMS]:
             changes.setdefault(change.key[0], []).append(change.value)
         published: dict[str, list[Any]] = {}
-        for message in drain(self.cluster, {}, self.driver.SUMS):
+        for message in read_topic(self.cluster, {}, self.driver.SUMS):
             published.setdefault(message.key().decode(), []).append(json.loads(message.value()))
         assert published == changes
 
@@ -167,7 +169,7 @@ class World:
         values = {(m.partition(), m.offset()): json.loads(m.value()) for m in orders if m.value() is not None}
         seen: list[tuple[int, int]] = []
         totals: dict[str, tuple[int, int]] = {}
-        for message in drain(self.cluster, {}, self.driver.CHANGELOG):
+        for message in read_topic(self.cluster, {}, self.driver.CHANGELOG):
             position = json.loads(dict(message.headers() or [])["lakehouse.position"])
             place = (position[3], position[4])
             seen.append(place)

@@ -17,7 +17,7 @@ from lakehouse.semantics.moment import AtTick
 
 
 def bronze_places(path: str) -> list[tuple[str, int, int]]:
-    rows = reader.dataset(path).to_table(columns=["topic", "partition", "offset"]).to_pylist()
+    rows = reader.open_dataset(path).to_table(columns=["topic", "partition", "offset"]).to_pylist()
     return [(row["topic"], row["partition"], row["offset"]) for row in rows]
 
 

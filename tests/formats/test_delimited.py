@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.delimited import decode, encode
+from lakehouse.formats.delimited import decode_line, encode_line
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column
 
@@ -31,7 +31,7 @@ COLUMNS = (Column("s", "string"), Column("n", "int"), Column("m", "decimal(6, 2)
     ],
 )
 def test_lines(line: bytes, expected: dict[str, Any]) -> None:
-    assert decode(line, COLUMNS) == expected
+    assert decode_line(line, COLUMNS) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_lines(line: bytes, expected: dict[str, Any]) -> None:
 )
 def test_bad_lines(line: bytes, reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
-        decode(line, COLUMNS)
+        decode_line(line, COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_bad_lines(line: bytes, reason: str) -> None:
     ],
 )  # fmt: skip
 def test_types(kind: str, text: str, expected: Any) -> None:
-    assert decode(text.encode(), (Column("a", kind),)) == {"a": expected}
+    assert decode_line(text.encode(), (Column("a", kind),)) == {"a": expected}
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_types(kind: str, text: str, expected: Any) -> None:
 )
 def test_types_that_do_not_fit(kind: str, text: str) -> None:
     with pytest.raises(Unfit, match="field a: expected"):
-        decode(text.encode(), (Column("a", kind),))
+        decode_line(text.encode(), (Column("a", kind),))
 
 
 def test_an_empty_line_is_one_empty_field() -> None:
     one = (Column("s", "string"),)
-    assert decode(b"", one) == {"s": None}
-    assert encode({"s": None}, one) == b""
+    assert decode_line(b"", one) == {"s": None}
+    assert encode_line({"s": None}, one) == b""
 
 
 ALL = (
@@ -118,15 +118,15 @@ ROWS = st.fixed_dictionaries(
 
 @given(ROWS)
 def test_what_is_written_is_read_again(row: dict[str, Any]) -> None:
-    assert decode(encode(row, ALL), ALL) == row
+    assert decode_line(encode_line(row, ALL), ALL) == row
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_text_alone_on_its_line_is_read_again(text: str) -> None:
     one = (Column("s", "string"),)
-    assert decode(encode({"s": text}, one), one) == {"s": text}
+    assert decode_line(encode_line({"s": text}, one), one) == {"s": text}
 
 
 def test_nested_values_have_no_delimited_form() -> None:
     with pytest.raises(TypeError, match="no delimited form"):
-        encode({"s": [1]}, (Column("s", "array<int>"),))
+        encode_line({"s": [1]}, (Column("s", "array<int>"),))

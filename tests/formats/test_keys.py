@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from lakehouse.formats.decode import decode_key, unfit
+from lakehouse.formats.decode import decode_key, reason_not_fitting
 from lakehouse.plan.schema import Column
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 
 POINT = "struct<x: int, y: int>"
 
@@ -27,7 +27,7 @@ POINT = "struct<x: int, y: int>"
         ("json_bare", POINT, '{"X":1}', {"x": 1, "y": None}), ("json_bare", POINT, "{}", {"x": None, "y": None}),
         ("json_bare", POINT, '{"ID":{"X":1}}', {"x": 1, "y": None}),
         ("json_bare", "struct<id: int>", '{"id":1}', {"id": 1}),
-        ("json", "timestamp", '"1970-01-01T00:00:01Z"', moment(1000)), ("delimited", "bigint", "7", 7),
+        ("json", "timestamp", '"1970-01-01T00:00:01Z"', to_datetime(1000)), ("delimited", "bigint", "7", 7),
     ],
 )  # fmt: skip
 def test_a_json_key_of_one_column_stands_alone_or_in_an_object(format, kind, text, value):
@@ -52,7 +52,7 @@ def test_a_null_key_with_a_window_behind_it_is_a_null_key():
     columns = (Column("id", "string"), Column("window_start", "timestamp"), Column("window_end", "timestamp"))
     assert decode_key("json_bare+window10", columns, b"null" + struct.pack(">q", 0)) is None
     assert decode_key("kafka+window10", columns, struct.pack(">q", 0)) == {
-        "id": "", "window_start": moment(0), "window_end": moment(10)
+        "id": "", "window_start": to_datetime(0), "window_end": to_datetime(10)
     }  # fmt: skip
 
 
@@ -75,8 +75,10 @@ def test_a_null_key_with_a_window_behind_it_is_a_null_key():
     ],
 )  # fmt: skip
 def test_the_reason_names_the_format_that_would_fit(format, kind, data, reason):
-    assert unfit("key", format, (Column("id", kind),), data) == reason
+    assert reason_not_fitting("key", format, (Column("id", kind),), data) == reason
 
 
 def test_a_value_is_not_read_without_its_object():
-    assert unfit("value", "json", (Column("id", "bigint"),), b"7") == "value: expected a JSON object, found 7"
+    assert (
+        reason_not_fitting("value", "json", (Column("id", "bigint"),), b"7") == "value: expected a JSON object, found 7"
+    )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.primitive import decode, encode
+from lakehouse.formats.primitive import decode_primitive, encode_primitive
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column
 
@@ -22,8 +22,8 @@ BYTES: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("kind", "value", "data"), BYTES)
 def test_bytes(kind: str, value: Any, data: str) -> None:
     columns = (Column("v", kind),)
-    assert encode({"v": value}, columns).hex() == data
-    assert decode(bytes.fromhex(data), columns) == {"v": value}
+    assert encode_primitive({"v": value}, columns).hex() == data
+    assert decode_primitive(bytes.fromhex(data), columns) == {"v": value}
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,17 @@ def test_bytes(kind: str, value: Any, data: str) -> None:
 )
 def test_bytes_that_do_not_fit(kind: str, data: str, reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
-        decode(bytes.fromhex(data), (Column("v", kind),))
+        decode_primitive(bytes.fromhex(data), (Column("v", kind),))
 
 
 @pytest.mark.parametrize(("kind", "value"), [("int", 2**31), ("bigint", 2**63), ("double", "x")])
 def test_values_that_do_not_fit(kind: str, value: Any) -> None:
     with pytest.raises(Unfit, match="can't be written"):
-        encode({"v": value}, (Column("v", kind),))
+        encode_primitive({"v": value}, (Column("v", kind),))
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
 def test_what_is_written_is_read_again(i: int, n: int, d: float) -> None:
     for kind, value in (("int", i), ("bigint", n), ("double", d)):
         columns = (Column("v", kind),)
-        assert decode(encode({"v": value}, columns), columns) == {"v": value}
+        assert decode_primitive(encode_primitive({"v": value}, columns), columns) == {"v": value}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode, decode_columns
+from lakehouse.formats.decode import decode_columns, decode_record
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import Bad, Decoded
@@ -38,13 +38,13 @@ def record(key: bytes | None, value: bytes | None) -> Record:
     ],
 )
 def test_records(key: bytes | None, value: bytes | None, expected: Decoded | Bad) -> None:
-    assert decode(SOURCE, record(key, value)) == expected
+    assert decode_record(SOURCE, record(key, value)) == expected
 
 
 @pytest.mark.parametrize("key", [b"null", b"{}", b'{"X":"a"}', b'{"x":null,"y":null}'])
 def test_a_key_of_several_columns_is_null_if_all_are(key: bytes) -> None:
-    assert decode(PAIR, record(key, b"{}")) == Decoded(None, {"a": None})
-    assert decode(PAIR, record(b'{"y":1}', b"{}")) == Decoded({"x": None, "y": 1}, {"a": None})
+    assert decode_record(PAIR, record(key, b"{}")) == Decoded(None, {"a": None})
+    assert decode_record(PAIR, record(b'{"y":1}', b"{}")) == Decoded({"x": None, "y": 1}, {"a": None})
 
 
 def test_records_that_spark_hands_over_one_by_one() -> None:

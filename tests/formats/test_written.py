@@ -9,7 +9,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes, value_bytes, written_key, written_value
+from lakehouse.formats.written import decode_written_key, decode_written_value, encode_written_key, encode_written_value
 
 JSON = lh.stream("t", key="a string, b int", schema="s string, m decimal(6, 2), d double").source
 CSV = lh.stream("t", key="a string, b int", schema="s string, n int", format="csv", key_format="csv").source
@@ -30,8 +30,8 @@ ONE = replace(JSON, key=JSON.key[:1])
     ],
 )
 def test_a_key(source, key, data):
-    assert key_bytes(source, key) == data
-    assert key_bytes(source, written_key(source, data)) == data
+    assert encode_written_key(source, key) == data
+    assert encode_written_key(source, decode_written_key(source, data)) == data
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_key(source, key, data):
     ],
 )
 def test_a_value(source, value, data):
-    assert value_bytes(source, value) == data
-    assert value_bytes(source, written_value(source, data)) == data
+    assert encode_written_value(source, value) == data
+    assert encode_written_value(source, decode_written_value(source, data)) == data
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_value(source, value, data):
 )
 def test_a_key_that_cannot_be_written(source, key, said):
     with pytest.raises(Unfit, match=said):
-        key_bytes(source, key)
+        encode_written_key(source, key)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_key_that_cannot_be_written(source, key, said):
 )
 def test_bytes_that_would_not_come_back_from_their_text(data):
     with pytest.raises(Unfit):
-        written_value(JSON, data)
+        decode_written_value(JSON, data)
 
 
 def test_a_value_in_another_spelling_is_the_same_value():
-    assert written_value(JSON, b' {"s" : "x",\n "m": 1.50} ')["s"] == "x"
+    assert decode_written_value(JSON, b' {"s" : "x",\n "m": 1.50} ')["s"] == "x"

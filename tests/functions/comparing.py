@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import expression, expression_type
-from lakehouse.plan.refused.spark_functions import names
+from lakehouse.plan.expression import expression_type, parse_expression
+from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.plan.schema import Column
 
 from .columns import COLUMNS, rows
@@ -25,7 +25,7 @@ PLAIN = [Column(name, kind) for name, (kind, _, _) in COLUMNS.items()]
 ENTRIES = "array<struct<key: string, value: int>>"
 TOGETHER = 80  # expressions in a job
 # Functions that Java computes in its own way: their last digit may be another one.
-INEXACT = names(
+INEXACT = word_set(
     """
     acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc exp expm1 hypot ln log log10 log1p log2 pow power
     sec sin sinh tan tanh degrees radians
@@ -77,10 +77,10 @@ def compare(spark: SparkSession, texts: Sequence[str], seed: int, many: int) -> 
 
 def on_spark(of: DataFrame, texts: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     """Return each expression's type, and its values for all rows, by one job."""
-    from lakehouse.spark.years import computed
+    from lakehouse.spark.years import compute_columns
 
-    items = [expression(text, PLAIN, text) for text in texts]
-    result = of.select([column.alias(f"c{number}") for number, column in enumerate(computed(of, items))])
+    items = [parse_expression(text, PLAIN, text) for text in texts]
+    result = of.select([column.alias(f"c{number}") for number, column in enumerate(compute_columns(of, items))])
     kinds = [field.dataType.simpleString() for field in result.schema]
     columns = result.toArrow()
     values = [column.to_pylist() for column in columns.columns]
@@ -89,7 +89,7 @@ def on_spark(of: DataFrame, texts: Sequence[str]) -> dict[str, tuple[str, list[A
 
 def beside(text: str, made: list[dict[str, Any]], kind: str, given: list[Any]) -> Outcome:
     """Return what the model gives for an expression beside its type and values on Spark."""
-    item = expression(text, PLAIN, text)
+    item = parse_expression(text, PLAIN, text)
     outcome = Outcome(text)
     told = expression_type(item, PLAIN)
     if told is not None and told.replace(" ", "") != kind.replace(" ", ""):
@@ -152,7 +152,7 @@ def needing(texts: Iterable[str]) -> dict[str, str]:
     """Return the expressions for which the model needs Spark for one of the fixed rows: always, or sometimes."""
     made, found = rows(FIXED, FIXED_ROWS), {}
     for text in texts:
-        item, silent = expression(text, PLAIN, text), 0
+        item, silent = parse_expression(text, PLAIN, text), 0
         for row in made:
             try:
                 evaluate(item, row)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.plan.refused.spark_functions import ALLOWED, names
+from lakehouse.plan.refused.spark_functions import ALLOWED, word_set
 
 from ..seeds import seeds
 from .comparing import compare, judged, listed, needing
@@ -21,7 +21,7 @@ HERE, ROWS = Path(__file__).parent, 240
 
 
 # Of the type TIME, which this Spark knows and does not support: it refuses them before the first tick.
-TIMES = names(
+TIMES = word_set(
     """
     make_time time time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis
     time_to_seconds time_trunc to_time try_to_time

@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 import lakehouse as lh
 from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.drain import drain
+from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
@@ -76,7 +76,7 @@ def bronze() -> Callable[..., Rows]:
 
     def read(lake: Lake, own: str | None = None) -> Rows:
         layout = Layout(lake.settings.lake.path)
-        rows = reader.dataset(layout.records if own is None else layout.own_records(own)).to_table().to_pylist()
+        rows = reader.open_dataset(layout.records if own is None else layout.own_records(own)).to_table().to_pylist()
         return sorted(rows, key=lambda row: (row["tick"], row["topic"], row["partition"], row["offset"]))
 
     return read
@@ -98,7 +98,7 @@ def bronze_of(broker: Broker, tmp_path: Path) -> Callable[..., Lake]:
 @pytest.fixture
 def records(cluster: Cluster) -> Callable[[str], list[Message]]:
     """records(topic): its committed records, each partition in order."""
-    return lambda topic: list(drain(cluster, {}, topic))
+    return lambda topic: list(read_topic(cluster, {}, topic))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import rows_of
@@ -28,7 +28,7 @@ def send_records(send: Callable[..., int], topics: Iterable[str], records: Seque
 
 def check_tables(lake: Lake, app: lh.App, records: Sequence[Record]) -> None:
     """Compare all tables with those that the model makes of all records."""
-    expected = model.run(app, records, decode)
+    expected = model.run(app, records, decode_record)
     for table in app.tables:
         found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
         assert found == expected.tables[table.name], table.name
@@ -40,6 +40,6 @@ def check_published(app: lh.App, table: lh.Table, records: Sequence[Record], mes
     for one in messages:
         told.setdefault(one.key().decode(), []).append(None if one.value() is None else json.loads(one.value()))
     expected: dict[str, list[Any]] = {}
-    for change in model.run(app, records, decode).changelogs[table.name]:
+    for change in model.run(app, records, decode_record).changelogs[table.name]:
         expected.setdefault(change.key[0], []).append(change.value)
     assert told == expected, table.name

@@ -14,11 +14,11 @@ import lakehouse as lh
 from lakehouse.durable import write_durably
 from lakehouse.errors import DataLoss
 from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.ranges import Piece, Raw, pieces
+from lakehouse.kafka.ranges import RawRecord, RecordPiece, split_into_pieces
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.kafka_time import HEADER
 from lakehouse.spark.bronze import careful, tick
-from lakehouse.spark.bronze.gaps import accepted
+from lakehouse.spark.bronze.gaps import read_accepted_gaps
 from lakehouse.spark.open_lake import OpenLake
 
 T = 1_700_000_000_000
@@ -50,18 +50,18 @@ def counted(topic: str, own_table: bool = False) -> lh.App:
     return lh.app(stream.group_by("k").agg(n=lh.count()).table(topic.replace("-", "_")))
 
 
-def raw(offset: int, size: int, partition: int = 0) -> Raw:
-    return Raw("t", partition, offset, T, 0, (), None, b"x" * size)
+def raw(offset: int, size: int, partition: int = 0) -> RawRecord:
+    return RawRecord("t", partition, offset, T, 0, (), None, b"x" * size)
 
 
 def test_pieces_are_bounded_by_records_and_bytes_and_a_larger_record_is_alone() -> None:
     records = [raw(0, 4), raw(1, 4), raw(2, 4), raw(3, 100), raw(4, 1), raw(5, 1), raw(6, 1), raw(7, 9)]
-    found = list(pieces(records, {"t": {0: 9}}, records_max=2, bytes_max=10, record_max=20))
+    found = list(split_into_pieces(records, {"t": {0: 9}}, records_max=2, bytes_max=10, record_max=20))
     assert [([r.offset for r in piece.records], piece.ends) for piece in found] == [
         ([0, 1], {"t": {0: 2}}), ([2], {"t": {0: 3}}), ([], {}), ([4, 5], {"t": {0: 6}}), ([6, 7], {"t": {0: 9}}),
     ]  # fmt: skip
     assert [(p.too_large.offset, p.too_large.value, p.size) for p in found if p.too_large] == [(3, None, 100)]
-    assert list(pieces([], {"t": {0: 1}}, 1, 1, 1)) == [Piece([], {"t": {0: 1}})]
+    assert list(split_into_pieces([], {"t": {0: 1}}, 1, 1, 1)) == [RecordPiece([], {"t": {0: 1}})]
 
 
 def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(
@@ -111,7 +111,7 @@ def test_a_record_that_is_too_large_is_named_and_left_out_when_accepted(
     assert [row["offset"] for row in bronze(one)] == [0]
     one.run(app, until="caught_up", parts=INGEST)
     assert [row["offset"] for row in bronze(one)] == [0, 2]
-    gap = accepted(OpenLake(spark, Layout(one.settings.lake.path)))
+    gap = read_accepted_gaps(OpenLake(spark, Layout(one.settings.lake.path)))
     assert [(g.topic_id, g.from_offset, g.to_offset) for g in gap] == [(topic_id, 1, 2)]
     send_any("any-size", (b"c", T))
     one.run(app, until="caught_up", parts=INGEST)
@@ -165,7 +165,7 @@ def test_a_batch_that_ended_sparks_process_is_read_record_by_record_at_the_next_
 def test_a_tick_reads_kafka_once_however_many_tables_it_goes_to(
     lake, cluster, send, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, stamp = tmp_path / "read", tick.stamp
+    file, stamp = tmp_path / "read", tick.stamp_rows
 
     def counted_rows(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -175,7 +175,7 @@ def test_a_tick_reads_kafka_once_however_many_tables_it_goes_to(
 
     # Spark makes the rows each time it reads them from Kafka.
     monkeypatch.setattr(
-        tick, "stamp", lambda frame, *rest: stamp(frame.mapInArrow(counted_rows, frame.schema), *rest)
+        tick, "stamp_rows", lambda frame, *rest: stamp(frame.mapInArrow(counted_rows, frame.schema), *rest)
     )  # fmt: skip
     names = ["any-own-a", "any-own-b", "any-own-c"]
     for name in names:

@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from lakehouse.errors import BrokerError
-from lakehouse.kafka.broker import Broker, RunningBroker, find
+from lakehouse.kafka.broker import Broker, RunningBroker, find_broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
 
 def pid_of(folder: Path) -> int:
-    running = find(folder)
+    running = find_broker(folder)
     assert running is not None
     return running.pid
 
@@ -47,15 +47,15 @@ def test_a_kill_loses_no_record_and_the_identity_stays(tmp_path: Path) -> None:
     address = broker.bootstrap_servers
     os.kill(pid_of(folder), signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while find(folder) and time.monotonic() < deadline:
+    while find_broker(folder) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert find(folder) is None
+    assert find_broker(folder) is None
     with Broker(folder) as again:
         assert again.bootstrap_servers == address  # clients find it at the same address
         cluster = Cluster(again.bootstrap_servers)
         assert cluster.topics(["kept"]) == before
         assert cluster.offsets([("kept", 0)]) == {("kept", 0): (0, 100)}
-    assert find(folder) is None
+    assert find_broker(folder) is None
 
 
 def test_a_second_start_on_the_folder_is_refused(broker: Broker) -> None:
@@ -64,7 +64,7 @@ def test_a_second_start_on_the_folder_is_refused(broker: Broker) -> None:
     message = str(caught.value)
     assert f"pid {pid_of(broker.folder)}" in message
     assert broker.bootstrap_servers in message
-    running = find(broker.folder)
+    running = find_broker(broker.folder)
     assert running is not None
     assert running.bootstrap_servers == broker.bootstrap_servers
 
@@ -85,7 +85,7 @@ def test_another_process_with_the_pid_of_the_state_file_is_left_alone(tmp_path: 
         start = psutil.Process(process.pid).create_time() - (0 if created == "the stranger's own" else 1000)
         state = {"pid": process.pid, "created": start, "port": 1}
         (tmp_path / "broker.json").write_text(json.dumps(state))
-        assert find(tmp_path) is None
+        assert find_broker(tmp_path) is None
         RunningBroker(tmp_path, process.pid, start, 1).stop()
         assert process.poll() is None
     finally:
@@ -96,7 +96,7 @@ def test_another_process_with_the_pid_of_the_state_file_is_left_alone(tmp_path: 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": "x", "created": 0, "port": 0}'])
 def test_a_broken_state_file_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "broker.json").write_text(text)
-    assert find(tmp_path) is None
+    assert find_broker(tmp_path) is None
 
 
 def test_a_broker_that_cannot_start_shows_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_broker_that_cannot_start_shows_why(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "data" / "meta.properties").touch()
     with pytest.raises(BrokerError, match=r"(?s)ended with code 1.*broker\.log.*many"):
         Broker(tmp_path).start()
-    assert find(tmp_path) is None
+    assert find_broker(tmp_path) is None
 
 
 def test_a_foreign_data_folder_is_not_touched(tmp_path: Path) -> None:
@@ -163,17 +163,17 @@ def test_it_ends_with_a_parent_that_ends(tmp_path: Path) -> None:
     child = run_child(tmp_path, "attached", "end")
     child.communicate(timeout=30)
     assert child.returncode == 0
-    assert find(tmp_path) is None
+    assert find_broker(tmp_path) is None
 
 
 def test_detached_it_goes_on_and_can_be_found_and_stopped(tmp_path: Path) -> None:
     child = run_child(tmp_path, "detach", "end")
     child.communicate(timeout=30)
-    running = find(tmp_path)
+    running = find_broker(tmp_path)
     assert running is not None
     try:
         assert Cluster(running.bootstrap_servers).names() == []
     finally:
         running.stop()
-    assert find(tmp_path) is None
+    assert find_broker(tmp_path) is None
     running.stop()  # a second time does nothing

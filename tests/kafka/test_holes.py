@@ -64,7 +64,7 @@ def test_many_holes_are_read_in_parts(asked: Holes, topic: str, monkeypatch: pyt
     whole = asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)])
     monkeypatch.setattr(holes, "HOLES_AT_ONCE", 1)
     assert asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)]) == whole
-    monkeypatch.setattr(holes, "FAR", 1)
+    monkeypatch.setattr(holes, "FAR_OFFSETS", 1)
     assert asked.explain(topic, 1, [(0, 1), (2, 3), (4, 5), (8, 9)]) == whole
     assert whole == HoleCounts(aborted=1, own=2, there=1, first_there=0)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.kafka.drain import drain
-from lakehouse.kafka.partitioner import murmur2, partition
+from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.partitioner import choose_partition, murmur2_hash
 
 if TYPE_CHECKING:
     from lakehouse.kafka.topics import Cluster
@@ -30,11 +30,11 @@ T = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
     ],
 )
 def test_murmur2_is_kafkas(text: str, signed: int) -> None:
-    assert murmur2(text.encode()) == signed % 2**32
+    assert murmur2_hash(text.encode()) == signed % 2**32
 
 
 def test_a_number_is_taken_modulo_the_partitions() -> None:
-    assert [partition(number, 3) for number in (0, 4, -1)] == [0, 1, 2]
+    assert [choose_partition(number, 3) for number in (0, 4, -1)] == [0, 1, 2]
 
 
 def test_windows_stay_with_their_key_and_a_partitioner_decides(lake: Any, cluster: Cluster, send: Any) -> None:
@@ -46,10 +46,10 @@ def test_windows_stay_with_their_key_and_a_partitioner_decides(lake: Any, cluste
     send("placed", [(key, f'{{"n": {n}}}', T + 1000 * n) for n in range(2) for key in ids])
     lake().run(app, until="caught_up")
 
-    source = {m.key(): m.partition() for m in drain(cluster, {}, "placed")}
-    found = list(drain(cluster, {}, "placed-counts"))
+    source = {m.key(): m.partition() for m in read_topic(cluster, {}, "placed")}
+    found = list(read_topic(cluster, {}, "placed-counts"))
     assert len(found) == 12
     for message in found:
         key = next(key for key in source if b'"' + key + b'"' in message.key())
         assert message.partition() == source[key], "a changelog's windows lie where their key's records lie"
-    assert {m.partition() for m in drain(cluster, {}, "by-number") if b'"n":1' in m.value()} == {1}
+    assert {m.partition() for m in read_topic(cluster, {}, "by-number") if b'"n":1' in m.value()} == {1}

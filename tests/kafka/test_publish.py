@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 import lakehouse as lh
 from lakehouse.errors import JobFailed, NotFound, StorageError
-from lakehouse.kafka.covers import cover_of
+from lakehouse.kafka.covers import parse_cover
 from lakehouse.kafka.headers import EVENT_TIME, POSITION
 from lakehouse.kafka.publish import Publisher
 from lakehouse.lake.layout import Layout
@@ -87,7 +87,7 @@ def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster,
     changes = one.changes(words).collect()
     positions = sorted(list(row["_position"]) for row in changes)
     assert sorted(facts(m)[4] for m in found) == positions
-    covered = [cover_of(m.value(), "") for m in records("pub-words-covers")]
+    covered = [parse_cover(m.value(), "") for m in records("pub-words-covers")]
     assert [cover.tick for cover in covered] == [1, 2, 3]
     topic_id = cluster.topics(["pub-in"])["pub-in"].id
     ends = {str(p): end for (_, p), (_, end) in cluster.offsets(("pub-in", p) for p in range(3)).items() if end}

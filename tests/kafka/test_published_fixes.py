@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import Choice, counts
+from lakehouse.lake.record.quarantine import Choice, count_quarantined_records
 from lakehouse.run.repair.fixes import fixed_records
 
 T = 1_700_000_000_000
@@ -33,7 +33,7 @@ def test_a_fixed_record_reaches_a_streams_topic_once(lake, cluster, send, record
     fixes = {1: b'{"n": 2}', 3: b'{"n": -4}'}
     made = fixed_records(layout, app, "raw", Choice(), lambda record: fixes[record.offset])
     one.replay(app, "raw", made.fixed, reason="the sender wrote words")
-    assert counts(layout, "raw") == (2, 0)
+    assert count_quarantined_records(layout, "raw") == (2, 0)
     assert published() == [1, 3, 2], "the other one does not pass the filter"
     assert published() == [1, 3, 2]
     send("fix-raw", [("a", '{"n": 5}', T + 9, 0)])

@@ -24,7 +24,7 @@ from lakehouse.run.repair.replay import replay
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past.fixed import FixedBytes
-from lakehouse.spark.transaction import exists
+from lakehouse.spark.transaction import is_delta_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -78,7 +78,7 @@ def test_lakes_restored_one_from_the_other_hold_each_record_once(lake, cluster, 
         wanted += 2
         assert rows(one, tables[0]) == [("k", wanted, f"{name}1", "a1")]
         assert [row[-3:] for row in rows(one, tables[1])] == [(wanted, f"{name}1", "a1")]
-    cover = covers.newest(cluster, {}, "chain-counted")
+    cover = covers.read_newest_cover(cluster, {}, "chain-counted")
     assert cover is not None
     assert [tick for _, tick in cover.before] == [2, 1]
     with pytest.raises(StorageError, match="was taken over by a lake that was restored from it"):
@@ -219,7 +219,7 @@ def test_repairs_of_a_restored_table_keep_what_it_was_restored_with(lake, cluste
 
     with pytest.raises(PlanError, match="was restored from a topic that covers record 0@3"):
         fix(3)
-    assert not exists(two.spark, layout.interventions)
+    assert not is_delta_table(two.spark, layout.interventions)
     fix(7)
     assert rows(two, sums) == [("a", 7, 110, 1), ("b", 1, 1, 1)]
     assert [row[-1] for row in rows(two, hours)] == [3, 3, 1]

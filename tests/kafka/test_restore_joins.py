@@ -58,7 +58,7 @@ def test_records_that_can_matter_no_more_may_be_gone_and_others_not(lake, cluste
     for minutes in (0, 10):
         sent.more(40, minutes)
         lake("a").run(app, until="caught_up")
-    cover = covers.newest(cluster, {}, topic_of(table))
+    cover = covers.read_newest_cover(cluster, {}, topic_of(table))
     assert cover is not None
     assert cover.needed is not None
     facts = cluster.topics(TOPICS)

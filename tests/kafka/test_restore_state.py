@@ -14,7 +14,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NotFound, PlanError, StorageError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
@@ -94,7 +94,7 @@ class Sent:
 
     def check(self, lake: Lake, app: lh.App, records: Callable[[str], list[Any]]) -> None:
         """Compare all tables, and what all lakes have published, with what the model makes of all records."""
-        expected = model.run(app, self.records, decode)
+        expected = model.run(app, self.records, decode_record)
         for table in app.tables:
             self.check_rows(lake, table, expected)
             told: dict[str, list[Any]] = {}
@@ -145,7 +145,7 @@ def test_tables_that_show_less_than_they_keep_go_on_from_lake_to_lake(tables, la
     last.restore(tables[0], "kept-apart")
     sent.more(10)
     last.run(alone, until="caught_up")
-    sent.check_rows(last, tables[0], model.run(alone, sent.records, decode))
+    sent.check_rows(last, tables[0], model.run(alone, sent.records, decode_record))
 
 
 def test_a_state_that_is_lost_or_was_never_published_is_refused(lake, cluster, sent, records, broker: Broker) -> None:

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError, NotFound
 from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.options import for_java, for_librdkafka
-from lakehouse.kafka.process import free_port
+from lakehouse.kafka.options import java_options, librdkafka_options
+from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
@@ -86,7 +86,7 @@ def test_what_kafka_refuses(cluster: Cluster) -> None:
 
 
 def test_nobody_answers() -> None:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{find_free_port()}"
     with pytest.raises(KafkaUnavailable, match=r"within 1 s: .*refused") as caught:
         Cluster(address, timeout_seconds=1.0).topics(["any"])
     assert "kafka.bootstrap_servers" in str(caught.value)
@@ -104,10 +104,10 @@ def test_one_spelling_serves_both_kinds_of_client() -> None:
         "sasl.password": 'a"b\\c',
         "ssl.ca.location": "ca",
     }
-    java = for_java(native)
+    java = java_options(native)
     assert java["sasl.jaas.config"].endswith(r'PlainLoginModule required username="me" password="a\"b\\c";')
     assert java["ssl.truststore.type"] == "PEM"
     assert "sasl.password" not in java
-    assert for_librdkafka(java) == native
+    assert librdkafka_options(java) == native
     with pytest.raises(ConfigError, match="GSSAPI"):
-        for_java({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})
+        java_options({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})

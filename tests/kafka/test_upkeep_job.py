@@ -40,7 +40,7 @@ def test_a_job_does_its_lakes_upkeep(
     def broken(*_: Any) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(upkeep, "upkeep", broken)
+    monkeypatch.setattr(upkeep, "upkeep_table", broken)
     send("kept-up", [("k3", "word 3", 2000)])
     used.run(app, until="caught_up", listen=heard.append)
     (failed,) = [event for event in heard if event.kind == "upkeep failed"]

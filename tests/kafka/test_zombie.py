@@ -17,7 +17,7 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.place import bronze_of
+from lakehouse.lake.place import bronze_place
 from lakehouse.run.job.job import Job
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.open_lake import OpenLake
@@ -116,7 +116,7 @@ def test_a_zombie_writer_of_bronze_is_fenced(lake, cluster, send, latest, bronze
             query = zombie.start(available_now=True)
             with pytest.raises(Fenced, match="Another writer has taken it over"):
                 finish(query, zombie)
-            assert read_progress(spark, bronze_of(layout)).tick == 1
+            assert read_progress(spark, bronze_place(layout)).tick == 1
             query = successor.start(available_now=True)
             finish(query, successor)
     assert [(row["tick"], row["offset"], row["value"]) for row in bronze(one)] == [(1, 0, b"1"), (2, 1, b"2")]

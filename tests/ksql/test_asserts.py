@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import SqlError
-from lakehouse.run.scenario.scenario import check, on_model, read
+from lakehouse.run.scenario.scenario import check_scenario, on_model, read_scenario
 
 DECLARED = (
     "CREATE STREAM hits (page VARCHAR KEY, who VARCHAR, at TIMESTAMP) WITH (kafka_topic='hits', value_format='JSON');",
@@ -24,7 +24,7 @@ DECLARED = (
 def failures(folder: Path, *statements: str) -> list[str]:
     file = folder / "asserted.json"
     file.write_text(json.dumps({"name": "asserted", "statements": [*DECLARED, *statements]}))
-    return check(read(file), on_model)
+    return check_scenario(read_scenario(file), on_model)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_records_of_a_topic_that_no_query_reads_make_no_difference(tmp_path: Pat
     inputs = [{"topic": "other", "key": 1, "value": {"a": 1}}]
     scenario = {"statements": [*DECLARED, declared], "inputs": inputs, "outputs": outputs}
     file.write_text(json.dumps(scenario))
-    assert check(read(file), on_model) == []
+    assert check_scenario(read_scenario(file), on_model) == []

@@ -15,9 +15,9 @@ from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import expression
-from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import same
+from lakehouse.plan.expression import parse_expression
+from lakehouse.run.scenario.as_written import plain_value
+from lakehouse.run.scenario.compare import is_same_value
 
 CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
 
@@ -31,13 +31,13 @@ def compiled(text: str) -> str:
 
 @pytest.mark.parametrize(("name", "text", "wanted"), CASES, ids=[text for _, text, _ in CASES])
 def test_golden_case_on_the_model(name: str, text: str, wanted: Any) -> None:
-    made = expression(compiled(text), [], name)
+    made = parse_expression(compiled(text), [], name)
     try:
         found = evaluate(made, {})
     except NeedsSpark:
         pytest.skip("the model has no form of it; Spark has")
-    found = plain(found)
-    assert same(wanted, float(found) if isinstance(wanted, float) else found), found
+    found = plain_value(found)
+    assert is_same_value(wanted, float(found) if isinstance(wanted, float) else found), found
 
 
 def test_every_function_has_cases_and_a_null_rule() -> None:

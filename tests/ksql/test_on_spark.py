@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.script import Script
@@ -19,16 +19,28 @@ from lakehouse.ksql.syntax.parser import parse
 from lakehouse.model.model import Decoded
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.origin import Source
-from lakehouse.run.scenario.compare import same
+from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import Batch, Scenario, application, check, find, read, records
+from lakehouse.run.scenario.scenario import (
+    Batch,
+    Scenario,
+    build_records,
+    check_scenario,
+    find_files,
+    load_application,
+    read_scenario,
+)
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CASES = [(record.name, text, value) for record in FUNCTIONS.values() for text, value in record.cases]
-SCENARIOS = [scenario for scenario in map(read, find(Path(__file__).parent / "scenarios")) if scenario.error is None]
+SCENARIOS = [
+    scenario
+    for scenario in map(read_scenario, find_files(Path(__file__).parent / "scenarios"))
+    if scenario.error is None
+]
 PARTS = 5
 # What only SQL makes: names, expressions, formats, JSON in any case. HAVING, windows, EXPLODE, INSERT INTO, joins and
 # tables of tables are the same plan as in Python: tests/spark/test_scenarios.py has each of their kinds, and
@@ -67,7 +79,7 @@ def test_golden_cases(spark: SparkSession) -> None:
     wrong = [
         f"{text}: expected {wanted!r}, found {value!r}"
         for (_, text, wanted), value in zip(CASES, found, strict=True)
-        if not same(wanted, float(value) if isinstance(wanted, float) and value is not None else value)
+        if not is_same_value(wanted, float(value) if isinstance(wanted, float) and value is not None else value)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -90,14 +102,14 @@ def on_spark(spark: SparkSession, folder: Path, scenarios: list[Scenario], batch
 
     trials = []
     for scenario in scenarios:
-        app = application(scenario)
-        trials.append(Trial(app, records(scenario, app, batch)))
+        app = load_application(scenario)
+        trials.append(Trial(app, build_records(scenario, app, batch)))
     packed = pack(trials)
     results = unpack(SparkReplay(spark, folder)(packed.app, packed.records), trials)
     failures = [
         f"{scenario.path.name}: {line}"
         for scenario, result in zip(scenarios, results, strict=True)
-        for line in check(scenario, lambda *_, result=result: result, batch)
+        for line in check_scenario(scenario, lambda *_, result=result: result, batch)
     ]
     assert not failures, "\n".join(failures)
 
@@ -132,7 +144,7 @@ SPELLINGS = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])
 def test_json_in_any_case_is_the_rule_in_python(
     spark: SparkSession, documents: list[dict[str, Any]], spelling: tuple[str, str]
 ) -> None:
-    from lakehouse.spark.stream.decoded import decoded
+    from lakehouse.spark.stream.decoded import decode_records
 
     script = Script()
     script.run(
@@ -149,10 +161,10 @@ def test_json_in_any_case_is_the_rule_in_python(
         "1L AS tick",
         "cast(null AS array<struct<key: string, value: binary>>) AS headers",
     )  # fmt: skip
-    frame = decoded(source, rows).select("rowoffset", "_bad", "_tombstone", "USERNAME", "TAGS", "HOME", "X")
+    frame = decode_records(source, rows).select("rowoffset", "_bad", "_tombstone", "USERNAME", "TAGS", "HOME", "X")
     for row in frame.collect():
         text = texts[row["rowoffset"]]
-        wanted = decode(source, Record("t", "id", 0, row["rowoffset"], 0, None, text.encode(), 1, 0))
+        wanted = decode_record(source, Record("t", "id", 0, row["rowoffset"], 0, None, text.encode(), 1, 0))
         assert row["_bad"] == (not isinstance(wanted, Decoded)), text
         if isinstance(wanted, Decoded) and wanted.value is not None:
             values = row.asDict(recursive=True)

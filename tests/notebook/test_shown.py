@@ -12,7 +12,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.lake.moment.answer import Answered
 from lakehouse.lake.row.difference import difference  # registers how a difference is shown
-from lakehouse.markup.text import ROWS_SHOWN, safe, table
+from lakehouse.markup.text import ROWS_SHOWN, to_html_table, to_safe_html
 from lakehouse.run.audit.finding import Audit, Missing, PartitionAudit, Problem
 from lakehouse.run.explain.explanation import Explained, ExplainedRows, RowStep
 from lakehouse.run.watch.event import JobEvent
@@ -108,7 +108,7 @@ def test_values_are_shown_as_they_are() -> None:
 
 
 def test_a_long_answer_is_cut_and_says_so() -> None:
-    html = table(["n"], [[n] for n in range(ROWS_SHOWN + 1)], str)
+    html = to_html_table(["n"], [[n] for n in range(ROWS_SHOWN + 1)], str)
     assert html.count("<tr>") == ROWS_SHOWN + 1
     assert f"the first {ROWS_SHOWN} of {ROWS_SHOWN + 1} rows" in html
 
@@ -161,7 +161,7 @@ def test_describe_is_a_text_with_a_picture() -> None:
 
 def test_other_declarations_are_shown_by_their_text() -> None:
     grouped = orders.group_by("customer")
-    assert safe(repr(grouped)) in grouped._repr_html_()
+    assert to_safe_html(repr(grouped)) in grouped._repr_html_()
 
 
 class Screen:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.page.applications import Application, application
+from lakehouse.page.applications import Application, read_application
 
 from ..cli.versioned import Story
 
@@ -39,7 +39,7 @@ def manifest(root: Path, **more: Any) -> dict[str, Any]:
 def named(folder: Path, said: dict[str, Any]) -> Application:
     """Write a manifest to a file and read it."""
     (folder / f"{said['name']}.json").write_text(json.dumps(said))
-    return application(folder, said["name"])
+    return read_application(folder, said["name"])
 
 
 @pytest.fixture(scope="session")

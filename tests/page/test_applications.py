@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.page.applications import application, applications
+from lakehouse.page.applications import read_application, read_applications
 
 from .conftest import manifest, named
 
@@ -27,12 +27,12 @@ def test_a_manifest_is_read(tmp_path):
 def test_a_name_that_is_no_name_is_never_a_path(tmp_path, name):
     named(tmp_path, manifest(tmp_path / "lake"))
     with pytest.raises(NotFound, match="expected a name such as shop"):
-        application(tmp_path, name)
+        read_application(tmp_path, name)
 
 
 def test_an_unknown_application_says_how_to_add_it(tmp_path):
     with pytest.raises(NotFound, match="`lakehouse airflow add --name other` adds it"):
-        application(tmp_path, "other")
+        read_application(tmp_path, "other")
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ def test_a_file_that_is_no_manifest_is_refused(tmp_path, more, said):
 def test_a_file_of_any_text_is_a_refused_manifest(tmp_path, text):
     (tmp_path / "shop.json").write_text(text)
     with pytest.raises(ConfigError, match="Write it again"):
-        application(tmp_path, "shop")
+        read_application(tmp_path, "shop")
 
 
 def test_a_manifest_of_any_bytes_or_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "shop.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
     with pytest.raises(ConfigError, match="Write it again"):
-        application(tmp_path, "shop")
-    assert len(applications(tmp_path)[1]) == 2
+        read_application(tmp_path, "shop")
+    assert len(read_applications(tmp_path)[1]) == 2
 
 
 @pytest.mark.parametrize("more", [{"lake": "/a\0b"}, {"app": "/a\nb"}, {"config": "/\ud800"}, {"lineage": []}])
@@ -86,7 +86,7 @@ def test_one_bad_manifest_does_not_hide_the_others(tmp_path):
     named(tmp_path, manifest(tmp_path / "lake"))
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "renamed.json").write_text(json.dumps(manifest(tmp_path / "lake")))
-    found, problems = applications(tmp_path)
+    found, problems = read_applications(tmp_path)
     assert [one.name for one in found] == ["shop"]
     assert ["broken.json" in problem for problem in problems] == [True, False]
     assert "it is the manifest of 'shop'; expected 'renamed'" in problems[1]

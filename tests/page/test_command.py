@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.lake.layout import Layout
-from lakehouse.page.command import environment, explain, lag
+from lakehouse.page.command import ask_lag, command_environment, explain
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
@@ -83,7 +83,7 @@ def test_what_is_refused_before_a_process_starts(shop, tmp_path):
 
 
 def test_a_kafka_that_does_not_answer_is_no_failure(shop):
-    found = asyncio.run(lag(PYTHON, shop, 60))
+    found = asyncio.run(ask_lag(PYTHON, shop, 60))
     assert found == {"topics": {"clicks": None}, "running": False}
 
 
@@ -125,6 +125,6 @@ def test_airflows_own_variables_are_not_passed_on():
         "PATH": "/usr/bin", "AIRFLOW__CORE__FERNET_KEY": "secret", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5",
         "LAKEHOUSE_PYTHON": "/x", "HOME": "/root",
     }  # fmt: skip
-    assert environment(Path("/venv/bin/python"), said) == {
+    assert command_environment(Path("/venv/bin/python"), said) == {
         "PATH": "/venv/bin:/usr/bin", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5", "HOME": "/root",
     }  # fmt: skip

@@ -12,10 +12,10 @@ import pytest
 
 import lakehouse
 from lakehouse.errors import ConfigError, TimedOut
-from lakehouse.lake.bounded import BoundedRead, bounded
-from lakehouse.lake.sql import engine
+from lakehouse.lake.bounded import BoundedRead, bound_reads
+from lakehouse.lake.sql import open_duckdb
 from lakehouse.page import limits
-from lakehouse.page.applications import Application, TableOf
+from lakehouse.page.applications import Application, TableInfo
 from lakehouse.page.past import compared, rows
 from lakehouse.page.row_history import row_history
 
@@ -49,7 +49,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Application:
     return named(root, manifest(root / "lake", tables=tables))
 
 
-def big(shop: Application) -> TableOf:
+def big(shop: Application) -> TableInfo:
     return shop.table("big")
 
 
@@ -106,9 +106,9 @@ def test_every_read_ends_when_its_time_is_over(shop, monkeypatch, name):
 def test_a_query_that_runs_is_interrupted():
     with (
         pytest.raises(TimedOut, match=r"was not read within 0.2 s; elsewhere"),
-        bounded(BoundedRead(0.2, 64, 1, 1, "elsewhere")),
+        bound_reads(BoundedRead(0.2, 64, 1, 1, "elsewhere")),
     ):
-        engine().execute(SLOW)
+        open_duckdb().execute(SLOW)
 
 
 def test_more_memory_than_a_read_may_take_is_refused_and_nothing_is_spilled(shop, monkeypatch, tmp_path):
@@ -120,10 +120,10 @@ def test_more_memory_than_a_read_may_take_is_refused_and_nothing_is_spilled(shop
 
 
 def test_a_terminal_has_no_such_bounds():
-    with bounded(BoundedRead(9, 64, 1, 1, "")):
-        inside = engine().sql("SELECT current_setting('threads'), current_setting('temp_directory')").fetchall()
+    with bound_reads(BoundedRead(9, 64, 1, 1, "")):
+        inside = open_duckdb().sql("SELECT current_setting('threads'), current_setting('temp_directory')").fetchall()
     assert inside == [(1, "")]
-    assert engine().sql("SELECT current_setting('threads')").fetchall() == [(os.cpu_count(),)]
+    assert open_duckdb().sql("SELECT current_setting('threads')").fetchall() == [(os.cpu_count(),)]
 
 
 def test_the_server_answers_in_time_whatever_a_read_does():

@@ -30,7 +30,7 @@ def test_facts_of_everything_in_the_lineage(shop, story):
     assert {name: visits[name] for name in ("rows", "version", "tick", "late", "key")} == {
         "rows": 3, "version": 5, "tick": 7, "late": 0, "key": ["user"],
     }  # fmt: skip
-    assert visits["last_commit_ms"] == reader.facts(story.layout, "silver", "visits").last_commit_ms
+    assert visits["last_commit_ms"] == reader.read_table_facts(story.layout, "silver", "visits").last_commit_ms
 
 
 def test_only_records_of_its_own_topics_put_a_table_behind(own_shop, own_story):

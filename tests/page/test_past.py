@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.page import past
-from lakehouse.page.cells import cell
+from lakehouse.page.cells import json_cell
 from lakehouse.page.past import compared, rows
 from lakehouse.page.row_history import row_history
 
@@ -173,8 +173,8 @@ def test_keys_of_several_columns_and_of_other_types(tmp_path):
     ],
 )
 def test_values_lose_nothing_in_a_browser(value, shown):
-    assert cell(value) == shown
+    assert json_cell(value) == shown
 
 
 def test_a_long_value_is_cut():
-    assert cell("x" * 3000) == "x" * 2000 + "… (3,000 characters)"
+    assert json_cell("x" * 3000) == "x" * 2000 + "… (3,000 characters)"

@@ -9,7 +9,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.plan.aggregates import Aggregation
-from lakehouse.plan.aggregation import bind, named_aggregation, rule, shown_type
+from lakehouse.plan.aggregation import bind_types, named_aggregation, rule_for_model, shown_type
 from lakehouse.plan.schema import Column
 
 COLUMNS = [
@@ -23,7 +23,7 @@ POSITION = (
 
 
 def bound(item: Aggregation, kind: str) -> tuple[str, str | None]:
-    made = bind(named_aggregation("a", item, COLUMNS, "test"), kind)
+    made = bind_types(named_aggregation("a", item, COLUMNS, "test"), kind)
     return made.shown, made.accumulator
 
 
@@ -99,10 +99,10 @@ def test_a_type_that_only_spark_knows_is_accepted_and_the_model_says_what_to_wri
         item = named_aggregation("a", lh.sum(text), COLUMNS, "test")
         assert shown_type(item, COLUMNS) is None
         with pytest.raises(NeedsSpark, match=r"write cast\(.* AS bigint\)"):
-            rule(item, COLUMNS)
+            rule_for_model(item, COLUMNS)
         cast = named_aggregation("a", lh.sum(f"cast({text} AS bigint)"), COLUMNS, "test")
         assert shown_type(cast, COLUMNS) == "bigint"
-        rule(cast, COLUMNS)
+        rule_for_model(cast, COLUMNS)
 
 
 def test_what_can_be_merged() -> None:

@@ -12,7 +12,7 @@ import lakehouse as lh
 from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan.alert import On
 from lakehouse.run.scenario.scenario import on_model
-from lakehouse.semantics.operators.crossing import crossing
+from lakehouse.semantics.operators.crossing import find_crossing
 from lakehouse.semantics.record import Record
 
 NUMBERS = lh.stream("numbers", key="id string", schema="n bigint", format="json")
@@ -27,7 +27,7 @@ LAST = NUMBERS.latest("last")
     ],
 )  # fmt: skip
 def test_a_crossing_is_told_by_two_rows(before: bool | None, after: bool | None, found: str | None) -> None:
-    assert crossing(before, after) == found
+    assert find_crossing(before, after) == found
 
 
 @given(

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.change import DECLARATION, PLAN, change_of, compare, declared, refusal
-from lakehouse.plan.evolution.fingerprint import as_text, fingerprint
+from lakehouse.plan.evolution.change import (
+    DECLARATION,
+    PLAN,
+    change_of,
+    compare_fingerprints,
+    declaration_properties,
+    explain_refusal,
+)
+from lakehouse.plan.evolution.fingerprint import fingerprint_text, table_fingerprint
 from lakehouse.plan.operator import Expire
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -50,7 +57,7 @@ def agg(**aggregates: Any) -> Table:
 
 
 def kind(was: Table, now: Table) -> str:
-    return compare(fingerprint(was), fingerprint(now)).kind
+    return compare_fingerprints(table_fingerprint(was), table_fingerprint(now)).kind
 
 
 csv = "n bigint, word string"
@@ -153,7 +160,7 @@ CASES: list[tuple[Table, Table, str, str]] = [
 
 @pytest.mark.parametrize(("was", "now", "means", "said"), CASES)
 def test_a_difference_is_found_and_named(was: Table, now: Table, means: str, said: str) -> None:
-    change = compare(json.loads(as_text(fingerprint(was))), fingerprint(now))
+    change = compare_fingerprints(json.loads(fingerprint_text(table_fingerprint(was))), table_fingerprint(now))
     assert change.kind == means
     assert re.search(said, "\n".join(change.reasons)), change.reasons
     assert change.can_go_on == (means == "compatible")
@@ -188,7 +195,7 @@ SAME: list[tuple[Table, Table]] = [
 
 @pytest.mark.parametrize(("was", "now"), SAME)
 def test_what_has_no_effect_is_the_same(was: Table, now: Table) -> None:
-    assert fingerprint(was) == fingerprint(now)
+    assert table_fingerprint(was) == table_fingerprint(now)
     assert kind(was, now) == "same"
 
 
@@ -235,8 +242,11 @@ TABLES = [table for was, now, *_ in CASES for table in (was, now)]
 
 @given(st.sampled_from(TABLES), st.sampled_from(TABLES))
 def test_a_fingerprint_is_equal_where_nothing_differs(one: Table, other: Table) -> None:
-    equal = as_text(fingerprint(one)) == as_text(fingerprint(other))
-    there, back = compare(fingerprint(one), fingerprint(other)), compare(fingerprint(other), fingerprint(one))
+    equal = fingerprint_text(table_fingerprint(one)) == fingerprint_text(table_fingerprint(other))
+    there, back = (
+        compare_fingerprints(table_fingerprint(one), table_fingerprint(other)),
+        compare_fingerprints(table_fingerprint(other), table_fingerprint(one)),
+    )
     assert (there.kind == "same") == (back.kind == "same") == equal
     assert bool(there.reasons) == (not equal)
     assert (there.kind == "new_table") == (back.kind == "new_table")
@@ -244,7 +254,7 @@ def test_a_fingerprint_is_equal_where_nothing_differs(one: Table, other: Table) 
 
 def test_what_a_table_carries_is_compared() -> None:
     table = counts()
-    carried = declared(table)
+    carried = declaration_properties(table)
     assert change_of(carried, table).kind == "same"
     assert change_of(carried, counts(suppress=True)).kind == "compatible"
     # The first release wrote the text alone; other programs write nothing.
@@ -256,13 +266,13 @@ def test_what_a_table_carries_is_compared() -> None:
 
 
 def test_the_fingerprint_of_a_later_release_is_not_guessed_at() -> None:
-    later = declared(counts()) | {DECLARATION: as_text({"version": 2})}
+    later = declaration_properties(counts()) | {DECLARATION: fingerprint_text({"version": 2})}
     with pytest.raises(PlanError, match="by a later release of lakehouse; this one reads version 1"):
         change_of(later, counts())
 
 
 def test_a_refusal_names_the_way_out() -> None:
-    said = refusal("t", compare(fingerprint(counts()), fingerprint(having("n > 1"))))
+    said = explain_refusal("t", compare_fingerprints(table_fingerprint(counts()), table_fingerprint(having("n > 1"))))
     assert said.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",
         "  having: found none, declared n > 1; its rows were computed the earlier way, so refold the table.",

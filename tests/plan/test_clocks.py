@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakehouse as lh
-from lakehouse.plan.lineage.clocks import placing, shared_clocks
+from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.stream import Stream
 
 A, B, C = (lh.stream(name, key="k string", schema="n bigint") for name in "abc")
@@ -35,5 +35,5 @@ def test_topics_that_meet_in_a_join_have_one_clock(stream: Stream, shared: str) 
 
 
 def test_a_lookup_gives_no_places() -> None:
-    assert placing(AB.join(C.latest("now_c"), prefix="c_")) == {"a", "b"}
-    assert placing(A.merge(C)) == {"a", "c"}
+    assert placing_topics(AB.join(C.latest("now_c"), prefix="c_")) == {"a", "b"}
+    assert placing_topics(A.merge(C)) == {"a", "c"}

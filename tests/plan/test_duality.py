@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
@@ -28,7 +28,7 @@ def test_a_table_of_a_tables_changes_is_that_table_again(table: lh.Table, histor
     last = table
     for number in range(DEPTH):
         last = last.to_stream().latest(f"copy{number}")
-    made = model.run(lh.app(last), records_of(history, ticks), decode)
+    made = model.run(lh.app(last), records_of(history, ticks), decode_record)
     changes = [(change.key, change.value, change.timestamp) for change in made.changelogs[table.name]]
     assert apply(made.changelogs[table.name]) == made.tables[table.name]
     for number in range(DEPTH):
@@ -52,7 +52,7 @@ def test_a_table_over_a_published_changelog_is_the_table_that_published_it(table
     """And so are the tables made of it: who reads the topic need not know how it came to be."""
     records = records_of(history)
     other = B.join(A, how="left", prefix="a_").table("other")
-    made = model.run(lh.app(table.changes().to_topic("published"), other), records, decode)
+    made = model.run(lh.app(table.changes().to_topic("published"), other), records, decode_record)
     sent = [
         Record(
             "published", "replay-published", 0, offset, change.timestamp, str((change.key or ("",))[0]).encode(),
@@ -62,7 +62,7 @@ def test_a_table_over_a_published_changelog_is_the_table_that_published_it(table
     ]  # fmt: skip
     again = PUBLISHED[table].latest("again")
     total = again.group_by("1 AS one").agg(rows=lh.count()).having("rows > 0").table("total")
-    read = model.run(lh.app(again, total), sent, decode)
+    read = model.run(lh.app(again, total), sent, decode_record)
     assert read.tables["again"] == made.tables[table.name]
     rows = len(made.tables[table.name])
     assert [row["rows"] for row in read.tables["total"].values()] == ([rows] if rows else [])

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.evaluate import evaluate
-from lakehouse.plan.expression import Expression, expression
+from lakehouse.plan.expression import Expression, parse_expression
 from lakehouse.plan.schema import Column
 
 VALUES: dict[str, Any] = {
@@ -126,11 +126,11 @@ TYPED = [Column("i", "int"), Column("d", "double"), Column("h", "smallint"), Col
 @pytest.mark.parametrize("text", ["coalesce(d, i)", "if(true, i, d)", "CASE WHEN true THEN i ELSE d END",
                                   "greatest(d, i)", "array(i, d)[0]"])  # fmt: skip
 def test_values_of_which_one_is_given_have_one_type(text: str) -> None:
-    value = evaluate(expression(text, TYPED, text), {"i": 7, "d": None})
+    value = evaluate(parse_expression(text, TYPED, text), {"i": 7, "d": None})
     assert (value, type(value)) == (7.0, float)
 
 
 @pytest.mark.parametrize("text", ["if(true, 1, p)", "coalesce(p, d)", "h * h", "-h", "abs(h)", "array(i, 'x')"])
 def test_types_that_the_model_does_not_put_together_need_spark(text: str) -> None:
     with pytest.raises(NeedsSpark, match="Spark"):
-        evaluate(expression(text, TYPED, text), {"i": 7, "d": 1.0, "h": 300, "p": Decimal("1.10")})
+        evaluate(parse_expression(text, TYPED, text), {"i": 7, "d": 1.0, "h": 300, "p": Decimal("1.10")})

@@ -6,7 +6,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ExpressionError
-from lakehouse.plan.expression import expression, expression_type
+from lakehouse.plan.expression import expression_type, parse_expression
 
 SCHEMA = (
     "status string, amount decimal(10, 2), n int, big bigint, x double, flag boolean, day date, at timestamp, "
@@ -150,4 +150,4 @@ def test_types_are_told_as_spark_has_them() -> None:
         "substring(raw, 1)": "binary", "array_position(tags, 'a')": "bigint", "day - day": None, "at - at": None,
         "round(amount)": None, "year(at) + 1": None, "extract(HOUR FROM at)": "int", "extract(SECOND FROM at)": None,
     }  # fmt: skip
-    assert {text: expression_type(expression(text, columns, text), columns) for text in told} == told
+    assert {text: expression_type(parse_expression(text, columns, text), columns) for text in told} == told

@@ -13,8 +13,8 @@ from lakehouse.duration import duration_ms, duration_text
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
-from lakehouse.plan.evolution.differences import differences
-from lakehouse.plan.evolution.fingerprint import fingerprint
+from lakehouse.plan.evolution.differences import find_differences
+from lakehouse.plan.evolution.fingerprint import table_fingerprint
 from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.schema import ESCAPED, Column, fields_of, parse_schema, parse_type
 from lakehouse.plan.stream import Stream
@@ -94,7 +94,7 @@ def test_other_fields_and_limits_are_another_logic(was: Stream, now: Stream, sai
     def table(stream: Stream) -> Table:
         return stream.group_by("id").agg(n=lh.sum("a")).table("t")
 
-    found = list(differences(fingerprint(table(was)), fingerprint(table(now))))
+    found = list(find_differences(table_fingerprint(table(was)), table_fingerprint(table(now))))
     assert [verdict.kind for verdict in found] == ["refold"]
     assert said in found[0].text
 

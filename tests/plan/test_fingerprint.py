@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.plan.alert import Crossings
-from lakehouse.plan.evolution.change import compare
-from lakehouse.plan.evolution.fingerprint import as_text, fingerprint
+from lakehouse.plan.evolution.change import compare_fingerprints
+from lakehouse.plan.evolution.fingerprint import fingerprint_text, table_fingerprint
 from lakehouse.plan.function import value_text
 from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, LatestBy, Suppress
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
@@ -23,7 +23,7 @@ from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.plan.written.canonical import canonical
+from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.semantics.operators.stream_join import Within
 
 
@@ -31,17 +31,17 @@ from lakehouse.semantics.operators.stream_join import Within
 def test_the_formatting_of_sql_does_not_matter(spaces: list[str], lower: bool) -> None:
     words = ["COALESCE(", "word", ",", "'A  b'", ") !=", "'x'"]
     text = "".join(space + (w.lower() if lower and "'" not in w else w) for space, w in zip(spaces, words, strict=True))
-    assert canonical(text) == canonical("coalesce(word, 'A  b') <> 'x'")
-    assert canonical(text) != canonical("coalesce(word, 'A b') <> 'x'")
-    assert canonical(canonical(text)) == canonical(text)
+    assert canonical_sql(text) == canonical_sql("coalesce(word, 'A  b') <> 'x'")
+    assert canonical_sql(text) != canonical_sql("coalesce(word, 'A b') <> 'x'")
+    assert canonical_sql(canonical_sql(text)) == canonical_sql(text)
 
 
 def test_sql_in_the_form_of_another_sqlglot_is_the_same() -> None:
     stream = lh.stream("orders", key="id string", schema="sql string, n int")  # a column may be called sql
     table = stream.filter("sql <> 'x'").group_by("sql").agg(n=lh.max("n")).table("t")
-    was = json.loads(as_text(fingerprint(table)).replace("`", "").replace("<>", "!="))
-    assert was != fingerprint(table)
-    assert compare(was, fingerprint(table)).kind == "same"
+    was = json.loads(fingerprint_text(table_fingerprint(table)).replace("`", "").replace("<>", "!="))
+    assert was != table_fingerprint(table)
+    assert compare_fingerprints(was, table_fingerprint(table)).kind == "same"
 
 
 # Spark gives other values for the second: a parser that knows all dialects has one tree for both of most pairs.
@@ -69,12 +69,12 @@ SAME = [
 
 @pytest.mark.parametrize(("was", "now"), OTHER)
 def test_what_gives_other_values_is_another_text(was: str, now: str) -> None:
-    assert canonical(was) != canonical(now)
+    assert canonical_sql(was) != canonical_sql(now)
 
 
 @pytest.mark.parametrize(("was", "now"), SAME)
 def test_what_is_written_otherwise_is_the_same_text(was: str, now: str) -> None:
-    assert canonical(was) == canonical(now)
+    assert canonical_sql(was) == canonical_sql(now)
 
 
 @given(st.lists(st.sampled_from([
@@ -82,14 +82,14 @@ def test_what_is_written_otherwise_is_the_same_text(was: str, now: str) -> None:
     " ", "\n", "--", "=", "<", ">", "!", "AND", "r'q'", "r", "x", ":", "and", "->", "|", "1e", "e5", "L",
 ]), max_size=12).map("".join))  # fmt: skip
 def test_one_form_is_taken_apart_into_itself(text: str) -> None:
-    assert canonical(canonical(text)) == canonical(text)
+    assert canonical_sql(canonical_sql(text)) == canonical_sql(text)
 
 
 def test_a_column_that_only_an_argument_reads_is_read() -> None:
     """The format of to_char is none of sqlglot's."""
     stream = lh.stream("orders", key="id string", schema="at timestamp, f string")
     tables = [stream.select("at", f=f"concat(f, '{end}')").select(v="to_char(at, f)").latest("t") for end in "ab"]
-    assert compare(*map(fingerprint, tables)).kind == "refold"
+    assert compare_fingerprints(*map(table_fingerprint, tables)).kind == "refold"
 
 
 def test_every_field_of_a_declaration_has_been_judged() -> None:
@@ -117,7 +117,7 @@ def test_values_of_options_are_the_same_in_every_process() -> None:
 
     def zero(value: Any, kind: str) -> str:
         added = lh.aggregate("n", zero=value, add=max, accumulator=kind)
-        return as_text(fingerprint(numbers.agg(x=added).table("t")))
+        return fingerprint_text(table_fingerprint(numbers.agg(x=added).table("t")))
 
     both = "struct<a: int, b: array<decimal(2, 1)>>"
     assert zero({"a": 1, "b": [Decimal("1.0")]}, both) == zero({"b": [Decimal("1.0")], "a": 1}, both)

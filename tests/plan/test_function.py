@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lakehouse.plan.function import digest, value_text
+from lakehouse.plan.function import function_digest, value_text
 
 RATE = 2
 
@@ -54,8 +54,8 @@ class Adding:
 
 
 def test_names_comments_and_formatting_do_not_matter() -> None:
-    assert digest(plain) == digest(renamed)
-    assert digest(lambda a: a + 1) == digest(
+    assert function_digest(plain) == function_digest(renamed)
+    assert function_digest(lambda a: a + 1) == function_digest(
         lambda a: (
             a + 1  # one more
         )
@@ -67,9 +67,9 @@ def test_what_it_does_matters() -> None:
         plain, helper, with_default, itself, times(2), times(3), partial(with_default, rate=4),
         partial(with_default, rate=5), Adding(1), Adding(2), max, min, lambda a: a + 1, lambda a: a + 2,
     ]  # fmt: skip
-    assert len({digest(function) for function in every}) == len(every)
-    assert [digest(function) for function in every] == [digest(function) for function in every]
-    assert digest(times(2)) == digest(times(2))
+    assert len({function_digest(function) for function in every}) == len(every)
+    assert [function_digest(function) for function in every] == [function_digest(function) for function in every]
+    assert function_digest(times(2)) == function_digest(times(2))
 
 
 def module(folder: Path, text: str) -> dict[str, Any]:
@@ -83,16 +83,18 @@ def module(folder: Path, text: str) -> dict[str, Any]:
 def test_what_it_uses_of_its_own_file_belongs_to_it(tmp_path: Path) -> None:
     far = "import math\nUNIT = {'km': 1.0}\ndef far(x):\n    return math.sqrt(x) * UNIT['km']\n"
     text = f"{far}def f(x):\n    return far(x)\n"
-    found = digest(module(tmp_path, text)["f"])
-    assert digest(module(tmp_path, text + "\n\nOTHER = 1\n")["f"]) == found
-    assert digest(module(tmp_path, text.replace("1.0", "1.6"))["f"]) != found
-    assert digest(module(tmp_path, text.replace("sqrt(x)", "sqrt(x + 1)"))["f"]) != found
+    found = function_digest(module(tmp_path, text)["f"])
+    assert function_digest(module(tmp_path, text + "\n\nOTHER = 1\n")["f"]) == found
+    assert function_digest(module(tmp_path, text.replace("1.0", "1.6"))["f"]) != found
+    assert function_digest(module(tmp_path, text.replace("sqrt(x)", "sqrt(x + 1)"))["f"]) != found
 
 
 def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
     one, other = module(tmp_path, "pair = (lambda a: a + 1, lambda a: a + 2)\n")["pair"]
-    assert digest(one) != digest(other)
-    assert digest(one) == digest(module(tmp_path, "pair = (lambda a: a + 1, lambda a: a + 3)\n")["pair"][0])
+    assert function_digest(one) != function_digest(other)
+    assert function_digest(one) == function_digest(
+        module(tmp_path, "pair = (lambda a: a + 1, lambda a: a + 3)\n")["pair"][0]
+    )
 
 
 PROGRAM = """

@@ -7,8 +7,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.app import depth
-from lakehouse.plan.evolution.change import PLAN, change_of, declared, topics_of
+from lakehouse.plan.app import table_depth
+from lakehouse.plan.evolution.change import PLAN, change_of, declaration_properties, topics_of
 from lakehouse.run.explain.capture import capture
 from lakehouse.testing import Replay
 
@@ -18,7 +18,7 @@ from ..graphs import APP, BIG, CUSTOMER, CUSTOMERS, DEEP, ORDERS, STEPS, TOTALS
 def test_a_table_stands_behind_the_tables_that_it_reads() -> None:
     names = [table.name for table in APP.tables]
     assert names.index("totals") < names.index("steps") < names.index("deep")
-    assert [depth(table) for table in (TOTALS, STEPS, DEEP)] == [0, 1, 2]
+    assert [table_depth(table) for table in (TOTALS, STEPS, DEEP)] == [0, 1, 2]
     assert DEEP.stream.tables == (TOTALS, STEPS)
     assert (DEEP.stream.topics, DEEP.stream.decodes) == (("orders",), ())
 
@@ -120,8 +120,8 @@ def test_refused(make, says: str) -> None:  # type: ignore[no-untyped-def]
 
 def test_the_properties_of_a_table_name_its_topics() -> None:
     joined = ORDERS.join(CUSTOMER, on="customer").latest("joined")
-    assert topics_of(declared(joined)) == {"orders", "customers"}
-    assert topics_of(declared(DEEP)) == {"orders"}
+    assert topics_of(declaration_properties(joined)) == {"orders", "customers"}
+    assert topics_of(declaration_properties(DEEP)) == {"orders"}
     assert "INNER JOIN TABLE customer ON customer" in lh.describe(joined)
     assert "CHANGES OF TABLE steps" in lh.describe(DEEP)
     assert lh.describe(DEEP).index("TABLE steps (") < lh.describe(DEEP).index("TABLE totals (")
@@ -137,11 +137,14 @@ def test_a_capture_of_what_reads_tables_says_what_to_capture() -> None:
 def test_a_changed_join_is_told() -> None:
     was = ORDERS.join(CUSTOMER, on="customer").latest("joined")
     now = ORDERS.join(CUSTOMER, on="customer", how="left").latest("joined")
-    change = change_of(declared(was), now)
+    change = change_of(declaration_properties(was), now)
     assert (change.kind, change.reasons) == (
         "refold",
         ("how of the join with customer: found inner, declared left; its rows were computed the earlier way, so refold "
         "the table.",),
     )  # fmt: skip
-    assert change_of(declared(was), was).kind == "same"
-    assert change_of(declared(STEPS), ORDERS.group_by("customer").agg(n=lh.count()).table("steps")).kind == "refold"
+    assert change_of(declaration_properties(was), was).kind == "same"
+    assert (
+        change_of(declaration_properties(STEPS), ORDERS.group_by("customer").agg(n=lh.count()).table("steps")).kind
+        == "refold"
+    )

@@ -15,7 +15,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.airflow import manifest
 from lakehouse.plan.lineage.graph import Point
-from lakehouse.plan.lineage.picture import Place, _node
+from lakehouse.plan.lineage.picture import Place, _draw_node
 from lakehouse.settings.config import load
 
 JS = Path(__file__).parents[2] / "plugins/lakehouse_page/static/lineage.js"
@@ -120,7 +120,7 @@ def test_as_a_picture(app: lh.App) -> None:
 
 
 def test_a_picture_holds_no_markup_of_a_name() -> None:
-    drawn = _node(Point("table", "<script>alert(1)</script>&"), Place(0, 0))
+    drawn = _draw_node(Point("table", "<script>alert(1)</script>&"), Place(0, 0))
     assert "<script" not in drawn
     assert next(item.text for item in ElementTree.fromstring(drawn)) == "table <script>alert(1)</script>&"
 
@@ -147,7 +147,7 @@ def test_the_page_places_each_table_to_the_right_of_those_it_reads(app: lh.App, 
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs Node.js, to run the page's script outside of a browser")
-    facts = manifest.of(app, "/shop/app.py", load(environ={}, start=tmp_path), "shop")["lineage"]
+    facts = manifest.manifest_of_app(app, "/shop/app.py", load(environ={}, start=tmp_path), "shop")["lineage"]
     script = f"""
         import {{ places }} from {json.dumps(JS.as_uri())};
         const {{ found }} = places({json.dumps(facts)});

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model.model import Result, run
 from lakehouse.plan.operator import Expire
 from lakehouse.semantics.changelog import Change
@@ -92,7 +92,7 @@ def test_any_batching_gives_the_same(
 ) -> None:
     one = in_one_tick(inputs)
     many = [replace(record, tick=1 + sum(cuts[: number + 1])) for number, record in enumerate(one)]
-    assert without_tick(run(APP, one, decode)) == without_tick(run(APP, reversed(many), decode))
+    assert without_tick(run(APP, one, decode_record)) == without_tick(run(APP, reversed(many), decode_record))
 
 
 def in_ticks(inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]) -> list[Record]:
@@ -112,8 +112,8 @@ def test_ticks_change_nothing_for_one_partition(
     inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]
 ) -> None:
     inputs = [(0, *item[1:]) for item in inputs]
-    assert without_tick(run(APP, in_one_tick(inputs), decode)) == without_tick(
-        run(APP, in_ticks(inputs, steps), decode)
+    assert without_tick(run(APP, in_one_tick(inputs), decode_record)) == without_tick(
+        run(APP, in_ticks(inputs, steps), decode_record)
     )
 
 
@@ -138,7 +138,7 @@ def test_ticks_change_nothing_where_a_key_keeps_its_partition(
 ) -> None:
     home = {None: 0, b"a": 0, b"b": 1, b"\xff": 2}
     inputs = [(home[key], time, key, value) for _, time, key, value in inputs]
-    one, many = run(APP, in_one_tick(inputs), decode), run(APP, in_ticks(inputs, steps), decode)
+    one, many = run(APP, in_one_tick(inputs), decode_record), run(APP, in_ticks(inputs, steps), decode_record)
     for name in OWN_TIME:
         assert one.tables[name] == many.tables[name]
         assert late_of(one, name) == late_of(many, name)
@@ -155,7 +155,7 @@ SUMMED = lh.app(
 def test_ticks_change_no_sum_and_nothing_late_of_tumbling_and_hopping_windows(
     inputs: list[tuple[int, int, bytes | None, bytes | None]], steps: list[int]
 ) -> None:
-    one, many = run(SUMMED, in_one_tick(inputs), decode), run(SUMMED, in_ticks(inputs, steps), decode)
+    one, many = run(SUMMED, in_one_tick(inputs), decode_record), run(SUMMED, in_ticks(inputs, steps), decode_record)
     assert one.tables == many.tables
     assert all(late_of(one, name) == late_of(many, name) for name in one.late)
 
@@ -168,7 +168,7 @@ def test_a_partition_that_comes_later_loses_only_what_is_final_or_gone() -> None
     ]  # fmt: skip
     together, apart = in_one_tick(inputs), in_ticks(inputs, [0, 0, 0, 0, 1, 0])
     counts = [(len(r.late["tumbled"]), len(r.late["tumbled_final"]), len(r.late["tumbled_kept"]))
-              for r in (run(APP, together, decode), run(APP, apart, decode))]  # fmt: skip
+              for r in (run(APP, together, decode_record), run(APP, apart, decode_record))]  # fmt: skip
     # Rows of [0, 5) are kept until 16: a record is late for a final row, and not for a kept one.
     assert counts == [(0, 0, 0), (0, 2, 0)]
 
@@ -177,7 +177,7 @@ def test_a_partition_that_comes_later_loses_only_what_is_final_or_gone() -> None
 def test_a_changelog_applied_to_an_empty_table_is_the_table(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
-    result = run(APP, in_one_tick(inputs), decode)
+    result = run(APP, in_one_tick(inputs), decode_record)
     for name, table in result.tables.items():
         if APP.table(name).find(Expire) is None:
             assert apply(result.changelogs[name]) == table
@@ -190,7 +190,7 @@ def test_a_table_after_some_records_is_that_of_those_records_alone(
     inputs: list[tuple[int, int, bytes | None, bytes | None]], cut: int
 ) -> None:
     records = in_one_tick(inputs)
-    whole, part = run(APP, records, decode), run(APP, records[:cut], decode)
+    whole, part = run(APP, records, decode_record), run(APP, records[:cut], decode_record)
     for name, changes in part.changelogs.items():
         assert whole.changelogs[name][: len(changes)] == changes
         assert whole.late[name][: len(part.late[name])] == part.late[name]
@@ -198,7 +198,7 @@ def test_a_table_after_some_records_is_that_of_those_records_alone(
 
 @given(INPUTS)
 def test_every_record_is_accounted_for(inputs: list[tuple[int, int, bytes | None, bytes | None]]) -> None:
-    result = run(APP, in_one_tick(inputs), decode)
+    result = run(APP, in_one_tick(inputs), decode_record)
     assert len(result.topics["out"]) + len(result.quarantine["numbers"]) == len(inputs)
     kept = len(result.changelogs["newest"]) + result.null_keys["newest"] + len(result.quarantine["numbers"])
     assert kept == len(inputs)
@@ -208,7 +208,7 @@ def test_every_record_is_accounted_for(inputs: list[tuple[int, int, bytes | None
 def test_a_record_counts_in_its_tumbling_window_or_is_late_for_it(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
-    result = run(APP, in_one_tick(inputs), decode)
+    result = run(APP, in_one_tick(inputs), decode_record)
     counted = sum(change.value is not None for change in result.changelogs["totals"])
     assert len(result.changelogs["tumbled"]) + len(result.late["tumbled"]) == counted
     sessions = [change for change in result.changelogs["sessions"] if change.value is not None]
@@ -221,7 +221,7 @@ def test_final_results_appear_once_and_equal_the_last_changes(
 ) -> None:
     # One partition: with several, a partition that comes later is judged by what is already final. Sessions are
     # left out: a closed one takes nothing more where results are final.
-    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
+    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode_record)
     for name in ("tumbled", "hopped", "slid"):
         finals = result.changelogs[f"{name}_final"]
         assert len({change.key for change in finals}) == len(finals)
@@ -233,7 +233,7 @@ def test_final_results_appear_once_and_equal_the_last_changes(
 def test_every_record_is_in_at_most_one_session(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
-    result = run(APP, in_one_tick(inputs), decode)
+    result = run(APP, in_one_tick(inputs), decode_record)
     counted = sum(change.value is not None for change in result.changelogs["totals"])
     for name in ("sessions", "sessions_final"):
         assert sum(row["records"] for row in result.tables[name].values()) + len(result.late[name]) <= counted
@@ -246,7 +246,7 @@ def test_retention_changes_what_is_kept_and_nothing_before(
     inputs: list[tuple[int, int, bytes | None, bytes | None]],
 ) -> None:
     # One partition: with several, one that comes later is judged by what has already expired.
-    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode)
+    result = run(APP, in_one_tick([(0, *item[1:]) for item in inputs]), decode_record)
     for name in WINDOWS:
         assert result.changelogs[f"{name}_kept"] == result.changelogs[name]
         assert result.late[f"{name}_kept"] == result.late[name]

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.run.scenario.scenario import Batch, check, find, read
+from lakehouse.run.scenario.scenario import Batch, check_scenario, find_files, read_scenario
 from lakehouse.semantics.record import Record
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 
 
 def run_model(app: App, records: list[Record]) -> Result:
-    return model.run(app, records, decode)
+    return model.run(app, records, decode_record)
 
 
 @pytest.mark.parametrize("batch", ["one", "all", 2])
-@pytest.mark.parametrize("path", find(FOLDER), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", find_files(FOLDER), ids=lambda path: path.stem)
 def test_scenario_on_the_model(path: Path, batch: Batch) -> None:
-    failures = check(read(path), run_model, batch)
+    failures = check_scenario(read_scenario(path), run_model, batch)
     assert not failures, "\n".join(failures)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.errors import NoSuchStep, PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
-from lakehouse.plan.evolution.change import change_of, declared, tables_of, topics_of
+from lakehouse.plan.evolution.change import change_of, declaration_properties, tables_of, topics_of
 from lakehouse.testing import Replay
 
 from .. import rows_meeting as meeting
@@ -38,7 +38,7 @@ from ..rows import (
 @given(history=histories())
 def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
     """The oracle: joins, filters and sums of the rows at the end, made from scratch."""
-    made = model.run(APP, records_of(history), decode)
+    made = model.run(APP, records_of(history), decode_record)
     for name, changes in made.changelogs.items():
         assert apply(changes) == made.tables[name], name
     a, b = made.tables[A.name], made.tables[B.name]
@@ -74,7 +74,7 @@ def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
 @given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
 def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int, size: int) -> None:
     """One record changes the left row and several on the right: what is left is a join of the rows as they are."""
-    made = model.run(meeting.APP, meeting.records(seed, size, 3), decode)
+    made = model.run(meeting.APP, meeting.records(seed, size, 3), decode_record)
     tables = {name: dict(rows) for name, rows in made.tables.items()}
     for name, changes in made.changelogs.items():
         assert apply(changes) == tables[name], name
@@ -106,7 +106,7 @@ def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int,
 
 @given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
 def test_what_is_made_of_the_rows_of_windows_is_what_these_hold(seed: int, size: int) -> None:
-    made = model.run(meeting.WINDOWED, meeting.records(seed, size, 3), decode)
+    made = model.run(meeting.WINDOWED, meeting.records(seed, size, 3), decode_record)
     for table in meeting.WINDOWS:
         rows = made.tables[table.name]
         assert made.tables[f"{table.name}_large"] == {key: row for key, row in rows.items() if row["n"] > 1}
@@ -117,7 +117,7 @@ def test_what_is_made_of_the_rows_of_windows_is_what_these_hold(seed: int, size:
 @given(history=histories(), ticks=st.lists(st.integers(1, 4), min_size=0, max_size=20))
 def test_a_change_follows_its_record(history: Any, ticks: list[int]) -> None:
     """The changes of all tables at a position are those of one record: sorted, no position twice for one key."""
-    made = model.run(APP, records_of(history, ticks), decode)
+    made = model.run(APP, records_of(history, ticks), decode_record)
     for name, changes in made.changelogs.items():
         places = [(change.position, change.key) for change in changes]
         assert [place for place, _ in places] == sorted(place for place, _ in places), name
@@ -180,12 +180,15 @@ def test_the_text_of_what_is_made_of_tables() -> None:
     ]  # fmt: skip
     assert "  OUTER JOIN OF TABLES a_, b_" in lh.describe(OUTER)
     assert "  ROWS OF TABLE a_" in lh.describe(ALL)
-    assert (topics_of(declared(OUTER)), tables_of(declared(OUTER))) == ({"a", "b"}, {"a_", "b_"})
-    assert tables_of(declared(CHAIN)) == {"a_", "b_", "referring"}
+    assert (topics_of(declaration_properties(OUTER)), tables_of(declaration_properties(OUTER))) == (
+        {"a", "b"},
+        {"a_", "b_"},
+    )
+    assert tables_of(declaration_properties(CHAIN)) == {"a_", "b_", "referring"}
 
 
 def test_a_changed_join_of_tables_is_told() -> None:
-    was = declared(A.join(B, on="to", prefix="b_").table("t"))
+    was = declaration_properties(A.join(B, on="to", prefix="b_").table("t"))
     assert change_of(was, A.join(B, on="to", prefix="b_").table("t")).kind == "same"
     now = change_of(was, A.join(B, on="to", how="left", prefix="b_").table("t"))
     assert (now.kind, now.reasons[0][:55]) == ("refold", "how of the join with a_ + b_: found inner, declared lef")
@@ -193,4 +196,7 @@ def test_a_changed_join_of_tables_is_told() -> None:
     reasons = change_of(was, A.join(A, on="to", prefix="b_").table("t")).reasons
     assert any("table that is read: found a_ + b_, declared a_ + a_" in reason for reason in reasons)
     sums = A.group_by("g").agg(n=lh.count()).table("sums")
-    assert change_of(declared(sums), A.to_stream().group_by("g").agg(n=lh.count()).table("sums")).kind == "refold"
+    assert (
+        change_of(declaration_properties(sums), A.to_stream().group_by("g").agg(n=lh.count()).table("sums")).kind
+        == "refold"
+    )

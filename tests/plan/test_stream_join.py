@@ -8,11 +8,11 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.change import change_of, declared, topics_of
+from lakehouse.plan.evolution.change import change_of, declaration_properties, topics_of
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import Column
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import StreamJoin, meetings
+from lakehouse.plan.stream_join import StreamJoin, meeting_streams
 from lakehouse.semantics.operators.stream_join import Within
 
 from ..graphs import BIG, CUSTOMER, ORDERS, TOTALS
@@ -41,7 +41,7 @@ def test_the_columns_that_come_out() -> None:
     assert joined.key == ("id",)
     by_customer = ORDERS.join(PAID, on="customer", within="1 minute")
     assert (by_customer.key, "id" in by_customer.shape.values) == (("customer",), True)
-    assert meetings(by_customer.filter("paid > 1").merge(by_customer)) == 2 * by_customer.source.parts
+    assert meeting_streams(by_customer.filter("paid > 1").merge(by_customer)) == 2 * by_customer.source.parts
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_plans_text_and_its_topics() -> None:
     joined = ORDERS.join(PAID, how="left", after="1 minute", grace="2 minutes").join(CUSTOMER, "customer", how="left")
     table = joined.latest("joined")
     assert "LEFT JOIN STREAMS ON id = id WITHIN (BEFORE 0 MS, AFTER 60000 MS, GRACE 120000 MS)" in lh.describe(table)
-    assert topics_of(declared(table)) == {"orders", "payments", "customers"}
+    assert topics_of(declaration_properties(table)) == {"orders", "payments", "customers"}
     text = lh.describe(ORDERS.join(CUSTOMER, on="customer", as_of="event time"))
     assert "INNER JOIN TABLE customer ON customer AS OF EVENT TIME" in text
     assert "ON customer BROADCAST" in lh.describe(ORDERS.join(CUSTOMER, on="customer", broadcast=True))
@@ -91,7 +91,7 @@ def test_a_changed_join_is_told() -> None:
     was = ORDERS.join(PAID, within="1 minute", how="left").latest("joined")
 
     def said(now: Stream) -> tuple[str, str]:
-        change = change_of(declared(was), now.latest("joined"))
+        change = change_of(declaration_properties(was), now.latest("joined"))
         return change.kind, " ".join(change.reasons)
 
     assert said(ORDERS.join(PAID, within="1 minute", how="left")) == ("same", "")
@@ -113,14 +113,16 @@ def test_what_nothing_reads_of_the_other_stream_decides_nothing() -> None:
         ORDERS.join(other, within="1 minute").group_by("customer").agg(n=lh.sum("paid")).table("t")
         for other in (PAID, wider)
     )
-    assert change_of(declared(was), now).kind == "compatible"
+    assert change_of(declaration_properties(was), now).kind == "compatible"
 
 
 def test_as_of_is_a_part_of_the_fingerprint_and_broadcast_is_not() -> None:
     was = ORDERS.join(CUSTOMER, on="customer").latest("joined")
     everywhere = ORDERS.join(CUSTOMER, on="customer", broadcast=True).latest("joined")
-    assert change_of(declared(was), everywhere).kind == "same"
-    change = change_of(declared(was), ORDERS.join(CUSTOMER, on="customer", as_of="event time").latest("joined"))
+    assert change_of(declaration_properties(was), everywhere).kind == "same"
+    change = change_of(
+        declaration_properties(was), ORDERS.join(CUSTOMER, on="customer", as_of="event time").latest("joined")
+    )
     assert change.kind == "refold"
     assert "as_of of the join with customer: found arrival, declared event time" in change.reasons[0]
     assert isinstance(everywhere.stream.source, TableJoin)
@@ -130,8 +132,8 @@ def test_an_indicator_that_is_not_read_makes_no_difference() -> None:
     was = ORDERS.join(CUSTOMER, on="customer", how="left").select("city")
     said = ORDERS.join(CUSTOMER, on="customer", how="left", indicator="found")
     assert said.columns[-1] == Column("found", "string")
-    assert change_of(declared(was.latest("j")), said.select("city").latest("j")).kind == "same"
-    assert change_of(declared(was.latest("j")), said.select("city", "found").latest("j")).kind == "refold"
+    assert change_of(declaration_properties(was.latest("j")), said.select("city").latest("j")).kind == "same"
+    assert change_of(declaration_properties(was.latest("j")), said.select("city", "found").latest("j")).kind == "refold"
     other = said.select("found AS city").latest("j")
     renamed = ORDERS.join(CUSTOMER, on="customer", how="left", indicator="sides").select("sides AS city").latest("j")
-    assert change_of(declared(other), renamed).kind == "refold"
+    assert change_of(declaration_properties(other), renamed).kind == "refold"

@@ -24,18 +24,18 @@ HOUR = 3_600_000
     ],
 )
 def test_a_declared_grace_is_kept(declared: Declared, window: Window) -> None:
-    assert declared.resolved(final=False) == declared.resolved(final=True) == window
+    assert declared.resolve_window(final=False) == declared.resolve_window(final=True) == window
 
 
 @pytest.mark.parametrize("declared", [lh.tumbling("1 hour"), lh.hopping("1 hour", "1 minute"), lh.sliding("1 hour"),
                                       lh.session("1 hour")])  # fmt: skip
 def test_the_default_grace_is_the_rest_of_a_day_and_nothing_for_final_results(declared: Declared) -> None:
-    assert declared.resolved(final=False).grace == DAY_MS - HOUR
-    assert declared.resolved(final=True).grace == 0
+    assert declared.resolve_window(final=False).grace == DAY_MS - HOUR
+    assert declared.resolve_window(final=True).grace == 0
 
 
 def test_a_window_longer_than_a_day_has_no_grace() -> None:
-    assert lh.tumbling("25 hours").resolved(final=False).grace == 0
+    assert lh.tumbling("25 hours").resolve_window(final=False).grace == 0
 
 
 @pytest.mark.parametrize(

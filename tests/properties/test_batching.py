@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -81,7 +81,7 @@ def test_any_batching_and_any_restart(spark: SparkSession, tmp_path: Path, seed:
 
     dice = Random(seed)
     records = history(some_events(dice, 150), sorted(dice.sample(range(1, 150), 5)), dice.randint(0, 1))
-    expected = model.run(APP, records, decode)
+    expected = model.run(APP, records, decode_record)
     last = max(record.tick for record in records)
     result = SparkReplay(spark, tmp_path)(APP, records, restarts(seed, last))
     assert result.tables == expected.tables

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from tests.seeds import restarts, seeds
@@ -94,7 +94,7 @@ def check(rows: dict[Any, dict[str, Any]], values: dict[str, dict[str, list[int]
 @given(seed=st.integers(1, 2**32))
 def test_the_model_sums_decimals_of_every_width_exactly(seed: int) -> None:
     records, values = history(seed, 24, 3)
-    result = model.run(APP, records, decode)
+    result = model.run(APP, records, decode_record)
     check(result.tables["in_sql"], values)
     check(result.tables["in_python"], values)
 
@@ -107,7 +107,7 @@ def test_a_sum_of_wide_decimals_drops_no_value_and_stops_nothing(
     from lakehouse.run.scenario.replay import SparkReplay
 
     records, values = history(seed, 24, 3)
-    expected = model.run(APP, records, decode)
+    expected = model.run(APP, records, decode_record)
     result = SparkReplay(spark, tmp_path)(APP, records, restarts(seed, 3))
     for table in ("in_sql", "in_python"):
         check(result.tables[table], values)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.moment.history import History
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -96,7 +96,7 @@ class World:
         from lakehouse.spark.past import reading
 
         tick = self.random.randint(1, self.tick)
-        cut = reading.cut(OpenLake(self.spark, self.layout).open(table), AtTick(tick))
+        cut = reading.cut_at(OpenLake(self.spark, self.layout).open(table), AtTick(tick))
         done = revert(OpenLake(self.spark, self.layout).open(table), APP, cut)
         if done.tick is not None:
             assert done.tick == self.tick + 1
@@ -130,11 +130,11 @@ class World:
         assert done.tick is None
 
     def upkeep(self) -> None:
-        from lakehouse.spark.silver.upkeep import Policy, upkeep, upkeep_bronze
+        from lakehouse.spark.silver.upkeep import Policy, upkeep_bronze, upkeep_table
 
         policy = Policy(2, 7 * 86_400_000, 0, None, False)
         for table in self.random.sample(APP.tables, 2):
-            upkeep(OpenLake(self.spark, self.layout).open(table), policy, datetime.now(UTC), None)
+            upkeep_table(OpenLake(self.spark, self.layout).open(table), policy, datetime.now(UTC), None)
         upkeep_bronze(OpenLake(self.spark, self.layout), (), policy)
 
     def moments(self, table: Table) -> list[tuple[At, list[Record], int | None]]:
@@ -160,8 +160,8 @@ class World:
 
         for table in APP.tables:
             for at, records, until in self.moments(table):
-                expected = model.run(App((table,), (), APP.sources), records, decode, until)
-                frame = reading.read(OpenLake(self.spark, self.layout).open(table), at)
+                expected = model.run(App((table,), (), APP.sources), records, decode_record, until)
+                frame = reading.read_rows(OpenLake(self.spark, self.layout).open(table), at)
                 found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
                 assert found == expected.tables[table.name], f"{table.name} at {at}"
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model.model import Bad, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
@@ -160,17 +160,17 @@ def check(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
 
     from lakehouse.spark.bronze import bronze
     from lakehouse.spark.changelog import published
-    from lakehouse.spark.stream.decoded import decoded
+    from lakehouse.spark.stream.decoded import decode_records
 
     records = [Record("docs", "id", 0, n, 1, b"k", doc, 1, 1) for n, doc in enumerate(docs)]
     rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
-    frame = decoded(stream.source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
+    frame = decode_records(stream.source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
     # A bad record may have times that Python lacks; nobody reads them.
     good = {c.name: F.when(~F.col("_bad"), F.col(c.name)) for c in stream.source.value}
     frame = frame.withColumns(good)
     differences = []
-    for record, row in zip(records, published.rows(frame), strict=True):
-        item = decode(stream.source, record)
+    for record, row in zip(records, published.rows_of_frame(frame), strict=True):
+        item = decode_record(stream.source, record)
         found = {column.name: row[column.name] for column in stream.source.value}
         if row["_bad"] or isinstance(item, Bad):
             same = row["_bad"] and isinstance(item, Bad)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
@@ -39,7 +39,7 @@ def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[
             silver.catch_up(tick)
     for at, expected in moments(app, records, seed, ticks):
         for table in app.tables:
-            frame = reading.read(OpenLake(spark, layout).open(table), at)
+            frame = reading.read_rows(OpenLake(spark, layout).open(table), at)
             found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
             assert found == expected.tables[table.name], f"{table.name} at {at}"
 
@@ -48,13 +48,15 @@ def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> lis
     random = Random(seed)
     made: list[tuple[At, Result]] = []
     for tick in ticks:
-        made.append((AtTick(tick), model.run(app, [record for record in records if record.tick <= tick], decode)))
+        made.append(
+            (AtTick(tick), model.run(app, [record for record in records if record.tick <= tick], decode_record))
+        )
     ends = {record.partition: record.offset + 1 for record in sorted(records, key=lambda record: record.offset)}
     bounds = {partition: random.randint(0, end) for partition, end in ends.items()}
     before = [record for record in records if record.offset < bounds[record.partition]]
-    made.append((AtOffsets({"events": bounds}), model.run(app, before, decode)))
+    made.append((AtOffsets({"events": bounds}), model.run(app, before, decode_record)))
     until = random.choice(records).timestamp
-    made.append((AtEvent(until), model.run(app, records, decode, until)))
+    made.append((AtEvent(until), model.run(app, records, decode_record, until)))
     return made
 
 

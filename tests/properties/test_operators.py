@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.semantics.position import order_times
@@ -110,7 +110,7 @@ def check(spark: SparkSession, folder: Path, app: App, records: list[Record], se
     """Compare Spark, whose writers are replaced at the ticks that the seed gives, with the model."""
     from lakehouse.run.scenario.replay import SparkReplay
 
-    expected = model.run(app, records, decode)
+    expected = model.run(app, records, decode_record)
     result = SparkReplay(spark, folder)(app, records, restarts(seed, max(record.tick for record in records)))
     for table in app.tables:
         assert result.tables[table.name] == expected.tables[table.name], table.name

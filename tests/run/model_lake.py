@@ -15,7 +15,7 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -64,7 +64,7 @@ def write_late(layout: Layout, table: Table, result: Result, last: int) -> None:
         place = late.position._asdict()
         row = {name: place[name] for name in LATE.names[:5]} | {"key": "{}"}
         if late.span is not None:
-            row |= {"window_start": moment(late.span.start), "window_end": moment(late.span.end)}
+            row |= {"window_start": to_datetime(late.span.start), "window_end": to_datetime(late.span.end)}
         found.append(row)
     _write(layout.late(table.name), pa.Table.from_pylist(found, LATE), f"late.{table.name}", last)
 

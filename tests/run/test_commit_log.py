@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.lake.commit_log import CommitInfo, CommitLog, local_log
-from lakehouse.lake.moment.commits import Commit, ours
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, open_local_log
+from lakehouse.lake.moment.commits import Commit, walk_own_commits
 
 COMMITS = 20_000
 
@@ -41,7 +41,7 @@ class Counted:
 
     def ours(self, back_to: int, up_to: int) -> list[Commit]:
         found = []
-        for one in ours(self.log, "t", lambda said: said["tick"] > up_to):
+        for one in walk_own_commits(self.log, "t", lambda said: said["tick"] > up_to):
             found.append(one)
             if one.tick <= back_to:
                 break
@@ -62,7 +62,7 @@ def test_a_tick_is_found_without_reading_the_whole_log(tick: int, files: int) ->
 def test_a_time_is_found_without_reading_the_whole_log() -> None:
     counted = Counted(COMMITS, first=5_000)
     assert counted.log.first(lambda said: said.time_ms > 1000 + 7_000) == 7_001
-    assert counted.log.oldest() == 5_000
+    assert counted.log.oldest_version() == 5_000
     assert counted.opened <= 60
     assert counted.log.first(lambda said: said.time_ms > 10**6) is None
     assert counted.log.at(4_999) is None
@@ -70,7 +70,7 @@ def test_a_time_is_found_without_reading_the_whole_log() -> None:
 
 def test_only_the_newest_commits_are_read_if_they_are_enough() -> None:
     counted = Counted(COMMITS)
-    assert [said.version for said in islice(counted.log.back(), 3)] == [COMMITS, COMMITS - 1, COMMITS - 2]
+    assert [said.version for said in islice(counted.log.walk_back(), 3)] == [COMMITS, COMMITS - 1, COMMITS - 2]
     assert counted.opened == 3
 
 
@@ -80,7 +80,7 @@ def test_commits_that_are_not_read_change_no_answer(data: st.DataObject, newest:
     others = data.draw(st.frozensets(st.integers(0, newest)))
     first = data.draw(st.integers(0, newest))
     tick = data.draw(st.integers(-1, 2 * newest + 3))
-    every = list(ours(Counted(newest, first, others).log, "t"))[::-1]
+    every = list(walk_own_commits(Counted(newest, first, others).log, "t"))[::-1]
     some = Counted(newest, first, others).ours(tick, tick)
     past = [one for one in every if one.tick > tick][:1]
     upto = [one for one in every if one.tick <= tick][-1:]
@@ -91,7 +91,7 @@ def test_a_commit_of_others_says_nothing_of_ours_and_a_missing_table_has_no_log(
     folder = tmp_path / "_delta_log"
     folder.mkdir()
     (folder / f"{0:020}.json").write_text('{"add":{}}\n{"commitInfo":{"operation":"WRITE","timestamp":7}}\n')
-    log = local_log(str(tmp_path), 0)
-    assert list(log.back()) == [CommitInfo(0, "WRITE", 7)]
-    assert list(ours(log, "t")) == []
-    assert list(local_log(str(tmp_path / "none"), -1).back()) == []
+    log = open_local_log(str(tmp_path), 0)
+    assert list(log.walk_back()) == [CommitInfo(0, "WRITE", 7)]
+    assert list(walk_own_commits(log, "t")) == []
+    assert list(open_local_log(str(tmp_path / "none"), -1).walk_back()) == []

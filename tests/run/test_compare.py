@@ -12,7 +12,7 @@ from lakehouse.model.event import Late
 from lakehouse.run.scenario.compare import compare
 from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.window import Span
 
@@ -23,7 +23,7 @@ ordered = clicks.latest("ordered", order_by="n")
 APP = lh.app(tumbled.changes().to_topic("out"), sessions, ordered)
 
 AT = Position(1, 0, "clicks", 0, 0)
-TUMBLED, SESSION = ("a", moment(0), moment(10)), ("a", 7, moment(3), moment(4))
+TUMBLED, SESSION = ("a", to_datetime(0), to_datetime(10)), ("a", 7, to_datetime(3), to_datetime(4))
 RESULT = Result(
     tables={"tumbled": {TUMBLED: {"n": 2}}, "sessions": {SESSION: {"c": 1}}, "ordered": {}},
     changelogs={"tumbled": [Change(TUMBLED, {"n": 2}, 5, AT)], "sessions": [Change(SESSION, None, 4, AT)]},

@@ -59,7 +59,7 @@ def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> 
     file = Path(layout.drills, "history.jsonl")
     file.write_text(file.read_text() + '{"table": "ord')
     logbook.remember(layout, done)
-    assert [one["tick"] for one in logbook.history(layout, "orders")] == [1, 1]
+    assert [one["tick"] for one in logbook.read_history(layout, "orders")] == [1, 1]
     append_line_durably(file, "{}")
     assert file.read_text().count("\n") == 4
 
@@ -67,10 +67,10 @@ def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> 
 def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:
     file = tmp_path / "copy.json"
     facts = TopicFacts("copy", "id", 1)
-    assert refilled._remembered(file, facts) is None
+    assert refilled._read_remembered(file, facts) is None
     file.write_text("")
     with pytest.raises(ConfigError, match=r"copy\.json can't be read.*Delete the topic"):
-        refilled._remembered(file, facts)
+        refilled._read_remembered(file, facts)
 
 
 def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ def test_how_far_a_net_changelog_is_may_be_lost(tmp_path: Path, text: str | None
     if text is not None:
         write_durably(Path(layout.published("out")), text)
     # Then nothing that it may still need is removed.
-    assert upkeeping._published(layout, app, table) == {"out": 0}
+    assert upkeeping._published_ticks(layout, app, table) == {"out": 0}

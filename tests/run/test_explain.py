@@ -13,22 +13,22 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import applied
 from lakehouse.model.model import Result
 from lakehouse.plan.operator import Final, Having, Suppress
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.explain import explain as explaining
 from lakehouse.run.explain import explanation
-from lakehouse.run.explain.of_key import sought, text_of
+from lakehouse.run.explain.of_key import key_to_text, parse_sought
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
-from lakehouse.run.scenario.scenario import application, find, on_model, read, records
+from lakehouse.run.scenario.scenario import build_records, find_files, load_application, on_model, read_scenario
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.record import Record
 
 from .model_lake import write_lake
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
-SCENARIOS = [scenario for scenario in map(read, find(FOLDER)) if scenario.error is None]
+SCENARIOS = [scenario for scenario in map(read_scenario, find_files(FOLDER)) if scenario.error is None]
 
 EVENTS = lh.stream("events", key="id string", schema="n int, who string")
 WINDOW = lh.tumbling("10 milliseconds", grace="0 milliseconds")
@@ -42,27 +42,27 @@ APP = lh.app(LAST, SUMS, PAIRS, WINDOWS, FINAL)
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.path.stem)
 def test_one_keys_records_give_the_steps_of_all_records(scenario: Any, tmp_path: Path) -> None:
-    app, layout = application(scenario), Layout(str(tmp_path))
-    found = records(scenario, app, 2)
+    app, layout = load_application(scenario), Layout(str(tmp_path))
+    found = build_records(scenario, app, 2)
     result = on_model(app, found)
     last = write_lake(layout, app, found, result, silver=False)
     for table in app.tables:
         # Of tables that read tables, or a join of streams, Spark gives the steps: tests/spark/test_graph.py,
         # tests/spark/test_stream_joins_past.py.
-        if not table.stream.reads and not meetings(table.stream):
+        if not table.stream.reads and not meeting_streams(table.stream):
             check(layout, table, result, last)
 
 
 def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     columns = keys_of(table).columns
     changes = result.changelogs[table.name]
-    keys = {text_of(change.key[: len(columns)]) for change in changes if change.key is not None}
+    keys = {key_to_text(change.key[: len(columns)]) for change in changes if change.key is not None}
     steps: dict[Any, tuple[explanation.RowStep, ...]] = {}
     for key in keys:
-        steps |= explaining.folded(layout, table, sought(layout, table, key), applied.Cut(last))
+        steps |= explaining.fold_steps(layout, table, parse_sought(layout, table, key), applied.Cut(last))
     for of, happened in steps.items():
-        wanted = [(change.position, plain(change.value)) for change in changes if change.key == of]
-        seen = [(step.position, plain(step.row)) for step in happened if in_changelog(table, step)]
+        wanted = [(change.position, plain_value(change.value)) for change in changes if change.key == of]
+        seen = [(step.position, plain_value(step.row)) for step in happened if in_changelog(table, step)]
         if table.find(Final):  # one change, at the record that closed the window, mostly another key's
             wanted, seen = [(None, value) for _, value in wanted], [(None, seen[-1][1])] if wanted else []
         assert seen == wanted, (table.name, of)
@@ -155,7 +155,9 @@ def test_composite_keys_with_commas_inside(lake: Lake) -> None:
 def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: list[int]) -> None:
     """Only Spark can read the table at such a moment: it is not compared here."""
     layout = Layout(lake.settings.lake.path)
-    steps = explaining.folded(layout, SUMS, sought(layout, SUMS, "a"), applied.told(layout, SUMS, at).cut)
+    steps = explaining.fold_steps(
+        layout, SUMS, parse_sought(layout, SUMS, "a"), applied.read_applied_records(layout, SUMS, at).cut
+    )
     assert [step.position.offset for step in steps["a",]] == offsets
 
 

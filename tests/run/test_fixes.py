@@ -14,15 +14,23 @@ from deltalake import write_deltalake
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import ALL, Choice, RecordPlace, counts, reasons, records, still_open
+from lakehouse.lake.record.quarantine import (
+    ALL_RECORDS,
+    Choice,
+    RecordPlace,
+    count_open_by_stream,
+    count_quarantined_records,
+    read_quarantined,
+    read_reasons,
+)
 from lakehouse.model.model import Decoded
 from lakehouse.run.repair.fixes import (
     Edit,
     Fixes,
     StillBad,
-    bytes_of,
+    bytes_of_text,
     fixed_records,
     source_of,
     unchanged,
@@ -76,7 +84,7 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
                 return None
         raise KeyError("nothing helps")
 
-    made = fixed_records(lake, app(), "orders", ALL, fix)
+    made = fixed_records(lake, app(), "orders", ALL_RECORDS, fix)
     assert [(one.was.record.offset, one.key, one.value) for one in made.fixed] == [
         (0, b"k", b'{"amount": 10}'), (1, b"k", b'{"amount": 7}'),
     ]  # fmt: skip
@@ -111,16 +119,16 @@ def test_an_edit(lake: Layout) -> None:
     (still,) = fixed_records(lake, app(), "orders", one, Edit(value=b"[]")).bad
     assert (still.value, still.reason) == (b"[]", "value: expected a JSON object, found []")
     with pytest.raises(ConfigError, match="an edit changes one record, found 5: orders/0/0, id-1, tick 1"):
-        fixed_records(lake, app(), "orders", ALL, Edit(value=b"{}"))
+        fixed_records(lake, app(), "orders", ALL_RECORDS, Edit(value=b"{}"))
 
 
 def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
-    made = fixed_records(lake, app("amount string"), "orders", ALL, unchanged)
+    made = fixed_records(lake, app("amount string"), "orders", ALL_RECORDS, unchanged)
     assert offsets(made) == ([1, 2], [0, 3, 4])
     assert all(one.value == VALUES[one.was.record.offset] for one in made.fixed)
     # The declaration differs in other ways, too.
-    assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL, unchanged))[0] == []
-    (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL, unchanged).bad
+    assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL_RECORDS, unchanged))[0] == []
+    (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL_RECORDS, unchanged).bad
     assert still.reason == "it is not of topic 'web-orders', which the stream reads now"
 
 
@@ -139,7 +147,7 @@ def test_the_event_time_counts(lake: Layout) -> None:
 @pytest.mark.parametrize(
     ("choice", "found"),
     [
-        (ALL, [0, 1, 2, 3, 4]),
+        (ALL_RECORDS, [0, 1, 2, 3, 4]),
         (Choice(reason="field amount"), [1, 2]),
         (Choice(reason="%'; DROP"), []),
         (Choice(start_ms=T + 1000, end_ms=T + 3000), [1, 2]),
@@ -152,8 +160,10 @@ def test_the_event_time_counts(lake: Layout) -> None:
     ids=str,
 )
 def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
-    assert [one.record.offset for one in records(lake, "orders", choice)] == found
-    assert [one.record.offset for one in records(lake, "orders", choice, 2, newest_first=True)] == found[::-1][:2]
+    assert [one.record.offset for one in read_quarantined(lake, "orders", choice)] == found
+    assert [one.record.offset for one in read_quarantined(lake, "orders", choice, 2, newest_first=True)] == found[::-1][
+        :2
+    ]
     if found:
         assert offsets(fixed_records(lake, app(), "orders", choice, unchanged)) == ([], found)
     else:
@@ -162,7 +172,7 @@ def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]
 
 
 def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
-    found = reasons(lake, "orders")
+    found = read_reasons(lake, "orders")
     assert [(one.kind, one.records, one.first_tick, one.last_tick, one.example.place.offset) for one in found] == [
         ("value: field amount: expected int", 2, 1, 2, 2),
         ("value: expected UTF-8", 1, 3, 3, 4),
@@ -170,7 +180,7 @@ def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
         ("value: expected a JSON object that ends with }", 1, 2, 2, 3),
     ]
     for one in found:  # the text shown chooses the records counted, and perhaps more
-        assert len(records(lake, "orders", Choice(reason=one.kind))) >= one.records
+        assert len(read_quarantined(lake, "orders", Choice(reason=one.kind))) >= one.records
 
 
 def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
@@ -185,19 +195,19 @@ def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
 
 def test_names_that_do_not_exist(lake: Layout) -> None:
     with pytest.raises(NotFound, match=r"stream 'clicks' has no quarantine .* There are: orders"):
-        records(lake, "clicks")
+        read_quarantined(lake, "clicks")
     with pytest.raises(PlanError, match=r"stream 'clicks' is not in this application. There are: orders"):
-        fixed_records(lake, app(), "clicks", ALL, unchanged)
+        fixed_records(lake, app(), "clicks", ALL_RECORDS, unchanged)
 
 
 def test_a_text_becomes_bytes_as_the_stream_is_declared() -> None:
     numbers = lh.app(lh.stream("n", key="id int", schema="v double", format="kafka").latest("t"))
     source = source_of(numbers, "n")
-    assert bytes_of(source, "key", "7") == b"\0\0\0\7"
-    assert bytes_of(source, "value", "1.5") == b"\x3f\xf8" + bytes(6)
+    assert bytes_of_text(source, "key", "7") == b"\0\0\0\7"
+    assert bytes_of_text(source, "value", "1.5") == b"\x3f\xf8" + bytes(6)
     with pytest.raises(ConfigError, match="key 'seven': expected int, found 'seven'"):
-        bytes_of(source, "key", "seven")
-    assert bytes_of(source_of(app(), "orders"), "value", "ü") == "ü".encode()
+        bytes_of_text(source, "key", "seven")
+    assert bytes_of_text(source_of(app(), "orders"), "value", "ü") == "ü".encode()
 
 
 def test_functions_are_found_by_name(tmp_path: Path) -> None:
@@ -243,17 +253,17 @@ def test_every_fixed_record_fits_and_nothing_is_lost(tmp_path: Path, seed: int) 
         edit = edits[of.offset]
         return None if edit is None else edit(of)
 
-    fixes = fixed_records(lake, app(), "orders", ALL, fix)
+    fixes = fixed_records(lake, app(), "orders", ALL_RECORDS, fix)
     fixed, bad = offsets(fixes)
     assert sorted([*fixed, *bad]) == list(range(len(quarantined)))
     for one in fixes.fixed:
-        assert isinstance(decode(source, one.record), Decoded)
+        assert isinstance(decode_record(source, one.record), Decoded)
         before = quarantined[one.record.offset]
         assert replace(one.record, key=None, value=None) == replace(before, key=None, value=None)
     for still in fixes.bad:
         assert isinstance(still, StillBad)
         tried = replace(still.was.record, key=still.key, value=still.value)
-        assert edits[tried.offset] is None or getattr(decode(source, tried), "reason", None) == still.reason
+        assert edits[tried.offset] is None or getattr(decode_record(source, tried), "reason", None) == still.reason
     changed = {n for n, edit in edits.items() if edit is not None}
     assert changed & set(fixed)
     assert changed & set(bad)
@@ -276,17 +286,17 @@ def decide(
 
 
 def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) -> None:
-    def told(choice: Choice = ALL) -> list[int | None]:
-        return [one.fixed_at for one in records(lake, "orders", choice)]
+    def told(choice: Choice = ALL_RECORDS) -> list[int | None]:
+        return [one.fixed_at for one in read_quarantined(lake, "orders", choice)]
 
-    assert counts(lake, "orders") == (5, 5)
+    assert count_quarantined_records(lake, "orders") == (5, 5)
     decide(lake, 4, "fixed", "newest sums", (0, 1), stream="orders")
     decide(lake, 5, "fixed", "newest", (2,), stream="another")
     decide(lake, 6, "fixed", "newest sums", (1, 3))
     assert told() == [4, 6, None, 6, None]
-    assert (counts(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
-    assert sum(one.open for one in reasons(lake, "orders")) == 2
-    assert still_open(lake, ["orders"]) == {"orders": 2}
+    assert (count_quarantined_records(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
+    assert sum(one.open for one in read_reasons(lake, "orders")) == 2
+    assert count_open_by_stream(lake, ["orders"]) == {"orders": 2}
     decide(lake, 7, "revert", "sums", tick=5)
     assert told() == [4, 4, None, None, None], "one of the tables has it no more"
     decide(lake, 8, "swap", "sums")

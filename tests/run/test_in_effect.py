@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.in_effect import interventions_in_effect
 
 
 class At(NamedTuple):
@@ -34,4 +34,4 @@ FAR = At(11, "revert", {"tick": 5})  # to before the first revert
     ],
 )
 def test_an_intervention_that_was_taken_back_has_no_effect(tick: int, kinds: list[At]) -> None:
-    assert in_effect([FIX, LATE, REFOLD, BACK, AGAIN, SWAP, FAR], tick) == kinds
+    assert interventions_in_effect([FIX, LATE, REFOLD, BACK, AGAIN, SWAP, FAR], tick) == kinds

@@ -15,7 +15,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import ConfigError
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.run.watch.lineage import lineage_told
+from lakehouse.run.watch.lineage import report_lineage
 from lakehouse.settings.config import Settings, load
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ class Told:
 
     def run(self, work: Callable[[], object] = lambda: None, lake: str = "/srv/lake") -> None:
         of = settings(lake, url="http://catalog/api/v1/lineage", namespace="shop")
-        with lineage_told(of, APP, "one:9092,two:9092", self.heard.append, streaming=False, send=self._send):
+        with report_lineage(of, APP, "one:9092,two:9092", self.heard.append, streaming=False, send=self._send):
             work()
 
     def _send(self, to: Any, event: Json) -> None:
@@ -146,7 +146,7 @@ def test_events_are_sent_by_http_with_the_key(catalog: tuple[str, list[tuple[str
     url, got = catalog
     of = settings("/srv/lake", url=url, api_key="s3cret")
     assert "s3cret" not in repr(of)
-    with lineage_told(of, lh.app(totals), "one:9092", lambda event: None, streaming=True):
+    with report_lineage(of, lh.app(totals), "one:9092", lambda event: None, streaming=True):
         pass
     assert [(key, event["eventType"], event["job"]["facets"]["jobType"]["processingType"]) for key, event in got] == [
         ("Bearer s3cret", "START", "STREAMING"), ("Bearer s3cret", "COMPLETE", "STREAMING"),
@@ -170,7 +170,7 @@ def test_what_is_no_catalog_ends_no_run(answer: bytes) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         of = settings("/srv/lake", url=f"http://127.0.0.1:{server.getsockname()[1]}/")
-        with lineage_told(of, APP, "one:9092", heard.append, streaming=False):
+        with report_lineage(of, APP, "one:9092", heard.append, streaming=False):
             pass
         thread.join()
     assert [event.kind for event in heard] == ["lineage failed"]
@@ -186,5 +186,5 @@ def test_a_wrong_setting_is_refused_without_its_value(wrong: dict[str, str]) -> 
 
 
 def test_without_an_address_nothing_is_told() -> None:
-    with lineage_told(settings("/srv/lake"), APP, "one:9092", lambda event: None, streaming=True, send=None):
+    with report_lineage(settings("/srv/lake"), APP, "one:9092", lambda event: None, streaming=True, send=None):
         pass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.run.watch.lines import Lines, text_of
+from lakehouse.run.watch.lines import Lines, event_text
 from lakehouse.settings.config import Log
 
 NOW = datetime(2026, 11, 23, 12, 0, 0, 5000, tzinfo=UTC)
@@ -50,7 +50,7 @@ def told(*events: JobEvent, level: Any = "info", form: Any = "text") -> list[str
     ],
 )  # fmt: skip
 def test_an_event_in_words(kind: str, records: int, details: dict[str, Any], text: str) -> None:
-    assert text_of(JobEvent(kind, 7, records, 1.5, details)) == text
+    assert event_text(JobEvent(kind, 7, records, 1.5, details)) == text
 
 
 def test_a_line_has_a_time_and_a_level_and_is_one_line() -> None:

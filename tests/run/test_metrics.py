@@ -17,8 +17,8 @@ from lakehouse.errors import ConfigError
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.run.watch.metrics import RunMetrics, served
-from lakehouse.run.watch.watching import watching
+from lakehouse.run.watch.metrics import RunMetrics, serve_metrics
+from lakehouse.run.watch.watching import watch_run
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Settings, load
 
@@ -128,14 +128,14 @@ def port() -> Iterator[int]:
 
 def test_a_port_that_is_in_use_is_told(app: App, story: Story, port: int) -> None:
     with pytest.raises(ConfigError, match=rf"metrics.port: 127.0.0.1:{port} can't be listened on: .*_METRICS_PORT"):
-        served(settings(story.root), app, port).__enter__()
+        serve_metrics(settings(story.root), app, port).__enter__()
 
 
 def test_nothing_listens_unless_a_port_is_set(app: App, story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     of = settings(story.root)
     assert (of.metrics.port, of.metrics.host) == (None, "127.0.0.1")
     monkeypatch.setattr("lakehouse.run.watch.metrics.start_http_server", None)
-    with watching(of, app, "127.0.0.1:9", lambda event: None):
+    with watch_run(of, app, "127.0.0.1:9", lambda event: None):
         pass
 
 
@@ -143,7 +143,7 @@ def test_what_is_served_is_what_prometheus_reads(app: App, story: Story) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
     address = f"http://127.0.0.1:{free}/metrics"
-    with served(settings(story.root), app, free) as metrics:
+    with serve_metrics(settings(story.root), app, free) as metrics:
         metrics.look({("clicks", 0): 3})
         with urllib.request.urlopen(address, timeout=5) as answer:
             families = {family.name for family in text_string_to_metric_families(answer.read().decode())}

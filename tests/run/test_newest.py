@@ -10,7 +10,7 @@ from lakehouse.errors import NotFound
 from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.record import sorted_rows
 from lakehouse.run.repair import newest as module
-from lakehouse.run.repair.newest import newest
+from lakehouse.run.repair.newest import newest_records
 from lakehouse.semantics.position import Position
 
 Record = tuple[RecordHeaders, bytes, bytes | None]
@@ -32,10 +32,10 @@ def test_the_last_record_of_each_key_is_complete_and_deletes_are_included() -> N
     """All keys of a topic were in the driver's memory, each with its message."""
     records = [record(n, b"%03d" % (n % 7), None if n % 5 == 0 else b"\x00%d" % n) for n in range(100)]
     last = {key: (said, value) for said, key, value in records}
-    found = list(newest(iter(records)))
+    found = list(newest_records(iter(records)))
     assert {one.key: (one.said, one.value) for one in found} == last
     assert [one.key for one in found] == sorted(last)
-    assert not list(newest(()))
+    assert not list(newest_records(()))
 
 
 def test_a_record_that_is_refused_is_found_before_the_first_comes_out() -> None:
@@ -44,11 +44,11 @@ def test_a_record_that_is_refused_is_found_before_the_first_comes_out() -> None:
         raise NotFound("another lake")
 
     with pytest.raises(NotFound, match="another lake"):
-        next(newest(records()))
+        next(newest_records(records()))
 
 
 def test_rows_are_passed_on_in_chunks_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANDED_BYTES", 10)
     monkeypatch.setattr(module, "HANDED_ROWS", 3)
     rows = [(1, (1,)), (9, (2,)), (30, (3,)), *[(0, (n,)) for n in range(4, 8)]]
-    assert [len(some) for some in module._together(rows)] == [2, 1, 3, 1]
+    assert [len(some) for some in module._group_by_size(rows)] == [2, 1, 3, 1]

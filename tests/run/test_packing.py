@@ -11,10 +11,10 @@ import lakehouse as lh
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.model import Result
 from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import Batch, application, find, on_model, read, records
+from lakehouse.run.scenario.scenario import Batch, build_records, find_files, load_application, on_model, read_scenario
 from lakehouse.testing import Replay
 
-SCENARIOS = [s for s in map(read, find(Path(__file__).parents[1] / "scenarios")) if s.error is None]
+SCENARIOS = [s for s in map(read_scenario, find_files(Path(__file__).parents[1] / "scenarios")) if s.error is None]
 
 
 @pytest.mark.parametrize("batch", ["one", "all"])
@@ -23,8 +23,8 @@ def test_packed_scenarios_give_what_they_give_alone(batch: Batch):
     parts: list[Trial] = []
     alone: list[Result] = []
     for scenario in SCENARIOS:
-        app = application(scenario)
-        part = Trial(app, records(scenario, app, batch))
+        app = load_application(scenario)
+        part = Trial(app, build_records(scenario, app, batch))
         with suppress(NeedsSpark):
             alone.append(on_model(*part))
             parts.append(part)

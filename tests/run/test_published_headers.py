@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import ConfigError, KafkaUnavailable, NotFound
-from lakehouse.kafka.covers import Cover, cover_of, name_of
+from lakehouse.kafka.covers import Cover, covers_topic, parse_cover
 from lakehouse.kafka.headers import (
     ACCUMULATORS,
     DEFLATED,
@@ -23,10 +23,10 @@ from lakehouse.kafka.headers import (
     LEFT_OUT,
     ORIGIN,
     POSITION,
-    fitted,
-    room,
-    said_by,
-    size,
+    fit_record,
+    parse_headers,
+    record_room,
+    record_size,
 )
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.semantics.position import Position
@@ -43,15 +43,18 @@ def message(headers: dict[str, bytes | None]) -> Message:
 
 
 def test_headers_are_read() -> None:
-    said = said_by(message({**GOOD, ACCUMULATORS: b"{}", "another": None}))
+    said = parse_headers(message({**GOOD, ACCUMULATORS: b"{}", "another": None}))
     assert (said.position, said.event_ms, said.origin, said.of) == (
         Position(3, 1000, "t", 0, 7, (1, 0)), -5, "lake", "totals",
     )  # fmt: skip
     assert said.accumulators == b"{}"
-    assert said_by(message({**GOOD, DEFLATED: zlib.compress(b"{}")})).accumulators == b"{}"
-    assert said_by(message({**GOOD, LEFT_OUT: b"123"})).left_out == 123
+    assert parse_headers(message({**GOOD, DEFLATED: zlib.compress(b"{}")})).accumulators == b"{}"
+    assert parse_headers(message({**GOOD, LEFT_OUT: b"123"})).left_out == 123
     assert said.formats == ("json", "")
-    assert said_by(message({**GOOD, FORMAT: b'["json+epoch", "json_bare"]'})).formats == ("json+epoch", "json_bare")
+    assert parse_headers(message({**GOOD, FORMAT: b'["json+epoch", "json_bare"]'})).formats == (
+        "json+epoch",
+        "json_bare",
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,23 +71,23 @@ def test_headers_are_read() -> None:
 )  # fmt: skip
 def test_a_record_without_our_headers_is_refused_with_its_place(wrong: dict[str, bytes | None]) -> None:
     with pytest.raises(NotFound, match="record out/2@41"):
-        said_by(message({**GOOD, **wrong}))
+        parse_headers(message({**GOOD, **wrong}))
 
 
 def test_a_position_of_an_earlier_release_is_refused_with_what_to_do() -> None:
     with pytest.raises(NotFound, match=r"record out/2@41: .* list of ordinals\. An earlier release .* from bronze"):
-        said_by(message({**GOOD, POSITION: b'[3, 1000, "t", 0, 7, 0]'}))
+        parse_headers(message({**GOOD, POSITION: b'[3, 1000, "t", 0, 7, 0]'}))
 
 
 @given(st.dictionaries(st.sampled_from([POSITION, EVENT_TIME, ORIGIN, DEFLATED, LEFT_OUT]), st.binary(max_size=40)))
 def test_headers_of_any_bytes_are_read_or_refused(headers: dict[str, bytes]) -> None:
     with suppress(NotFound):
-        assert said_by(message({**GOOD, **headers})).where == "out/2@41"
+        assert parse_headers(message({**GOOD, **headers})).where == "out/2@41"
 
 
 def test_a_cover_is_read_back_unchanged() -> None:
-    assert cover_of(COVER.data(), "") == COVER
-    assert cover_of(replace(COVER, table=None, declared=None, clock=None, before=()).data(), "").clock is None
+    assert parse_cover(COVER.data(), "") == COVER
+    assert parse_cover(replace(COVER, table=None, declared=None, clock=None, before=()).data(), "").clock is None
     assert COVER.ends() == {"older": 3, "lake": 7}
 
 
@@ -100,19 +103,19 @@ def test_a_cover_is_read_back_unchanged() -> None:
 def test_a_cover_of_another_shape_is_refused_with_its_place(wrong: dict[str, Any]) -> None:
     data = json.dumps({**json.loads(COVER.data()), **wrong}).encode()
     with pytest.raises(NotFound, match="record out-covers/0@3"):
-        cover_of(data, "out-covers/0@3")
+        parse_cover(data, "out-covers/0@3")
 
 
 @given(st.binary() | st.none())
 def test_a_cover_of_any_bytes_is_refused(data: bytes | None) -> None:
     with pytest.raises(NotFound):
-        cover_of(data, "here")
+        parse_cover(data, "here")
 
 
 def test_the_name_of_the_covers_topic_must_be_valid_in_kafka() -> None:
-    assert name_of("t" * 242) == "t" * 242 + "-covers"
+    assert covers_topic("t" * 242) == "t" * 242 + "-covers"
     with pytest.raises(ConfigError, match="243 characters; expected at most 242"):
-        name_of("t" * 243)
+        covers_topic("t" * 243)
 
 
 def record(value: bytes, kept: bytes | None) -> ProducerRecord:
@@ -122,17 +125,17 @@ def record(value: bytes, kept: bytes | None) -> ProducerRecord:
 
 def test_accumulators_that_do_not_fit_are_deflated_and_then_left_out() -> None:
     as_it_is = record(b"{}", b"x" * 5000)
-    assert fitted(as_it_is, "out", 10_000) == as_it_is
-    deflated = dict(fitted(record(b"{}", b"x" * 500_000), "out", 10_000).headers)
+    assert fit_record(as_it_is, "out", 10_000) == as_it_is
+    deflated = dict(fit_record(record(b"{}", b"x" * 500_000), "out", 10_000).headers)
     assert zlib.decompress(deflated[DEFLATED] or b"") == b"x" * 500_000
     assert ACCUMULATORS not in deflated
     noise = bytes(n * n * 7919 % 251 ^ (n >> 3) % 256 for n in range(60_000))
-    left_out = fitted(record(b"{}", noise), "out", 10_000)
+    left_out = fit_record(record(b"{}", noise), "out", 10_000)
     assert dict(left_out.headers) == {**GOOD, LEFT_OUT: b"60000"}
-    assert size(left_out) <= room(10_000)
+    assert record_size(left_out) <= record_room(10_000)
 
 
 @pytest.mark.parametrize("kept", [None, b"y" * 100])
 def test_a_value_that_is_too_large_names_the_setting_to_raise(kept: bytes | None) -> None:
     with pytest.raises(KafkaUnavailable, match=r"topic 'out'.*b'k'.*10,000.*max\.message\.bytes to 2[23],\d\d\d or"):
-        fitted(record(b"v" * 20_000, kept), "out", 10_000)
+        fit_record(record(b"v" * 20_000, kept), "out", 10_000)

@@ -17,7 +17,7 @@ from lakehouse.run.sql.pull import pull
 
 def test_a_limit_does_not_read_a_large_table_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     large = 'SELECT \'k\' || i AS "ID", i::INTEGER AS "N" FROM range(1_000_000_000) AS t(i)'
-    monkeypatch.setattr(reader, "query", lambda layout, sql: duckdb.connect().sql(large))
+    monkeypatch.setattr(reader, "query_lake", lambda layout, sql: duckdb.connect().sql(large))
     script = Script()
     script.run("CREATE TABLE t (id VARCHAR PRIMARY KEY, n INT) WITH (kafka_topic='t', value_format='JSON');")
     query = parse("SELECT id, n FROM t WHERE n > 1 LIMIT 2")

@@ -10,7 +10,7 @@ from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.encode import encode_value
 from lakehouse.kafka.covers import Cover
 from lakehouse.plan.schema import POSITION_TYPE, Column
-from lakehouse.run.repair.restored_rows import moved, ticks_back
+from lakehouse.run.repair.restored_rows import shift_ticks, tick_shifts
 
 STREAM = lh.stream("in", key="id string", schema="word string")
 TABLE = STREAM.group_by("id").agg(last=lh.latest("word"), first=lh.earliest("word"), n=lh.count()).table("words")
@@ -21,7 +21,7 @@ def test_positions_of_older_lakes_lie_before_the_new_ones_in_their_order(ends: l
     names = [f"lake-{n}" for n in range(len(ends))]
     before = tuple(zip(names, ends, strict=True))[:-1]
     cover = Cover("t", "words", names[-1], ends[-1], {}, before=before)
-    back = ticks_back(cover)
+    back = tick_shifts(cover)
     # The ticks of all lakes, in the order in which one lake continued the other.
     ticks = [(n, tick) for n, end in enumerate(ends) for tick in range(1, end + 1)]
     restored = [tick - back[names[n]] for n, tick in ticks]
@@ -41,6 +41,6 @@ def test_positions_in_accumulators_are_moved_with_their_row() -> None:
     columns = (Column("_acc_last", kind), Column("_acc_first", kind), Column("_acc_other", POSITION_TYPE))
     kept = {"_acc_last": {"at": at, "value": "x"}, "_acc_first": None, "_acc_other": at}
     read = decode_columns("json", columns, encode_value("json", columns, kept)) or {}
-    assert moved(TABLE, read, 5) == {
+    assert shift_ticks(TABLE, read, 5) == {
         "_acc_last": {"at": {**at, "tick": -2}, "value": "x"}, "_acc_first": None, "_acc_other": at,
     }  # fmt: skip

@@ -10,38 +10,46 @@ import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover
 from lakehouse.plan.table import Sink
-from lakehouse.run.start.standing import Mine, Restored, Standing, declaration_of, restored_of, standing, state_in
+from lakehouse.run.start.standing import (
+    OwnPublication,
+    Restored,
+    ResumePoint,
+    declaration_of,
+    find_resume_point,
+    restored_of,
+    state_topic_id,
+)
 
 STREAM = lh.stream("in", key="id string", schema="amount bigint")
 TABLE = STREAM.group_by("id").agg(n=lh.count()).table("totals")
 COVER = Cover("T", "totals", "A", 5, {"s": {"0": 9}}, "table-a", declaration_of(TABLE))
-A = Mine(TABLE, "A", 5, "table-a")
-B = Mine(TABLE, "B", 1, "B", Restored("T", (("A", 5),)))
+A = OwnPublication(TABLE, "A", 5, "table-a")
+B = OwnPublication(TABLE, "B", 1, "B", Restored("T", (("A", 5),)))
 
 
-def stands(cover: Cover | None, mine: Mine, *, has_records: bool = False) -> Standing:
-    return standing("out", "T", cover, mine, has_records=has_records)
+def stands(cover: Cover | None, mine: OwnPublication, *, has_records: bool = False) -> ResumePoint:
+    return find_resume_point("out", "T", cover, mine, has_records=has_records)
 
 
 def test_a_new_topic_begins_at_the_first_tick_and_gets_all_of_a_restored_table() -> None:
     for mine in (A, B):
-        assert stands(None, mine) == stands(replace(COVER, topic="deleted since"), mine) == Standing()
-    assert Standing().whole
+        assert stands(None, mine) == stands(replace(COVER, topic="deleted since"), mine) == ResumePoint()
+    assert ResumePoint().whole
 
 
 def test_a_lake_goes_on_where_it_stopped() -> None:
-    assert stands(COVER, A) == Standing(5, 0, (), COVER.next)
+    assert stands(COVER, A) == ResumePoint(5, 0, (), COVER.next)
     assert stands(COVER, replace(A, tick=9)).tick == 5
     second = replace(COVER, origin="B", table="B", tick=1, before=(("A", 5),))
-    assert stands(second, B) == Standing(1, 0, (("A", 5),), COVER.next)
+    assert stands(second, B) == ResumePoint(1, 0, (("A", 5),), COVER.next)
     assert not stands(replace(second, tick=0, sent=3), B).whole
 
 
 def test_a_restored_lake_goes_on_in_the_topic_that_it_was_restored_from() -> None:
     found = stands(COVER, B)
-    assert found == Standing(before=(("A", 5),))
+    assert found == ResumePoint(before=(("A", 5),))
     assert not found.whole
-    third = Mine(TABLE, "C", 1, "C", Restored("T", (("A", 5), ("B", 1))))
+    third = OwnPublication(TABLE, "C", 1, "C", Restored("T", (("A", 5), ("B", 1))))
     assert stands(replace(COVER, origin="B", tick=1, before=(("A", 5),)), third).before == (("A", 5), ("B", 1))
 
 
@@ -85,9 +93,9 @@ def test_records_without_a_cover_are_refused() -> None:
 def test_a_rebuilt_table_goes_on_only_under_its_declaration() -> None:
     assert stands(COVER, replace(A, table="made anew")).tick == 5
     other = STREAM.filter("amount > 0").group_by("id").agg(n=lh.count()).table("totals")
-    assert stands(COVER, Mine(other, "A", 5, "table-a")).tick == 5  # swapped: its changes are published
+    assert stands(COVER, OwnPublication(other, "A", 5, "table-a")).tick == 5  # swapped: its changes are published
     with pytest.raises(StorageError, match="another declaration"):
-        stands(COVER, Mine(other, "A", 5, "made anew"))
+        stands(COVER, OwnPublication(other, "A", 5, "made anew"))
 
 
 def test_another_table_is_refused_in_the_topic() -> None:
@@ -95,24 +103,28 @@ def test_another_table_is_refused_in_the_topic() -> None:
     with pytest.raises(StorageError, match="table 'totals', not of table 'sums'"):
         stands(COVER, replace(A, of=renamed))
     with pytest.raises(StorageError, match="table 'totals', not of a stream"):
-        stands(COVER, Mine(STREAM, "A", 5))
+        stands(COVER, OwnPublication(STREAM, "A", 5))
 
 
 def test_a_stream_goes_on_by_offsets_whoever_published_before() -> None:
     cover = replace(COVER, of="", table=None, declared=None)
-    assert stands(cover, Mine(STREAM, "A", 5)) == Standing(5, 0, (), COVER.next)
-    for mine in (Mine(STREAM, "B", 1), Mine(STREAM, "A", 4), Mine(STREAM, "A", 5, next={"s": {"0": 10}})):
-        assert stands(cover, mine) == Standing(covered=COVER.next)
+    assert stands(cover, OwnPublication(STREAM, "A", 5)) == ResumePoint(5, 0, (), COVER.next)
+    for mine in (
+        OwnPublication(STREAM, "B", 1),
+        OwnPublication(STREAM, "A", 4),
+        OwnPublication(STREAM, "A", 5, next={"s": {"0": 10}}),
+    ):
+        assert stands(cover, mine) == ResumePoint(covered=COVER.next)
 
 
 def test_a_part_of_a_tick_is_finished_by_the_lake_that_began_it() -> None:
     """By offsets alone another lake would publish again those records of the tick that are already there."""
     part = replace(COVER, sent=7, at="[6, 0]")
-    assert stands(part, A) == Standing(5, 7, (), COVER.next, "[6, 0]")
+    assert stands(part, A) == ResumePoint(5, 7, (), COVER.next, "[6, 0]")
     stream = replace(part, of="", table=None, declared=None)
-    assert stands(stream, Mine(STREAM, "A", 5)) == Standing(5, 7, (), COVER.next, "[6, 0]")
+    assert stands(stream, OwnPublication(STREAM, "A", 5)) == ResumePoint(5, 7, (), COVER.next, "[6, 0]")
     with pytest.raises(StorageError, match="from a lake that must finish it first"):
-        stands(stream, Mine(STREAM, "B", 1))
+        stands(stream, OwnPublication(STREAM, "B", 1))
 
 
 def test_the_origin_of_a_restored_table_is_read_back_from_its_property() -> None:
@@ -130,24 +142,24 @@ def sink(*, net: bool = False, suppress: bool = False, having: bool = False) -> 
 
 def test_what_a_table_keeps_has_a_topic_where_the_changelog_leaves_some_out() -> None:
     for tells_all in (sink(), sink(net=True), sink(net=True, suppress=True)):
-        assert state_in("T", None, tells_all, None) == "T"
-        assert state_in("T", replace(COVER, state="T"), tells_all, None) == "T"
+        assert state_topic_id("T", None, tells_all, None) == "T"
+        assert state_topic_id("T", replace(COVER, state="T"), tells_all, None) == "T"
     for leaves_out in (sink(having=True), sink(suppress=True)):
-        assert state_in("T", None, leaves_out, "S") == "S"
-        assert state_in("T", replace(COVER, topic="deleted since", state="gone"), leaves_out, "S") == "S"
-        assert state_in("T", replace(COVER, state="S"), leaves_out, "S") == "S"
+        assert state_topic_id("T", None, leaves_out, "S") == "S"
+        assert state_topic_id("T", replace(COVER, topic="deleted since", state="gone"), leaves_out, "S") == "S"
+        assert state_topic_id("T", replace(COVER, state="S"), leaves_out, "S") == "S"
         for there in (None, "made anew"):
             with pytest.raises(StorageError, match=r"'out-state'.*'totals'.*deleted, or made anew.*Delete both"):
-                state_in("T", replace(COVER, state="S"), leaves_out, there)
+                state_topic_id("T", replace(COVER, state="S"), leaves_out, there)
 
 
 def test_a_topic_that_lacks_some_of_the_state_never_claims_it_again() -> None:
     # The net changes of what is visible; a changelog that an earlier release began; one that suppressed for a while.
-    assert state_in("T", None, sink(net=True, having=True), None) == ""
-    assert state_in("T", COVER, sink(having=True), "S") == ""
-    assert state_in("T", replace(COVER, state="T"), sink(suppress=True), None) == ""
-    assert state_in("T", replace(COVER, state="S"), sink(), None) == ""
-    assert state_in("T", replace(COVER, state=""), sink(), None) == ""
+    assert state_topic_id("T", None, sink(net=True, having=True), None) == ""
+    assert state_topic_id("T", COVER, sink(having=True), "S") == ""
+    assert state_topic_id("T", replace(COVER, state="T"), sink(suppress=True), None) == ""
+    assert state_topic_id("T", replace(COVER, state="S"), sink(), None) == ""
+    assert state_topic_id("T", replace(COVER, state=""), sink(), None) == ""
     # Nobody said, and as far as is known nothing was left out.
-    assert state_in("T", COVER, sink(), None) is None
-    assert state_in("T", COVER, STREAM.to_topic("copy"), None) is None
+    assert state_topic_id("T", COVER, sink(), None) is None
+    assert state_topic_id("T", COVER, STREAM.to_topic("copy"), None) is None

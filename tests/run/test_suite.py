@@ -11,7 +11,7 @@ import pytest
 from lakehouse.model.model import Result
 from lakehouse.run.scenario import suite
 from lakehouse.run.scenario.scenario import on_model
-from lakehouse.run.scenario.suite import cases, run, run_on_spark
+from lakehouse.run.scenario.suite import find_cases, run_cases, run_on_spark
 
 APP = """
 import lakehouse as lh
@@ -63,7 +63,7 @@ class Engine:
 
 def test_one_run_serves_all_and_outcomes_are_in_order(folder: Path):
     engine = Engine()
-    outcomes = list(run_on_spark(cases([folder]), "all", engine))
+    outcomes = list(run_on_spark(find_cases([folder]), "all", engine))
     assert engine.runs == 1
     assert [(o.name, o.passed) for o in outcomes] == [
         ("s1", True), ("s2", True), ("s3", False), ("s4", False), ("s5", True),
@@ -74,7 +74,7 @@ def test_one_run_serves_all_and_outcomes_are_in_order(folder: Path):
 def test_results_are_told_as_soon_as_their_pack_has_run(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(suite, "PACKS", (1, 2))
     engine = Engine()
-    runs = [engine.runs for _ in run_on_spark(cases([folder]), "all", engine)]
+    runs = [engine.runs for _ in run_on_spark(find_cases([folder]), "all", engine)]
     assert runs == [1, 2, 2, 3, 3]
 
 
@@ -99,7 +99,7 @@ def test_an_application_is_named_as_the_commands_name_it(tmp_path: Path, named: 
     table, column = ("TOTALS", "TOTAL") if "sql" in named or "queries" in named else ("totals", "total")
     content = {"app": named, "inputs": inputs, "tables": {table: [{"key": "a", "value": {column: 2}}]}}
     (tmp_path / "scenario.json").write_text(json.dumps(content))
-    [case] = cases([tmp_path / "scenario.json"])
+    [case] = find_cases([tmp_path / "scenario.json"])
     assert (case.scenario is None) == (passed is None), case.refused
     [result] = suite.run_on_model([case], "all")
     assert result.passed is bool(passed), result.message
@@ -107,7 +107,7 @@ def test_an_application_is_named_as_the_commands_name_it(tmp_path: Path, named: 
 
 
 def test_one_bad_scenario_fails_no_other(folder: Path):
-    outcomes = {o.name: o for o in run_on_spark(cases([folder]), "one", Engine(poison=2))}
+    outcomes = {o.name: o for o in run_on_spark(find_cases([folder]), "one", Engine(poison=2))}
     assert [name for name, o in outcomes.items() if not o.passed] == ["s2", "s3", "s4"]
     assert outcomes["s2"].message == "RuntimeError: ZeroDivisionError: division by zero"
     assert outcomes["s5"].passed
@@ -119,7 +119,7 @@ def test_if_spark_does_not_start_its_scenarios_fail(folder: Path):
         raise RuntimeError("no Java")
         yield
 
-    outcomes = list(run(cases([folder / "s1.json"]), ["model", "spark"], ["all", "one"], no_spark))
+    outcomes = list(run_cases(find_cases([folder / "s1.json"]), ["model", "spark"], ["all", "one"], no_spark))
     assert [(o.engine, o.batch, o.passed) for o in outcomes] == [
         ("model", "all", True), ("model", "one", True), ("spark", "all", False), ("spark", "one", False),
     ]  # fmt: skip
@@ -131,5 +131,5 @@ def test_a_file_is_run_once_and_other_folders_are_left_out(folder: Path):
     for place in ("lake/control/published", "elsewhere/_delta_log", ".kafka"):
         (folder / place).mkdir(parents=True)
         (folder / place / "some.json").write_text("{}")
-    found = cases([folder / "s1.json", folder], but=folder / "s5.json")
+    found = find_cases([folder / "s1.json", folder], excluded_file=folder / "s5.json")
     assert [case.file.name for case in found] == ["s1.json", "s2.json", "s3.json", "s4.json"]

@@ -131,5 +131,5 @@ def test_a_bronze_made_again_is_told_from_its_beginning(world: World) -> None:
 def test_a_lake_without_a_folder_is_refused() -> None:
     app = lh.app(NUMBERS.to_function("tell", print))
     with pytest.raises(ConfigError, match=r"function 'tell': the lake s3a://b/lake is not in a local folder"):
-        telling.check(Layout("s3a://b/lake"), app)
-    telling.check(Layout("s3a://b/lake"), lh.app(NUMBERS.latest("last")))
+        telling.check_functions(Layout("s3a://b/lake"), app)
+    telling.check_functions(Layout("s3a://b/lake"), lh.app(NUMBERS.latest("last")))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.moment.commits import before_swap
-from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.lake.moment.subject import Reads, visible
+from lakehouse.lake.moment.commits import version_before_swap
+from lakehouse.lake.moment.cut import Cut, cut_from_details
+from lakehouse.lake.moment.subject import Reads, visible_subject
 from lakehouse.lake.moment.timeline import Timeline, common_tick
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
 
@@ -20,7 +20,7 @@ from .written_moments import CREATED, EPOCH, OPTIMIZED, Opened, Written, took
 
 
 def line(lake: Written, topics: Iterable[str] | None = ("t",)) -> Timeline:
-    return Timeline(lake, visible(lake.layout, "v", None if topics is None else Reads(frozenset(topics))))
+    return Timeline(lake, visible_subject(lake.layout, "v", None if topics is None else Reads(frozenset(topics))))
 
 
 def story(decided: Collection[int] = (4,), **more: Any) -> Written:
@@ -169,7 +169,7 @@ def test_offsets_are_those_of_the_present_topic() -> None:
     cut = line(lake).cut(parsed("offsets:t/0=1"))
     assert [cut.counts("t", of, 0, n) for of, n in (("old", 4), ("new", 0), ("new", 1))] == [True, True, False]
     assert cut.counts("u", "any", 0, 99)
-    assert cut_of(json.loads(json.dumps(cut.details()))) == cut
+    assert cut_from_details(json.loads(json.dumps(cut.details()))) == cut
     with pytest.raises(NotFound, match="bronze has t/0 up to 2"):
         line(lake).cut(parsed("offsets:t/0=3"))
 
@@ -184,7 +184,7 @@ def test_a_revert_to_offsets_of_an_earlier_topic_keeps_its_meaning_later() -> No
 def test_the_version_before_a_swap_is_found_behind_commits_of_others() -> None:
     """Without a JVM an OPTIMIZE after the swap hid the swap: ticks before it were shown with the new logic's rows."""
     log = Opened("late.v", [CREATED, took(1, 0), took(3, 2, operation="swap"), OPTIMIZED, took(4, 3)], 4).log
-    assert [before_swap(log, "late.v", tick) for tick in (1, 2, 3, 4)] == [1, 1, None, None]
+    assert [version_before_swap(log, "late.v", tick) for tick in (1, 2, 3, 4)] == [1, 1, None, None]
 
 
 def test_the_common_tick_of_tables() -> None:
@@ -201,7 +201,7 @@ def test_the_common_tick_of_tables() -> None:
 
 def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
     lake, reads = story(of="above"), Reads(frozenset({"t"}), frozenset({"above"}))
-    lines = Timeline(lake, visible(lake.layout, "v", reads)), line(lake)
+    lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
     assert [one.waits(3, 4) for one in lines] == [True, False]
 
 
@@ -210,7 +210,7 @@ def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_ti
     commits = [CREATED, took(1, 0, 10, 20), took(3, 1, 30, 30), took(4, 3, None, 30)]
     lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
     reads = Reads(frozenset({"t"}), frozenset({"above"}))
-    lines = Timeline(lake, visible(lake.layout, "v", reads)), line(lake)
+    lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
     assert [one.version(AtEvent(20)) for one in lines] == [None, 1]
     assert [one.version(AtEvent(30)) for one in lines] == [3, 3]
     assert [one.version(parsed("offsets:t/0=2")) for one in lines] == [None, 1]

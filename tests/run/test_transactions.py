@@ -14,7 +14,7 @@ from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.run.job import transactions
-from lakehouse.run.job.transactions import Transaction, cut_changes, position
+from lakehouse.run.job.transactions import Transaction, cut_changes, position_header
 
 AFTER = 3
 
@@ -77,7 +77,7 @@ def test_what_was_written_and_what_follows_is_the_changelog_exactly_once(sizes: 
 def test_changes_that_differ_from_the_published_part_are_refused(kept: slice) -> None:
     every = changes([30])
     first = next(cut_changes(every, AFTER, AFTER + 1))
-    assert (first.sent, first.at) == (12, position(every[11][1]))
+    assert (first.sent, first.at) == (12, position_header(every[11][1]))
     with pytest.raises(StorageError, match="published in part, by a declaration other"):
         list(cut_changes(every[kept], AFTER, AFTER + 1, first.sent, first.at))
 
@@ -92,7 +92,7 @@ def test_the_restored_rows_are_complete_only_with_the_first_tick() -> None:
 def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python closed them later, perhaps after Spark's end: "Exception ignored in generator"."""
     from lakehouse.run.job import publishing
-    from lakehouse.run.start.standing import Mine, Standing
+    from lakehouse.run.start.standing import OwnPublication, ResumePoint
 
     open_ones: list[str] = []
 
@@ -110,8 +110,8 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
             raise KafkaUnavailable("gone")
 
     sink = object.__new__(publishing._Open)
-    mine = Mine(None, "lake", AFTER + 2)  # type: ignore[arg-type]
-    for name, value in {"_standing": Standing(AFTER), "_who": mine, "_publisher": Failing()}.items():
+    mine = OwnPublication(None, "lake", AFTER + 2)  # type: ignore[arg-type]
+    for name, value in {"_standing": ResumePoint(AFTER), "_who": mine, "_publisher": Failing()}.items():
         setattr(sink, name, value)
     stream = lh.stream("in", key="k string", schema="v string")
     for name, value in {"_lake": None, "_sink": stream.to_topic("out")}.items():

@@ -10,7 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import TopicFacts
 from lakehouse.run.watch.event import JobEvent
-from lakehouse.run.watch.lag import Lag, by_topic, lag
+from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
 from lakehouse.run.watch.watching import Watcher
 from lakehouse.settings.config import load
 
@@ -81,7 +81,7 @@ def waits(root: Path, kafka: KafkaOf) -> dict[str, dict[str, int]]:
     settings = load(
         environ={"LAKEHOUSE_LAKE_PATH": str(root), "LAKEHOUSE_KAFKA_TOPICS": "more,none"}, start=root.parent
     )
-    return by_topic(lag(settings, lh.app(clicks.latest("last")), kafka))  # type: ignore[arg-type]
+    return lag_by_topic(lag(settings, lh.app(clicks.latest("last")), kafka))  # type: ignore[arg-type]
 
 
 def test_what_waits_is_what_kafka_has_and_bronze_has_not(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.refused.place import placed
+from lakehouse.plan.refused.place import message_with_place
 from lakehouse.plan.table import Table
 from lakehouse.run.start.application import load_app
 
@@ -65,7 +65,7 @@ def test_an_expression_knows_its_line_for_what_only_spark_refuses(
     (towns,) = load_app("app.py").tables
     (aggregation,) = towns.fold.aggregations
     having = towns.behind[0].predicate
-    assert [placed("no", of.place) for of in (*_of_steps(towns), aggregation.argument, having)] == [
+    assert [message_with_place("no", of.place) for of in (*_of_steps(towns), aggregation.argument, having)] == [
         "app.py:4: no\n    orders.filter(\"city > 'a'\")",
         'app.py:5: no\n    .with_columns(town="upper(city)")',
         'app.py:7: no\n    .agg(last=lh.max("lower(city)"))',
@@ -84,7 +84,7 @@ def test_an_expression_of_sql_knows_its_file(tmp_path: Path, monkeypatch: pytest
         "CREATE TABLE cities AS SELECT city, COUNT(*) AS n FROM orders WHERE LEN(city) > 1 GROUP BY city;\n"
     )
     (cities,) = load_app("shop.sql").tables
-    assert {placed("no", of.place) for of in _of_steps(cities)} == {"shop.sql: no"}
+    assert {message_with_place("no", of.place) for of in _of_steps(cities)} == {"shop.sql: no"}
     assert Expression("n").place != ("shop.sql", None)
 
 

@@ -36,7 +36,7 @@ EXACT = (
 
 
 def fold(rule: Rule, values: list[Any], start: Any = None) -> Any:
-    accumulator = rule.zero() if start is None else start
+    accumulator = rule.empty_accumulator() if start is None else start
     for value in values:
         accumulator = rule.add(accumulator, value, None)
     return accumulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.cell import Arrival, Cell, Plain, TimeWindows, added
+from lakehouse.semantics.operators.cell import Arrival, Cell, Plain, TimeWindows, add_record
 from lakehouse.semantics.window import Hopping, Span
 
 from .windowed import LISTED, applied, held, shown
@@ -24,7 +24,7 @@ def test_without_a_window_nothing_is_late_and_the_largest_time_stays() -> None:
 
 def test_a_row_is_never_changed_in_place() -> None:
     before = Cell(([1],), 5, 0)
-    after = added(LISTED, before, Arrival(3, 5, 1, (3,)))
+    after = add_record(LISTED, before, Arrival(3, 5, 1, (3,)))
     assert before.accumulators == ([1],)
     assert after == Cell(([1, 3],), 5, 1)
 
@@ -62,4 +62,4 @@ def test_every_record_is_counted_or_late_in_each_of_its_windows(times: list[int]
     window = Hopping(size, size, grace)
     _, steps, late = applied(TimeWindows(LISTED, window), times)
     for time, made, missed in zip(times, steps, late, strict=True):
-        assert sorted([step.span for step in made if step.span] + missed) == window.spans(time)
+        assert sorted([step.span for step in made if step.span] + missed) == window.spans_of_time(time)

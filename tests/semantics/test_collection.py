@@ -17,7 +17,7 @@ from lakehouse.semantics.aggregate.collection import (
     Histogram,
     OnlyValue,
     TopK,
-    frozen,
+    hashable_form,
 )  # fmt: skip
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, Plain
 from lakehouse.semantics.operators.session import Sessions
@@ -28,7 +28,7 @@ VALUES = st.lists(st.none() | st.integers(0, 4), max_size=10)
 
 
 def folded(rule: Rule, values: list[Any]) -> Any:
-    accumulator = rule.zero()
+    accumulator = rule.empty_accumulator()
     for value in values:
         accumulator = rule.add(accumulator, value, None)
     return accumulator
@@ -61,12 +61,12 @@ def folded(rule: Rule, values: list[Any]) -> Any:
     ],
 )
 def test_what_shows(rule: Rule, values: list[Any], shown: Any) -> None:
-    assert frozen(rule.result(folded(rule, values))) == frozen(shown)
+    assert hashable_form(rule.result(folded(rule, values))) == hashable_form(shown)
 
 
 @pytest.mark.parametrize("rule", [CollectList(), CollectSet(), TopK(3)])
 def test_over_no_record_a_list_is_empty_and_not_null(rule: Rule) -> None:
-    assert rule.result(rule.zero()) == []
+    assert rule.result(rule.empty_accumulator()) == []
 
 
 def test_equal_structs_arrays_and_nans_are_one_value() -> None:
@@ -97,7 +97,7 @@ def test_an_accumulator_is_never_changed_in_place(rule: Rule) -> None:
 @given(st.lists(st.tuples(st.integers(0, 10), st.sampled_from("abcde"))))
 def test_states_that_branch_hold_what_copies_would(steps: list[tuple[int, str]]) -> None:
     for rule in (CollectList(), CollectSet(3), CountDistinct(), Histogram()):
-        states, values = [rule.zero()], [[]]
+        states, values = [rule.empty_accumulator()], [[]]
         for place, value in steps:
             at = place % len(states)
             states.append(rule.add(states[at], value, None))

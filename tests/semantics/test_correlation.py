@@ -18,7 +18,7 @@ PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=12)
 
 def folded(pairs: list[tuple[float | None, float | None]]) -> dict[str, Any]:
     rule = Correlation()
-    accumulator = rule.zero()
+    accumulator = rule.empty_accumulator()
     for x, y in pairs:
         accumulator = rule.add(accumulator, {"x": x, "y": y}, None)
     return accumulator
@@ -37,7 +37,7 @@ def test_it_is_the_coefficient_of_all_pairs_also_of_two_parts(pairs: list[tuple[
 
 def test_pairs_with_a_null_are_skipped_and_of_one_pair_there_is_none() -> None:
     rule = Correlation()
-    assert math.isnan(rule.result(rule.zero()))
+    assert math.isnan(rule.result(rule.empty_accumulator()))
     assert math.isnan(rule.result(folded([(1, 2), (None, 3), (4, None)])))
-    assert rule.add(rule.zero(), None, None) == rule.zero()
+    assert rule.add(rule.empty_accumulator(), None, None) == rule.empty_accumulator()
     assert rule.result(folded([(1, 2), (None, 3), (2, 4)])) == pytest.approx(1.0)

@@ -19,7 +19,7 @@ SPAN = Custom(
 def test_reduce_begins_with_the_first_value_and_skips_nulls() -> None:
     # null + 5 - 2 + null
     rule = Reduce(operator.sub)
-    accumulator = rule.zero()
+    accumulator = rule.empty_accumulator()
     for value in (None, 5, 2, None):
         accumulator = rule.add(accumulator, value, None)
     assert rule.result(accumulator) == 3
@@ -33,7 +33,7 @@ def test_reduce_merges_with_the_same_function_and_nothing_with_something() -> No
 
 
 def test_a_user_defined_aggregate_has_a_zero_an_add_a_result_and_a_merge() -> None:
-    accumulator = SPAN.zero()
+    accumulator = SPAN.empty_accumulator()
     assert SPAN.result(accumulator) is None
     for value in (4, None, 9, 1):
         accumulator = SPAN.add(accumulator, value, None)
@@ -44,7 +44,7 @@ def test_a_user_defined_aggregate_has_a_zero_an_add_a_result_and_a_merge() -> No
 
 def test_without_a_result_the_accumulator_shows_and_without_a_merge_there_are_no_sessions() -> None:
     plain = Custom(0, operator.add)
-    assert plain.result(plain.add(plain.zero(), 3, None)) == 3
+    assert plain.result(plain.add(plain.empty_accumulator(), 3, None)) == 3
     with pytest.raises(AssertionError, match="refused when it is declared"):
         plain.merge(1, 2)
 
@@ -52,7 +52,7 @@ def test_without_a_result_the_accumulator_shows_and_without_a_merge_there_are_no
 def test_a_record_on_which_a_function_raises_is_left_out() -> None:
     # 8 / 2 / 0 / 4
     rule = Reduce(operator.truediv)
-    accumulator = rule.zero()
+    accumulator = rule.empty_accumulator()
     for value in (8, 2, 0, 4):
         accumulator = rule.add(accumulator, value, None)
     assert accumulator == 1.0
@@ -66,7 +66,7 @@ def test_a_value_that_does_not_fit_its_type_is_left_out_and_a_result_that_raises
         return value
 
     rule = Custom(0, operator.add, lambda total: 1 // (total - 3), fit=fit)
-    total = rule.zero()
+    total = rule.empty_accumulator()
     for value in (5, 7, "x", 2):
         total = rule.add(total, value, None)
     assert total == 7

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.epoch import EPOCH_MAX, NO_TICK, TICK_MAX, Progress, progress
+from lakehouse.semantics.epoch import EPOCH_MAX, NO_TICK, TICK_MAX, Progress, progress_of_version
 
 PROGRESS = st.builds(Progress, st.integers(0, EPOCH_MAX), st.integers(NO_TICK, TICK_MAX))
 
 
 @given(PROGRESS)
 def test_a_version_carries_its_progress(made: Progress) -> None:
-    assert progress(made.version) == made
+    assert progress_of_version(made.version) == made
     assert 0 <= made.version < 2**63  # a BIGINT
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse.semantics.operators.eras import begins, era, first_ticks
+from lakehouse.semantics.operators.eras import era_of_tick, era_starts, first_ticks
 from lakehouse.semantics.operators.stream_join import Joinable, JoinSide, Meeting, Within
 
 
@@ -12,13 +12,13 @@ def test_a_topic_begins_an_era_when_it_comes_with_another_id() -> None:
     seen += [("right", "x", 1), ("right", "x", 3), ("right", "x", 4), ("right", "y", 5)]
     ids = first_ticks(reversed(seen))
     assert ids == {"left": [("a", 1), ("b", 4)], "right": [("x", 1), ("y", 5)]}
-    assert begins(ids, ["left", "right"]) == (4, 5)
-    assert begins(ids, ["right", "unknown"]) == (5,)
-    assert [era(begins(ids, ids), tick) for tick in (1, 3, 4, 5, 9)] == [0, 0, 1, 2, 2]
+    assert era_starts(ids, ["left", "right"]) == (4, 5)
+    assert era_starts(ids, ["right", "unknown"]) == (5,)
+    assert [era_of_tick(era_starts(ids, ids), tick) for tick in (1, 3, 4, 5, 9)] == [0, 0, 1, 2, 2]
 
 
 def test_what_comes_first_is_no_era_of_its_own() -> None:
-    assert begins(first_ticks([("left", "a", 1), ("right", "x", 3)]), ["left", "right"]) == ()
+    assert era_starts(first_ticks([("left", "a", 1), ("right", "x", 3)]), ["left", "right"]) == ()
 
 
 def test_the_stream_time_of_a_join_starts_over_and_what_is_open_stays_open() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
-from lakehouse.semantics.failures import ERROR_LENGTH_MAX, Failed, Tally, added, error_text, failed_of
+from lakehouse.semantics.failures import ERROR_LENGTH_MAX, Failed, Tally, error_text, failures_of, merge_failures
 
 
 def test_a_record_counts_once_and_the_first_error_is_kept() -> None:
     # 8 / 2 / 0 / 0, where each record is in two windows
     tally = Tally()
-    rule = Reduce(lambda a, b: a / b).watched(tally)
+    rule = Reduce(lambda a, b: a / b).with_listener(tally)
     for position, value in enumerate((8, 2, 0, 0)):
         for _ in range(2):
             rule.add(8, value, None)
@@ -20,7 +20,7 @@ def test_a_record_counts_once_and_the_first_error_is_kept() -> None:
 
 def test_a_result_that_raises_counts_for_its_row() -> None:
     tally = Tally()
-    rule = Custom(0, lambda a, b: a + b, lambda a: 1 // a).watched(tally)
+    rule = Custom(0, lambda a, b: a + b, lambda a: 1 // a).with_listener(tally)
     assert rule.result(0) is None
     tally.after("here")
     assert tally.taken()[0] == 1
@@ -40,6 +40,6 @@ def test_an_error_is_one_short_line_of_valid_text_whatever_it_says() -> None:
 def test_sums_keep_the_first_record_of_the_earlier_batch() -> None:
     before = (Failed("map b", 2, "t/0/1", "E: 1"),)
     new = (Failed("map b", 1, "t/0/9", "E: 9"), Failed("map a", 4, "t/0/8", "E: 8"))
-    sums = added(before, new)
+    sums = merge_failures(before, new)
     assert sums == (Failed("map a", 4, "t/0/8", "E: 8"), Failed("map b", 3, "t/0/1", "E: 1"))
-    assert failed_of(item.plain() for item in sums) == sums
+    assert failures_of(item.plain() for item in sums) == sums

@@ -15,10 +15,10 @@ from lakehouse.semantics.moment import (
     AtOffsets,
     AtTick,
     AtVersion,
-    milliseconds,
     moment_of,
     parsed,
     time_ms,
+    to_milliseconds,
 )
 
 JUNE = 1_370_044_800_000  # 2013-06-01T00:00Z
@@ -79,7 +79,7 @@ def test_what_is_no_moment_is_refused(given: dict[str, Any], message: str) -> No
 
 
 def test_microseconds_are_cut_off_before_the_epoch_too() -> None:
-    assert milliseconds(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
+    assert to_milliseconds(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
 
 
 @pytest.mark.parametrize(

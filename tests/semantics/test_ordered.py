@@ -14,7 +14,7 @@ VALUES = st.lists(st.none() | st.integers(0, 5), max_size=8)
 
 
 def folded(rule: Any, values: list[int | None], orders: list[int] | None = None) -> Any:
-    accumulator = rule.zero()
+    accumulator = rule.empty_accumulator()
     for order, value in zip(orders or range(len(values)), values, strict=True):
         accumulator = rule.add(accumulator, value, order)
     return accumulator
@@ -44,7 +44,7 @@ def test_what_shows(
 
 def test_a_null_that_is_not_ignored_is_not_an_empty_accumulator() -> None:
     rule = EarliestValue(ignore_nulls=False)
-    assert rule.zero() is None
+    assert rule.empty_accumulator() is None
     assert folded(rule, [None]) == {"at": 0, "value": None}
 
 
@@ -75,4 +75,4 @@ def test_two_parts_merge_by_arrival_whichever_comes_first(
 )
 def test_several_values_are_in_order_of_arrival(rule: Any, shown: list[int | None]) -> None:
     assert rule.result(folded(rule, [1, None, 3, None, 4])) == shown
-    assert rule.result(rule.zero()) == []
+    assert rule.result(rule.empty_accumulator()) == []

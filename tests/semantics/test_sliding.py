@@ -105,4 +105,4 @@ def test_late_windows_stay_as_they_are(times: list[int], difference: int, grace:
     window = Sliding(difference, grace)
     _, steps, _ = applied(SlidingWindows(LISTED, window), times)
     for number, made in enumerate(steps):
-        assert all(window.closes(step.span) > max(times[: number + 1]) for step in made if step.span)
+        assert all(window.closing_time(step.span) > max(times[: number + 1]) for step in made if step.span)

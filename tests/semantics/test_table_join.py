@@ -31,11 +31,11 @@ def test_a_record_finds_the_last_change_before_it(by_time: bool, history: list[A
             continue
         found = [row for other, row, at in seen if other == key and (at <= time or not by_time)]
         row = found[-1] if found else None
-        assert left.meet(key, time) == Met(row)
-        assert inner.meet(key, time) == (None if row is None else Met(row))
+        assert left.join_record(key, time) == Met(row)
+        assert inner.join_record(key, time) == (None if row is None else Met(row))
 
 
 def test_a_row_of_nulls_is_a_row() -> None:
     join = TableJoined("inner")
     join.change(("a",), {"n": None}, 0)
-    assert join.meet(("a",), 0) == Met({"n": None})
+    assert join.join_record(("a",), 0) == Met({"n": None})

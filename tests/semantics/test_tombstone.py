@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.semantics.tombstone import Effect, Row, effect, is_tombstone, takes_part_in_aggregates
+from lakehouse.semantics.tombstone import Effect, Row, effect_on_table, is_tombstone, takes_part_in_aggregates
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from lakehouse.semantics.tombstone import Effect, Row, effect, is_tombstone, tak
     ],
 )
 def test_what_a_record_does_to_a_table(null_key: bool, value: Row | None, expected: Effect) -> None:
-    assert effect(null_key, value) is expected
+    assert effect_on_table(null_key, value) is expected
 
 
 def test_only_a_null_value_is_a_tombstone() -> None:

@@ -15,7 +15,7 @@ def test_tumbling_windows_are_half_open() -> None:
     # |--------o|o-------o|o
     #          9 10     19 20
     window = Hopping(10, 10, 0)
-    assert [window.spans(time) for time in (0, 9, 10, 19, 20)] == [
+    assert [window.spans_of_time(time) for time in (0, 9, 10, 19, 20)] == [
         [Span(0, 10)], [Span(0, 10)], [Span(10, 20)], [Span(10, 20)], [Span(20, 30)],
     ]  # fmt: skip
 
@@ -27,21 +27,21 @@ def test_hopping_windows_overlap_and_none_begins_before_the_epoch() -> None:
     #           |---------|            12: two windows
     #                |---------|
     window = Hopping(10, 5, 0)
-    assert window.spans(2) == [Span(0, 10)]
-    assert window.spans(12) == [Span(5, 15), Span(10, 20)]
-    assert window.spans(-1) == [Span(-10, 0), Span(-5, 5)]
+    assert window.spans_of_time(2) == [Span(0, 10)]
+    assert window.spans_of_time(12) == [Span(5, 15), Span(10, 20)]
+    assert window.spans_of_time(-1) == [Span(-10, 0), Span(-5, 5)]
 
 
 def test_windows_are_cut_at_the_ends_of_the_years() -> None:
     # 9999-12-31   |------------|           the last millisecond belongs to the last window
     day, two = Hopping(DAY_MS, DAY_MS, 0), Hopping(2 * DAY_MS, DAY_MS, 0)
-    assert day.spans(LAST_MS) == [Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
-    assert two.spans(FIRST_MS) == [Span(FIRST_MS, FIRST_MS + DAY_MS), Span(FIRST_MS, FIRST_MS + 2 * DAY_MS)]
-    assert two.spans(LAST_MS) == [Span(LAST_MS + 1 - 2 * DAY_MS, LAST_MS), Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
+    assert day.spans_of_time(LAST_MS) == [Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
+    assert two.spans_of_time(FIRST_MS) == [Span(FIRST_MS, FIRST_MS + DAY_MS), Span(FIRST_MS, FIRST_MS + 2 * DAY_MS)]
+    assert two.spans_of_time(LAST_MS) == [Span(LAST_MS + 1 - 2 * DAY_MS, LAST_MS), Span(LAST_MS + 1 - DAY_MS, LAST_MS)]
     longest = Hopping(LAST_MS - FIRST_MS, DAY_MS * 1000, 0)
     for time in (FIRST_MS, 0, LAST_MS):
-        assert len(set(longest.spans(time))) == len(longest.spans(time))
-        assert all(FIRST_MS <= span.start < span.end <= LAST_MS for span in longest.spans(time))
+        assert len(set(longest.spans_of_time(time))) == len(longest.spans_of_time(time))
+        assert all(FIRST_MS <= span.start < span.end <= LAST_MS for span in longest.spans_of_time(time))
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(-100, 100))
@@ -49,8 +49,8 @@ def test_hopping_windows_are_those_that_hold_the_record(size: int, advance: int,
     window = Hopping(max(size, advance), min(size, advance), 0)
     starts = range(-200 * window.advance, 201 * window.advance, window.advance)
     holding = [start for start in starts if start <= time < start + window.size]
-    assert [span.start for span in window.spans(time)] == [start for start in holding if time < 0 or start >= 0]
-    assert all(span.end == span.start + window.size for span in window.spans(time))
+    assert [span.start for span in window.spans_of_time(time)] == [start for start in holding if time < 0 or start >= 0]
+    assert all(span.end == span.start + window.size for span in window.spans_of_time(time))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_hopping_windows_are_those_that_hold_the_record(size: int, advance: int,
     ],
 )
 def test_a_window_closes_one_after_the_last_time_that_it_takes(window: Window, last_open: int) -> None:
-    assert window.closes(Span(0, 10)) == last_open + 1
+    assert window.closing_time(Span(0, 10)) == last_open + 1
 
 
 def test_the_default_grace_is_the_rest_of_a_day() -> None:
@@ -79,10 +79,10 @@ def test_the_default_grace_is_the_rest_of_a_day() -> None:
 @given(st.integers(1, 50), st.integers(0, 50))
 def test_a_window_is_needed_until_nothing_can_join_it(size: int, grace: int) -> None:
     # The last record that can join [0, end] lies `gap` after its end, and is accepted for another `gap`.
-    assert Session(size, grace).closes(Span(0, size)) == Session(size, grace).needed + 1
-    assert Hopping(size, size, grace).closes(Span(-size, 0)) == Hopping(size, size, grace).needed
+    assert Session(size, grace).closing_time(Span(0, size)) == Session(size, grace).needed + 1
+    assert Hopping(size, size, grace).closing_time(Span(-size, 0)) == Hopping(size, size, grace).needed
     # The left window of a record `difference` after the end begins with it.
-    assert Sliding(size, grace).closes(Span(0, size)) <= Sliding(size, grace).needed + 1
+    assert Sliding(size, grace).closing_time(Span(0, size)) <= Sliding(size, grace).needed + 1
 
 
 @pytest.mark.parametrize(

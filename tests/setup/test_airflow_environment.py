@@ -40,8 +40,8 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
 
 def test_it_is_made_once(pip: Pip) -> None:
     said: list[str] = []
-    assert airflow.set_up(said.append) == pip.folder / "bin" / "airflow"
-    assert airflow.set_up(said.append) == pip.folder / "bin" / "airflow"
+    assert airflow.set_up_airflow(said.append) == pip.folder / "bin" / "airflow"
+    assert airflow.set_up_airflow(said.append) == pip.folder / "bin" / "airflow"
     assert pip.calls == 2, "the environment, and its packages"
     assert said == [f"airflow: installing Airflow into {pip.folder} (700 MB, some minutes)"]
 
@@ -49,9 +49,9 @@ def test_it_is_made_once(pip: Pip) -> None:
 def test_an_interrupted_installation_starts_over(pip: Pip) -> None:
     pip.code = 3
     with pytest.raises(AirflowError, match=r"ended with code 3.*Run `|run `lakehouse setup --airflow` again"):
-        airflow.set_up(str)
+        airflow.set_up_airflow(str)
     pip.code = 0
-    airflow.set_up(str)
+    airflow.set_up_airflow(str)
     assert pip.calls == 3
 
 
@@ -61,8 +61,8 @@ def test_it_sees_lakehouse_and_nothing_that_lies_beside_it(pip: Pip, tmp_path: P
     (beside / "lakehouse" / "__init__.py").write_text("")
     (beside / "other.py").write_text("")
     monkeypatch.setattr(places, "PACKAGE", beside / "lakehouse")
-    airflow.set_up(str)
-    airflow.set_up(str)
+    airflow.set_up_airflow(str)
+    airflow.set_up_airflow(str)
     path = (pip.folder / "lib" / "python3.11" / "site-packages" / "lakehouse-checkout.pth").read_text().strip()
     assert [entry.name for entry in Path(path).iterdir()] == ["lakehouse"]
     monkeypatch.undo()
@@ -73,6 +73,6 @@ def test_it_sees_lakehouse_and_nothing_that_lies_beside_it(pip: Pip, tmp_path: P
 
 
 def test_in_a_checkout_the_path_is_the_checkout(pip: Pip) -> None:
-    airflow.set_up(str)
+    airflow.set_up_airflow(str)
     path = pip.folder / "lib" / "python3.11" / "site-packages" / "lakehouse-checkout.pth"
     assert path.read_text() == f"{PACKAGE.parent}\n"

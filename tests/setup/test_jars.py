@@ -20,9 +20,9 @@ JAR = "kafka/kafka-clients-4.2.0.jar"
 @pytest.fixture
 def fetched(tmp_path: Path) -> Path:
     """The project's jars, looked at once; each is a hard link, so a test replaces files and never writes into one."""
-    for kind in jars.KINDS:
+    for kind in jars.JAR_KINDS:
         shutil.copytree(PROJECT / ".jars" / kind, tmp_path / kind, copy_function=os.link)
-    assert not jars.resolve(tmp_path)
+    assert not jars.resolve_jars(tmp_path)
     return tmp_path
 
 
@@ -32,7 +32,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def test_the_projects_own_jars_are_those_of_the_checksums(fetched: Path) -> None:
-    assert not jars.resolve(fetched), "nothing is fetched"
+    assert not jars.resolve_jars(fetched), "nothing is fetched"
 
 
 def test_pip_takes_sparks_and_deltas_python_in_the_versions_of_the_jars() -> None:
@@ -48,35 +48,35 @@ def test_a_jar_that_was_replaced_is_not_up_to_date(fetched: Path) -> None:
     replace(fetched / JAR, b"x" * before.st_size)
     os.utime(fetched / JAR, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(jars.ResolveError, match=rf"{re.escape(JAR)} has the SHA-256 [0-9a-f]{{64}}, not the one"):
-        jars.resolve(fetched)
+        jars.resolve_jars(fetched)
 
 
 @pytest.mark.parametrize("name", ["kafka/aaa.jar", "spark/later.jar", "spark/.hidden"])
 def test_an_extra_file_is_not_up_to_date(fetched: Path, name: str) -> None:
     (fetched / name).write_bytes(b"PK")
     with pytest.raises(jars.ResolveError, match=f"{re.escape(name)} is not expected.*remove"):
-        jars.resolve(fetched)
+        jars.resolve_jars(fetched)
 
 
 def test_a_missing_jar_and_a_link_in_its_place_are_not_up_to_date(fetched: Path) -> None:
     (fetched / JAR).rename(fetched / "elsewhere.jar")
     with pytest.raises(jars.ResolveError, match=f"{re.escape(JAR)} is missing"):
-        jars.resolve(fetched)
+        jars.resolve_jars(fetched)
     (fetched / JAR).symlink_to(fetched / "elsewhere.jar")
     with pytest.raises(jars.ResolveError, match="no plain file"):
-        jars.resolve(fetched)
+        jars.resolve_jars(fetched)
 
 
 def test_a_repository_must_deliver_the_same_jar_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(executable: Any, ivy: Any, folder: Path, cache: Any) -> None:
-        for kind in jars.KINDS:
+        for kind in jars.JAR_KINDS:
             shutil.copytree(PROJECT / ".jars" / kind, folder / kind)
         (folder / JAR).write_bytes(b"another release of the same version")
 
-    monkeypatch.setattr(jars, "_retrieve", other)
+    monkeypatch.setattr(jars, "_retrieve_jars", other)
     with pytest.raises(jars.ResolveError, match="What was fetched is not what"):
-        jars.resolve(tmp_path)
-    assert not any((tmp_path / kind).exists() for kind in jars.KINDS)
+        jars.resolve_jars(tmp_path)
+    assert not any((tmp_path / kind).exists() for kind in jars.JAR_KINDS)
     assert not (tmp_path / "stamp.json").exists()
 
 
@@ -85,4 +85,4 @@ def test_checksums_of_another_ivy_file_are_refused(tmp_path: Path, monkeypatch: 
     changed.write_text(jars.IVY_FILES[0].read_text().replace("4.2.0", "4.2.1"))
     monkeypatch.setattr(jars, "IVY_FILES", (changed, jars.IVY_FILES[1]))
     with pytest.raises(jars.ResolveError, match="Run make lock-jars"):
-        jars.resolve(tmp_path)
+        jars.resolve_jars(tmp_path)

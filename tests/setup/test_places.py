@@ -23,24 +23,24 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_checkout_keeps_everything_in_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKEHOUSE_JARS", raising=False)
     root = Path(__file__).parents[2]
-    assert places.checkout() == places.project() == root
+    assert places.checkout_folder() == places.project_folder() == root
     assert places.jars_target() == root / ".jars"
     assert places.airflow_environment() == root / ".venv-airflow"
     for folder in ("dags", "plugins", "spark_jobs"):
-        assert (places.project() / folder).is_dir()
+        assert (places.project_folder() / folder).is_dir()
 
 
 def test_installed_it_uses_the_cache(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert places.checkout() is None
-    assert places.project() == installed / "site-packages" / "lakehouse" / "project"
-    assert places.cache() == installed / ".cache" / "lakehouse"
-    assert places.jars_target().parent == places.airflow_environment().parent == places.cache()
+    assert places.checkout_folder() is None
+    assert places.project_folder() == installed / "site-packages" / "lakehouse" / "project"
+    assert places.cache_folder() == installed / ".cache" / "lakehouse"
+    assert places.jars_target().parent == places.airflow_environment().parent == places.cache_folder()
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert places.cache() == installed / ".cache" / "lakehouse", "as the specification says"
+    assert places.cache_folder() == installed / ".cache" / "lakehouse", "as the specification says"
     monkeypatch.setenv("XDG_CACHE_HOME", str(installed / "xdg"))
-    assert places.cache() == installed / "xdg" / "lakehouse"
+    assert places.cache_folder() == installed / "xdg" / "lakehouse"
     monkeypatch.setenv("LAKEHOUSE_CACHE", str(installed / "mine"))
-    assert places.cache() == installed / "mine"
+    assert places.cache_folder() == installed / "mine"
     monkeypatch.setenv("LAKEHOUSE_JARS", str(installed / "elsewhere"))
     assert places.jars_target() == installed / "elsewhere"
 
@@ -48,7 +48,7 @@ def test_installed_it_uses_the_cache(installed: Path, monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("installed")
 def test_versions_do_not_share_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     before = places.jars_target(), places.airflow_environment()
-    monkeypatch.setattr(jars, "key", lambda: "f" * 64)
+    monkeypatch.setattr(jars, "jars_digest", lambda: "f" * 64)
     monkeypatch.setattr(places, "PACKAGE", places.PACKAGE / "other")
     assert not {places.jars_target(), places.airflow_environment()} & set(before)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.plan.stream import Stream
@@ -32,7 +32,7 @@ def told(bench: Bench, alert: Stream, *ticks: int) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     after = 0
     for to in ticks:
-        found += published.rows(stream_feed.stream_events(bench.lake, alert, after, to))
+        found += published.rows_of_frame(stream_feed.stream_events(bench.lake, alert, after, to))
         after = to
     return found
 
@@ -67,10 +67,10 @@ def test_a_revert_tells_of_the_crossings_that_it_makes(bench: Bench) -> None:
     last = write_bronze(bench.lake, ALERTS, sent)
     bench.catch_up(ALERTS, last)
     first, all_of_them = (
-        model.run(ALERTS, [record for record in sent if record.tick <= tick], decode).tables["totals"]
+        model.run(ALERTS, [record for record in sent if record.tick <= tick], decode_record).tables["totals"]
         for tick in (1, last)
     )
-    state = interventions.take_over(bench.lake)
+    state = interventions.take_over_bronze(bench.lake)
     interventions.decide(bench.lake, state, Wanted("revert", ("totals",), Cut(1).details()))
     bench.catch_up(ALERTS, last + 1)
     before = told(bench, spent, last)

@@ -12,7 +12,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.run.audit.missing import Asked
+from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.semantics.moment import AtOffsets, AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-NOBODY = Asked(None, {}, "nobody was asked")
+NOBODY = KafkaAccess(None, {}, "nobody was asked")
 EVENTS = lh.stream("events", key="id string", schema="n bigint")
 TUMBLING = lh.tumbling("10 milliseconds", grace="0 seconds")
 BAD = b'{"n": "bad"}'
@@ -88,7 +88,7 @@ class Bench:
         from lakehouse.run.repair.backfill import revert
         from lakehouse.spark.past import reading
 
-        cut = reading.cut(self.lake.open(table), AtTick(moment) if isinstance(moment, int) else moment)
+        cut = reading.cut_at(self.lake.open(table), AtTick(moment) if isinstance(moment, int) else moment)
         done = revert(self.lake.open(table), lh.app(table), cut).tick
         assert done is not None
         return done
@@ -241,7 +241,7 @@ def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correctio
     """Several tables over one history: each goes through a fix, a revert of the fix, and a backfill."""
     from lakehouse.run.repair.backfill import backfill
     from lakehouse.run.repair.correct import correct
-    from lakehouse.spark.bronze.interventions import of
+    from lakehouse.spark.bronze.interventions import read_interventions
 
     by_id = EVENTS.group_by("id")
     tables = [
@@ -264,7 +264,7 @@ def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correctio
     assert at == 5
     for table in tables:
         assert bench.audit(table, app).fates.get("quarantined", 0) == 1, table.name
-        assert of(bench.lake, table.name)[-1].by.startswith("ann (user ")
+        assert read_interventions(bench.lake, table.name)[-1].by.startswith("ann (user ")
     assert correct(bench.lake.open(tables[0]), app).tick == 6
     assert bench.audit(tables[0], app).fates["taken_in"] >= 3
     for table in tables:
@@ -297,7 +297,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
     assert bench.late(new) == [(4, 0), (6, 10)], "they come before the table"
     with pytest.raises(PlanError, match="will be swapped at tick 4, and is at tick 3"):
         bench.audit(new)
-    folders.remove(bench.spark, f"{bench.layout.root}/beside/hourly")
+    folders.remove_folder(bench.spark, f"{bench.layout.root}/beside/hourly")
     bench.catch_up(new)
     assert bench.audit(new).fates == {"applied": 2, "late": 2, "quarantined": 1, "left_out": 4}
     assert not Path(bench.layout.root, "beside", "hourly-again").exists()

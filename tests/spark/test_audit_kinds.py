@@ -17,7 +17,7 @@ from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
-from lakehouse.run.audit.missing import Asked
+from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-NOBODY = Asked(None, {}, "nobody was asked")
+NOBODY = KafkaAccess(None, {}, "nobody was asked")
 EVENTS = lh.stream("events", key="id string", schema="n bigint, words array<string>, at bigint")
 BY_ID = EVENTS.group_by("id")
 TUMBLING = lh.tumbling("10 milliseconds", grace="0 seconds")

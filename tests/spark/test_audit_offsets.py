@@ -8,10 +8,10 @@ import pytest
 
 from lakehouse.kafka.holes import HoleCounts
 from lakehouse.run.audit import missing
-from lakehouse.run.audit.finding import TEXTS, Audit, Missing, PartitionAudit, Problem, faults
+from lakehouse.run.audit.finding import TEXTS, Audit, Missing, PartitionAudit, Problem, describe_faults
 from lakehouse.spark.audit.fates import FATES, FAULTS
 from lakehouse.spark.audit.offsets import Extent as Known
-from lakehouse.spark.audit.offsets import without
+from lakehouse.spark.audit.offsets import subtract_ranges
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from lakehouse.spark.audit.offsets import without
     ],
 )
 def test_recorded_gaps_are_taken_out_of_the_holes(noted: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
-    assert list(without([(0, 4), (6, 9), (20, 30)], noted)) == left
+    assert list(subtract_ranges([(0, 4), (6, 9), (20, 30)], noted)) == left
 
 
 def test_every_fault_names_what_was_found_what_was_expected_and_what_to_do() -> None:
     assert TEXTS.keys() == FAULTS.keys()
     for name in FAULTS:
-        (problem,) = faults("totals", "topic t", {name: (1234, 7)})
+        (problem,) = describe_faults("totals", "topic t", {name: (1234, 7)})
         assert problem.found.startswith("topic t: 1,234 ")
         assert problem.found.endswith("; the first: offset 7")
         assert problem.expected
@@ -57,9 +57,9 @@ def test_an_audit_without_problems_is_ok_and_sums_up_the_fates() -> None:
 def test_a_kafka_that_does_not_answer_is_reported_and_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing, "PATIENCE_SECONDS", 0.3)
     with ExitStack() as stack:
-        asking = missing._Asking(missing.Asked("127.0.0.1:1"), stack)
+        asking = missing._Asking(missing.KafkaAccess("127.0.0.1:1"), stack)
         for _ in range(2):
-            ranges = missing._Counted([(0, 3), (5, 6)])
+            ranges = missing._CountedRanges([(0, 3), (5, 6)])
             said, why = asking.about(Known("t", "id", 0, 0, None, None, 6), ranges)
             assert (said, ranges.total) == (HoleCounts(), 4)
             assert why.startswith("Kafka could not be asked (Kafka on 127.0.0.1:1 did not answer within 0.3 s")

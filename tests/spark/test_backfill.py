@@ -10,7 +10,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -71,7 +71,7 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past import reading
 
-        frame = reading.read(self.lake.open(table), at)
+        frame = reading.read_rows(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def folded(self, table: Table, tick: int) -> dict[Any, Any]:
@@ -96,7 +96,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 
 def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
-    return dict(model.run(app, records, decode).tables[table])
+    return dict(model.run(app, records, decode_record).tables[table])
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
     assert bench.write(more) == 7
     bench.catch_up(new)
     assert bench.rows(MEANS) == expected(new, records + more, "sums") == bench.folded(MEANS, 7)
-    assert [at.kind for at in interventions.of(bench.lake, "sums")] == ["refold", "swap", "swap"]
+    assert [at.kind for at in interventions.read_interventions(bench.lake, "sums")] == ["refold", "swap", "swap"]
     assert bench.rows(MEANS, AtVersion(1)) != bench.rows(MEANS)
 
 
@@ -166,7 +166,7 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     assert [len(rows) for rows in before.values()] == [2, 2, 1]
     tick = 3
     for table in APP.tables:
-        cut = reading.cut(bench.lake.open(table), AtTick(1))
+        cut = reading.cut_at(bench.lake.open(table), AtTick(1))
         planned = revert(bench.lake.open(table), APP, cut, dry_run=True)
         assert planned.tick is None
         assert not planned.differing.equal

@@ -73,8 +73,8 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     # Times are compared exactly: half a microsecond would be enough.
     wrong = "UPDATE delta.`{0}` SET at = timestamp '2026-01-01 00:00:00.000009Z' WHERE id = 'a'"
     spark.sql(wrong.format(layout.silver("sums")))
-    build(OpenLake(spark, layout).open(OTHER), "sums", to=1)  # of other logic: the next build starts again
-    build(OpenLake(spark, layout).open(SUMS), "sums", to=3)
+    build(OpenLake(spark, layout).open(OTHER), "sums", end_tick=1)  # of other logic: the next build starts again
+    build(OpenLake(spark, layout).open(SUMS), "sums", end_tick=3)
     with Lease(layout.lease("backfill-sums"), "a second one"), pytest.raises(LeaseHeld, match="by a backfill"):
         backfill(OpenLake(spark, layout).open(SUMS), APP)
     with (
@@ -93,7 +93,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     # A version by its number lacks what somebody else wrote after it; its tick has that.
     from lakehouse.spark.past import reading
 
-    cut = reading.cut(OpenLake(spark, layout).open(SUMS), AtVersion(2))
+    cut = reading.cut_at(OpenLake(spark, layout).open(SUMS), AtVersion(2))
     assert not revert(OpenLake(spark, layout).open(SUMS), APP, cut, dry_run=True).differing.equal
     assert revert(OpenLake(spark, layout).open(SUMS), APP, cut, version=2, dry_run=True).differing.equal
 
@@ -132,20 +132,22 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     assert intervene.intervene(OpenLake(spark, layout), APP, wanted) == 5, "the one that was decided, not another"
     assert latest_complete_tick(OpenLake(spark, layout)) == 5
     assert seen(spark, layout, SUMS) == good
-    assert [(at.at, at.id) for at in interventions.of(OpenLake(spark, layout), "sums")] == [(5, wanted.id)]
+    assert [(at.at, at.id) for at in interventions.read_interventions(OpenLake(spark, layout), "sums")] == [
+        (5, wanted.id)
+    ]
 
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.intervene import Wanted, _ask, pending
+    from lakehouse.run.repair.intervene import Wanted, _write_request, pending_requests
 
     layout = Layout(str(tmp_path))
-    assert list(pending(layout)) == []
+    assert list(pending_requests(layout)) == []
     wanted = Wanted("revert", ("sums",), {"tick": 3})
-    _ask(Path(layout.requests, f"{wanted.id}.json"), wanted)
+    _write_request(Path(layout.requests, f"{wanted.id}.json"), wanted)
     for number, text in enumerate(("{", "[]", "{}", '{"tables": [], "what": 1}')):
         Path(layout.requests, f"bad{number}.json").write_text(text)
-    assert [found for _, found in pending(layout)] == [wanted]
+    assert [found for _, found in pending_requests(layout)] == [wanted]
     assert len(list(Path(layout.requests).glob("*.refused"))) == 4
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import read_result, write_bronze
@@ -50,10 +50,12 @@ def test_a_chain_is_the_models_at_every_tick(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = records(17, 160, LAST, "opqrstuvwxyz")
-    expected = model.run(APP, sent, decode).changelogs
+    expected = model.run(APP, sent, decode_record).changelogs
     for name, changelog in expected.items():
         assert len({change.position.tick for change in changelog}) > 5, name
-    at = {tick: model.run(APP, [r for r in sent if r.tick <= tick], decode).tables for tick in range(1, LAST + 1)}
+    at = {
+        tick: model.run(APP, [r for r in sent if r.tick <= tick], decode_record).tables for tick in range(1, LAST + 1)
+    }
     bench = Bench(spark, tmp_path)
     write_bronze(bench.lake, APP, sent)
     bench.catch_up(APP, WHOLE)

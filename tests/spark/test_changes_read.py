@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from lakehouse.spark.open_lake import OpenLake
@@ -66,17 +66,19 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
 ) -> None:
     """Each published batch used to read every row of a keyed table, and of one with final results."""
     from lakehouse.lake import reader
-    from lakehouse.run.scenario.replay import _change
+    from lakehouse.run.scenario.replay import _row_to_change
     from lakehouse.spark.changelog import begun, changefeed
 
     monkeypatch.setattr(begun, "SMALL_BYTES", 0)
     path = OpenLake(spark, layout).open(table).state.path
     changes = changefeed.per_event(OpenLake(spark, layout).open(table), 1, 2)
-    first = next(c for c in reader.commits(reader.open_table(path, path)) if reader.user_metadata(c).get("tick") == 1)
-    there = len(reader.files(reader.open_table(path, path, first["version"])))
+    first = next(
+        c for c in reader.walk_commits(reader.open_table(path, path)) if reader.parse_user_metadata(c).get("tick") == 1
+    )
+    there = len(reader.list_file_paths(reader.open_table(path, path, first["version"])))
     looked_at = [name for name in changes.inputFiles() if path in name]
-    found = [_change(table.key, row) for row in changes.toArrow().to_pylist(maps_as_pydicts="strict")]
-    assert found == [c for c in model.run(APP, records(), decode).changelogs[table.name] if c.position.tick == 2]
+    found = [_row_to_change(table.key, row) for row in changes.toArrow().to_pylist(maps_as_pydicts="strict")]
+    assert found == [c for c in model.run(APP, records(), decode_record).changelogs[table.name] if c.position.tick == 2]
     assert found
     assert there >= 10
     assert 0 < len(set(looked_at)) <= 3
@@ -102,10 +104,10 @@ def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     session = spark.newSession()
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
     frame = session.range(5000).withColumn("text", F.repeat(F.lit("x"), 100)).orderBy(F.desc("id"))
-    sizes = [sum(map(len, chunks)) for chunks in streamed.fetched(frame)]
+    sizes = [sum(map(len, chunks)) for chunks in streamed.fetch_chunks(frame)]
     assert len(sizes) > 5
     assert max(sizes) <= 100_000
-    assert [row["id"] for row in streamed.rows(frame)] == list(range(4999, -1, -1))
+    assert [row["id"] for row in streamed.stream_rows(frame)] == list(range(4999, -1, -1))
     monkeypatch.setattr(streamed, "FETCHED_BYTES", 1)  # a row that is larger than the limit comes alone
-    assert sum(1 for _ in streamed.fetched(frame)) >= 50
-    assert list(streamed.rows(frame.limit(0))) == []
+    assert sum(1 for _ in streamed.fetch_chunks(frame)) >= 50
+    assert list(streamed.stream_rows(frame.limit(0))) == []

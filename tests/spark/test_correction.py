@@ -102,7 +102,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     assert changed(net_changes(OpenLake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
     before = travel.version_at_tick(OpenLake(spark, layout).open(COUNTS), 2)
     assert rows(OpenLake(spark, layout).read(layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
-    assert [at.at for at in interventions.of(OpenLake(spark, layout), "counts")] == [3]
+    assert [at.at for at in interventions.read_interventions(OpenLake(spark, layout), "counts")] == [3]
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_a_correction_that_was_reverted_can_be_made_again(spark: SparkSession, t
 
     def counted(table: lh.Table) -> tuple[list[int], int]:
         """The counts of the rows, and how many late records there are."""
-        return [row[2] for row in rows(lake.read(layout.silver(table.name)))], late_records.counts(
+        return [row[2] for row in rows(lake.read(layout.silver(table.name)))], late_records.count_late_records(
             layout, [table.name]
         )[table.name]
 
@@ -208,9 +208,9 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
     assert counts() == {mine: 1, other: 1, near: 1}
     for key, known in (('"a,b",c', mine), ('a,""', near)):
         seen = f"2013-10-27T02:10:00.00000{known[2]}+02:00"
-        assert late.chosen(OpenLake(spark, layout).open(BY_PAIR), f"{key},{seen},1.5", None, None).count() == 1
+        assert late.select_late(OpenLake(spark, layout).open(BY_PAIR), f"{key},{seen},1.5", None, None).count() == 1
         assert (
-            changefeed.of_key(
+            changefeed.changes_of_key(
                 OpenLake(spark, layout).read(layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
             ).count()
             == 2

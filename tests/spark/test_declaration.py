@@ -12,7 +12,7 @@ from lakehouse.errors import PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import declared
+from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.plan.table import Table
 from lakehouse.plan.windows import Declared
 from lakehouse.run.lake import Lake
@@ -23,7 +23,7 @@ from lakehouse.spark import folders
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.table import tables
-from lakehouse.spark.transaction import properties
+from lakehouse.spark.transaction import read_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def record(offset: int, time: int) -> Record:
 
 
 def seen(layout: Layout) -> dict[int, int]:
-    rows = reader.dataset(layout.silver("hours")).to_table().to_pylist()
+    rows = reader.open_dataset(layout.silver("hours")).to_table().to_pylist()
     return {int(row["window_start"].timestamp() * 1000) // HOUR: row["n"] for row in rows}
 
 
@@ -63,13 +63,13 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     with Silver(OpenLake(spark, layout), changed, lambda tick, records: None) as silver:
         silver.catch_up(2)
     assert seen(layout) == {5: 2}
-    wanted = declared(changed.table("hours"))
+    wanted = declaration_properties(changed.table("hours"))
     for path in (layout.silver("hours"), layout.state("hours")):
-        found = properties(spark, path)
+        found = read_properties(spark, path)
         assert {name: found[name] for name in wanted} == wanted
         assert found["lakehouse.key"] == "id,window_start,window_end"
     for name in ("hours", "state.hours"):
-        assert [row["operation"] for row in reader.log(layout, name)].count("new declaration") == 1
+        assert [row["operation"] for row in reader.read_log_rows(layout, name)].count("new declaration") == 1
 
     other = declare(window=lh.tumbling("2 hours"), name="renamed", suppress=True, retention="1 day")
     settings = load(environ={"LAKEHOUSE_LAKE_PATH": str(folder), "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "nowhere:9"})
@@ -81,7 +81,7 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     assert sorted(folder.rglob("*")) == before
     # A lake on an object store is not checked before Spark starts: the table refuses when it is opened.
     with pytest.raises(PlanError, match="exists in the lake under another declaration, and needs a refold"):
-        tables.create(OpenLake(spark, layout).open(other.table("hours")))
+        tables.create_table(OpenLake(spark, layout).open(other.table("hours")))
 
 
 def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_what_to_do(
@@ -95,14 +95,14 @@ def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_wha
 
     with monkeypatch.context() as earlier:
         earlier.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
-        tables.create(OpenLake(spark, layout).open(sums_table()))
+        tables.create_table(OpenLake(spark, layout).open(sums_table()))
     sums = sums_table()
     with pytest.raises(PlanError) as refused:
-        tables.create(OpenLake(spark, layout).open(sums))
+        tables.create_table(OpenLake(spark, layout).open(sums))
     message = str(refused.value)
     assert "_acc_total: found decimal(37,30); expected struct<high:" in message
     assert "_acc_mean: found struct<sum:decimal(37,30)" in message
     assert "remove the folder silver/sums" in message
-    folders.remove(spark, layout.silver("sums"))
-    tables.create(OpenLake(spark, layout).open(sums))
-    tables.create(OpenLake(spark, layout).open(sums))
+    folders.remove_folder(spark, layout.silver("sums"))
+    tables.create_table(OpenLake(spark, layout).open(sums))
+    tables.create_table(OpenLake(spark, layout).open(sums))

@@ -14,7 +14,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark import delta_log
-from lakehouse.spark.transaction import append, append_nothing, numbered, open_epoch, read_progress
+from lakehouse.spark.transaction import append, append_empty_commit, numbered_writes, open_epoch, read_progress
 
 NAME = "things"
 
@@ -29,10 +29,10 @@ def things(tmp_path: Path, spark: SparkSession) -> TablePlace:
 def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)  # the first one looks up where a snapshot keeps its state
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
-    before = delta_log.snapshot(spark, things.path)
+    before = delta_log.newest_snapshot(spark, things.path)
     append(spark.range(3).toDF("x"), things, Progress(1, 2), {})
     assert not before._computedStateTriggered()
-    with numbered(spark, things, Progress(1, 3), {}):
+    with numbered_writes(spark, things, Progress(1, 3), {}):
         spark.range(1).toDF("x").write.format("delta").mode("append").save(things.path)
     assert read_progress(spark, things) == Progress(1, 3)
 
@@ -42,20 +42,20 @@ def test_a_commit_without_rows_needs_no_job(spark: SparkSession, things: TablePl
     context = spark.sparkContext
     context.setJobGroup("without rows", "")
     try:
-        append_nothing(spark, things, Progress(1, 1), {"operation": "nothing", "records": 0})
+        append_empty_commit(spark, things, Progress(1, 1), {"operation": "nothing", "records": 0})
         spark.range(1).collect()
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type, unused-ignore]
     assert len(context.statusTracker().getJobIdsForGroup("without rows")) == 1  # that of the range
-    said = reader.user_metadata(next(iter(reader.open_table(things.path, things.path).history(1))))
+    said = reader.parse_user_metadata(next(iter(reader.open_table(things.path, things.path).history(1))))
     assert (said["epoch"], said["tick"], said["operation"], said["records"]) == (1, 1, "nothing", 0)
 
 
 def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
-    append_nothing(spark, TablePlace(things.path, "others"), Progress(7, 9), {})
-    newest = delta_log.snapshot(spark, things.path)
+    append_empty_commit(spark, TablePlace(things.path, "others"), Progress(7, 9), {})
+    newest = delta_log.newest_snapshot(spark, things.path)
     assert not newest._computedStateTriggered()
     told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
     for name in ("sizeInBytes", "numOfSetTransactions", "numOfFiles", "numOfMetadata", "numOfProtocol"):
@@ -65,13 +65,17 @@ def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: Spa
     for name in ("metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt"):
         assert getattr(told, name)().equals(getattr(found, name)())
     numbers = {one.appId(): one.version() for one in map(found.setTransactions().apply, range(2))}
-    assert {name: newest.transactions().apply(name) for name in numbers} == numbers == delta_log.numbers(newest)
+    assert (
+        {name: newest.transactions().apply(name) for name in numbers}
+        == numbers
+        == delta_log.transaction_numbers(newest)
+    )
 
 
 def test_an_older_number_without_rows_is_refused(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things, 2)
     with pytest.raises(Fenced, match="Another writer has taken it over"):
-        append_nothing(spark, things, Progress(1, 5), {})
+        append_empty_commit(spark, things, Progress(1, 5), {})
     assert read_progress(spark, things) == Progress(2, 0)
 
 
@@ -79,7 +83,7 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
     spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_epoch(spark, things)
-    real = delta_log.numbers
+    real = delta_log.transaction_numbers
     calls = []
 
     def numbers(snapshot: object) -> dict[str, int] | None:
@@ -90,7 +94,7 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
             delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 8).version, "{}")
         return known
 
-    monkeypatch.setattr(delta_log, "numbers", numbers)
+    monkeypatch.setattr(delta_log, "transaction_numbers", numbers)
     with pytest.raises(ConcurrentTransactionException):
         delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 9).version, "{}")
     assert read_progress(spark, things) == Progress(1, 8)
@@ -100,13 +104,13 @@ def test_where_this_delta_keeps_its_state_is_known_without_a_job(
     spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delta_log, "_bits", [])
-    newest = delta_log.snapshot(spark, things.path)
+    newest = delta_log.newest_snapshot(spark, things.path)
     assert not newest._computedStateTriggered()
-    known = delta_log.KNOWN_BITS[delta_log.class_of(newest)]
+    known = delta_log.KNOWN_BITS[delta_log.class_hash(newest)]
     # Told by nobody, a snapshot of the same version sets the bit itself.
     monkeypatch.setattr(delta_log, "_bits", [0])
     open_epoch(spark, things)
-    assert delta_log.looked_up(delta_log.snapshot(spark, things.path)) == known
+    assert delta_log.find_state_bit(delta_log.newest_snapshot(spark, things.path)) == known
 
 
 def test_another_delta_finds_its_numbers_itself(
@@ -115,7 +119,7 @@ def test_another_delta_finds_its_numbers_itself(
     def field(snapshot: object, name: str) -> object:
         raise RuntimeError(f"java.lang.NoSuchFieldException: {name}")
 
-    monkeypatch.setattr(delta_log, "field_of", field)
+    monkeypatch.setattr(delta_log, "private_field", field)
     monkeypatch.setattr(delta_log, "_bits", [])
     open_epoch(spark, things)
     append(spark.range(3).toDF("x"), things, Progress(1, 1), {})

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.lake.place import bronze_of
+from lakehouse.lake.place import bronze_place
 from lakehouse.plan.app import App
 from lakehouse.plan.operator import Having
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
-from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
@@ -80,11 +80,11 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: int) -> list[Any]:
     from lakehouse.spark.changelog import changefeed, published
 
-    frame = changefeed.of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
+    frame = changefeed.changes_of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
     return [
-        (row["_position"]["offset"], row["_position"]["ordinals"], plain({n: row[n] for n in table.key}),
-         None if row["_tombstone"] else plain({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
-        for row in published.rows(frame)
+        (row["_position"]["offset"], row["_position"]["ordinals"], plain_value({n: row[n] for n in table.key}),
+         None if row["_tombstone"] else plain_value({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
+        for row in published.rows_of_frame(frame)
     ]  # fmt: skip
 
 
@@ -100,8 +100,8 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
                     (
                         position.offset,
                         list(position.ordinals),
-                        plain(row.key),
-                        None if step.row is None else plain(step.row),
+                        plain_value(row.key),
+                        None if step.row is None else plain_value(step.row),
                     )
                 )
     return found
@@ -166,7 +166,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     assert (len(before.file_uris()), len(after.file_uris())) == (3, 1)
     last = after.history(1)[0]
     assert (last["operation"], last.get("userMetadata")) == ("OPTIMIZE", None)
-    assert read_progress(spark, bronze_of(layout)).tick == 3
+    assert read_progress(spark, bronze_place(layout)).tick == 3
     assert spark.read.format("delta").load(layout.records).count() == len(SENT)
 
     assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]

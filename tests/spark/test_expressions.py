@@ -10,11 +10,11 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.refused.spark_functions import ALLOWED, is_refused
 from lakehouse.semantics.record import Record
-from lakehouse.spark.table.checked import check
+from lakehouse.spark.table.checked import check_application
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +128,7 @@ def test_spark_and_the_model_agree_on_deep_nesting_and_a_function_that_raises(
     records = [
         record(n, value, n * 4 // (len(values) + 1) + 1) for n, value in enumerate([*values, {"g": "last", "n": 1}])
     ]
-    expected = model.run(app, records, decode)
+    expected = model.run(app, records, decode_record)
     result = SparkReplay(spark, tmp_path)(app, records)
     assert [pair[0].offset for pair in result.quarantine["events"]] == [
         r.offset for r, _ in expected.quarantine["events"]
@@ -162,8 +162,8 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
     for table, message in refused:
         # The message begins with the line above that declares it, and ends with this line.
         with pytest.raises(PlanError, match=rf"^\S*test_expressions\.py:\d+: .*{message}(.|\n)*\n    \S"):
-            check(spark, lh.app(table))
-    check(
+            check_application(spark, lh.app(table))
+    check_application(
         spark,
         lh.app(events.filter(r"t RLIKE '^\\d+(?<name>a)\\p{L}++$'").latest("a"), events.filter("flag").to_topic("b")),
     )
@@ -198,7 +198,7 @@ def test_a_text_that_spark_alone_would_cast_to_a_moment_is_refused_before_the_fi
     events = lh.stream("events", key="id string", schema=schema)
     by = events.group_by("id")
     taken = [events.filter(text).latest(f"t{number}") for number, text in enumerate(EXPLICIT)]
-    check(spark, lh.app(*taken))
+    check_application(spark, lh.app(*taken))
     refused = [events.filter(text).latest("a") for text in IMPLICIT]
     refused += [
         by.agg(n=lh.max("get(ts, 0) > at")).table("a"),
@@ -208,7 +208,7 @@ def test_a_text_that_spark_alone_would_cast_to_a_moment_is_refused_before_the_fi
     ]
     for table in refused:
         with pytest.raises(PlanError, match=r"as a timestamp: '12:30' would be of the day"):
-            check(spark, lh.app(table))
+            check_application(spark, lh.app(table))
 
 
 # The record decides: n is 2 or far too large; k is a key or null.

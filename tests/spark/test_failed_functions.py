@@ -67,7 +67,7 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     # A batch shows only its last total: 6, after the first tick.
     own = Failed("aggregate own", 1, "numbers/1/1", "ZeroDivisionError: integer division or modulo by zero")
     tables = {"again": halves, "counted": halves, "plain": (own, reduced)}
-    found = failed.by_table(layout)
+    found = failed.failures_by_table(layout)
     assert {name: found[name] for name in tables} == tables
     # A record counts once, though it is in two windows.
     assert reduced in found["windows"]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
@@ -69,13 +69,14 @@ def test_a_moment_of_a_table_that_reads_tables(bench: Bench) -> None:
     bounds = {topic: {0: 4, 1: 3} for topic in ("orders", "customers")}
     before = [record for record in sent if record.offset < bounds[record.topic][record.partition]]
     moments: list[tuple[At, model.Result]] = [
-        (AtTick(tick), model.run(FEW, [record for record in sent if record.tick <= tick], decode)) for tick in (2, 3)
+        (AtTick(tick), model.run(FEW, [record for record in sent if record.tick <= tick], decode_record))
+        for tick in (2, 3)
     ]
-    moments += [(AtEvent(until), model.run(FEW, sent, decode, until))]
+    moments += [(AtEvent(until), model.run(FEW, sent, decode_record, until))]
     for at, expected in moments:
         for table in FEW.tables:
             assert bench.rows(table, at) == expected.tables[table.name], f"{table.name} at {at}"
-    expected = model.run(FEW, before, decode)
+    expected = model.run(FEW, before, decode_record)
     for table in (STEPS, LATEST):
         assert bench.rows(table, AtOffsets({"orders": bounds["orders"]})) == expected.tables[table.name], table.name
     for table in (CITIES, KNOWN):
@@ -96,7 +97,7 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     bench.catch_up(app, 1, last)
     was = bench.rows(TOTALS, AtTick(1))
     assert bench.rows(TOTALS) != was
-    state = interventions.take_over(bench.lake)
+    state = interventions.take_over_bronze(bench.lake)
     interventions.decide(bench.lake, state, Wanted("revert", ("totals",), Cut(1).details()))
     bench.catch_up(app, last + 1)
     assert bench.rows(TOTALS) == was

@@ -12,8 +12,8 @@ import lakehouse as lh
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
-from lakehouse.spark.stream.broadcast import joined_everywhere
-from lakehouse.spark.stream.joined import joined
+from lakehouse.spark.stream.broadcast import join_broadcast
+from lakehouse.spark.stream.joined import join_with_table
 
 CLICKS = lh.stream("clicks", key="id string", schema="user string")
 USERS = lh.stream("users", key="name string", schema="city string").latest("users")
@@ -55,7 +55,7 @@ class Backwards:
 
 @pytest.mark.parametrize(
     ("options", "join"),
-    [({}, joined), ({"broadcast": True}, joined_everywhere), ({"as_of": "event time"}, joined)],
+    [({}, join_with_table), ({"broadcast": True}, join_broadcast), ({"as_of": "event time"}, join_with_table)],
     ids=["arrival", "broadcast", "event-time"],
 )
 def test_the_last_change_by_a_record_is_found(

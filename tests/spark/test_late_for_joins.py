@@ -57,7 +57,7 @@ def test_late_records_of_a_join_are_kept_and_taken_in(spark: SparkSession, tmp_p
     assert write_bronze(bench.lake, APP, records()) == 3
     bench.catch_up(APP, 1, 3)
     lake = Lake(bench.layout.root)
-    kept = late.chosen(bench.lake.open(SIDES), "k", None, None).orderBy("tick").collect()
+    kept = late.select_late(bench.lake.open(SIDES), "k", None, None).orderBy("tick").collect()
     assert [(row.topic, row.offset, row.join_name) for row in kept] == [
         ("right", 0, "left + right"),
         ("left", 2, "left + right"),

@@ -18,7 +18,7 @@ import lakehouse as lh
 from lakehouse.errors import LakehouseError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import subject
-from lakehouse.lake.moment.files import Files
+from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.plan.app import App
@@ -74,16 +74,16 @@ class Bench:
 
     def lines(self, table: Table) -> dict[str, Timeline]:
         """The past of a table by the source: without a JVM, by Spark, by Spark through Hadoop's file systems."""
-        from lakehouse.spark.table.travel import line_of
+        from lakehouse.spark.table.travel import timeline_of
 
         far = Layout(f"file://{self.layout.root}")
         return {
             "files": Timeline(
-                Files(self.layout), subject.visible(self.layout, table.name, subject.Reads.of(table.stream))
+                LakeFiles(self.layout), subject.visible_subject(self.layout, table.name, subject.Reads.of(table.stream))
             ),
             "by name": History(self.layout, table.name).timeline,
-            "spark": line_of(self.lake.open(table)),
-            "hadoop": line_of(OpenLake(self.spark, far).open(table)),
+            "spark": timeline_of(self.lake.open(table)),
+            "hadoop": timeline_of(OpenLake(self.spark, far).open(table)),
         }
 
     def moments(self, table: Table) -> list[At]:
@@ -142,7 +142,7 @@ def test_both_agree_on_every_moment(bench: Bench) -> None:
     from lakehouse.spark.table import tables
 
     bench.write(history("abacbd", 0, 1))
-    tables.create(bench.lake.open(IDLE))
+    tables.create_table(bench.lake.open(IDLE))
     bench.catch_up(to=1)
     bench.catch_up(to=3)
     bench.write(history("x", 0, 4, "other"))
@@ -151,7 +151,7 @@ def test_both_agree_on_every_moment(bench: Bench) -> None:
     assert [bench.lines(SUMS)["spark"].applied, bench.lines(IDLE)["spark"].applied] == [3, 0]
 
     bench.catch_up()
-    back = revert(bench.lake.open(SUMS), APP, reading.cut(bench.lake.open(SUMS), AtTick(1)))
+    back = revert(bench.lake.open(SUMS), APP, reading.cut_at(bench.lake.open(SUMS), AtTick(1)))
     assert back.tick == 6
     bench.agree(SUMS)
 
@@ -170,11 +170,15 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
     bench.write(history("abac", 0, 1))
     bench.catch_up()
     bench.write(history("x", 0, 3, "other"))
-    state = interventions.take_over(bench.lake)
+    state = interventions.take_over_bronze(bench.lake)
     interventions.decide(bench.lake, state, interventions.Wanted("revert", ("sums",), {"tick": 1}))
     bench.agree(SUMS)
-    assert applied.told(bench.layout, SUMS, None).cut.tick == reading.applied_tick(bench.lake.open(SUMS)) == 2
-    assert applied.told(bench.layout, FINAL, None).cut.tick == 4
+    assert (
+        applied.read_applied_records(bench.layout, SUMS, None).cut.tick
+        == reading.applied_tick(bench.lake.open(SUMS))
+        == 2
+    )
+    assert applied.read_applied_records(bench.layout, FINAL, None).cut.tick == 4
 
 
 @pytest.mark.slow
@@ -185,7 +189,7 @@ def test_both_agree_where_logs_and_files_are_gone(bench: Bench) -> None:
         bench.catch_up(to=tick)
     for path, kept in ((bench.layout.silver("sums"), 3), (bench.layout.records, 1)):
         forget(bench.spark, path, kept)
-    assert [said.version for said in bench.lines(SUMS)["files"].log.back()][-1] > 0
+    assert [said.version for said in bench.lines(SUMS)["files"].log.walk_back()][-1] > 0
     bench.agree(SUMS)
     assert bench.lines(SUMS)["hadoop"].cut(AtOffsets({"events": {0: 6}})).ids == {"events": "id"}
 
@@ -211,5 +215,5 @@ def test_offsets_are_those_of_the_present_topic(bench: Bench) -> None:
     bench.write(history("de", 0, 3, topic_id="new"))
     bench.catch_up()
     bench.agree(SUMS)
-    rows = reading.read(bench.lake.open(SUMS), AtOffsets({"events": {0: 1}})).collect()
+    rows = reading.read_rows(bench.lake.open(SUMS), AtOffsets({"events": {0: 1}})).collect()
     assert sorted((row["id"], row["n"]) for row in rows) == [("a", 2), ("b", 1), ("c", 1), ("d", 1)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 
@@ -65,7 +65,7 @@ def test_aggregates_and_columns_may_have_names_that_are_used_inside(spark: Spark
         names.rename(t="u").cast(start="bigint").with_columns(p="s + 1").drop("k").latest("changed"),
     )  # fmt: skip
     records = history()
-    expected = model.run(app, records, decode)
+    expected = model.run(app, records, decode_record)
     result = SparkReplay(spark, tmp_path)(app, records)
     for table in app.tables:
         assert result.tables[table.name] == expected.tables[table.name], table.name
@@ -93,7 +93,7 @@ def test_what_is_made_of_rows_may_have_names_that_are_used_inside(spark: SparkSe
         data = None if number % 9 == 8 else json.dumps(row).encode()
         key, tick = random.choice("xy").encode(), number // 15 + 1
         made.append(Record(topic, topic, 0, number, number * 400, key, data, tick, number * 400))
-    expected = model.run(app, made, decode)
+    expected = model.run(app, made, decode_record)
     result = SparkReplay(spark, tmp_path)(app, made)
     for table in app.tables:
         assert result.tables[table.name] == expected.tables[table.name], table.name

@@ -29,7 +29,7 @@ def test_many_partitions_of_a_tick_each_have_their_own_running_maximum(spark: Sp
         for offset, time in enumerate(times[p])
     ]
     assert write_bronze(lake, lh.app(words.latest("newest")), records) == 2
-    rows = reader.dataset(lake.layout.records).to_table(columns=["partition", "offset", "order_time"]).to_pylist()
+    rows = reader.open_dataset(lake.layout.records).to_table(columns=["partition", "offset", "order_time"]).to_pylist()
     found: dict[int, list[int]] = {p: [] for p in times}
     for row in sorted(rows, key=lambda row: row["offset"]):
         found[row["partition"]].append(round(row["order_time"].timestamp() * 1000))

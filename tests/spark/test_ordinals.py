@@ -11,7 +11,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError, StorageError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.schema import POSITION_TYPE
@@ -37,7 +37,7 @@ def box() -> Record:
 @pytest.mark.slow
 def test_more_elements_than_20_bits_can_number_on_the_model() -> None:
     """The last element of the first kind, and the first one of the second, had one position."""
-    positions = [event.position for event in model.events(EXPLODED, [box()], decode)]
+    positions = [event.position for event in model.events(EXPLODED, [box()], decode_record)]
     assert len(positions) == MANY + 1
     assert positions[-2] < positions[-1]
     assert len(set(positions)) == MANY + 1
@@ -48,7 +48,7 @@ def test_more_elements_than_20_bits_can_number_on_spark(spark: SparkSession) -> 
     from pyspark.sql import functions as F
 
     from lakehouse.spark.bronze.bronze import SCHEMA
-    from lakehouse.spark.stream.decoded import decoded
+    from lakehouse.spark.stream.decoded import decode_records
     from lakehouse.spark.stream.streams import stream_frame
 
     one = box()
@@ -58,7 +58,7 @@ def test_more_elements_than_20_bits_can_number_on_spark(spark: SparkSession) -> 
     }  # fmt: skip
     bronze = spark.createDataFrame([row], SCHEMA)
     bronze = bronze.withColumns({name: F.timestamp_millis(F.lit(5)) for name in ("timestamp", "order_time")})
-    rows = stream_frame(EXPLODED, lambda source: decoded(source, bronze)).select("_position", "kind")
+    rows = stream_frame(EXPLODED, lambda source: decode_records(source, bronze)).select("_position", "kind")
     found = rows.groupBy("kind").agg(
         F.count("*").alias("n"), F.count_distinct("_position").alias("different"),
         F.min("_position").alias("first"), F.max("_position").alias("last"),
@@ -115,7 +115,7 @@ def test_what_an_earlier_release_wrote_is_refused_with_what_to_do(spark: SparkSe
 
     from lakehouse.cli.look import late
     from lakehouse.run.audit.audit import audit
-    from lakehouse.run.audit.missing import Asked
+    from lakehouse.run.audit.missing import KafkaAccess
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog.net import net_changes
     from lakehouse.spark.open_lake import OpenLake
@@ -124,18 +124,18 @@ def test_what_an_earlier_release_wrote_is_refused_with_what_to_do(spark: SparkSe
     layout = Layout(str(tmp_path))
     lake, table = OpenLake(spark, layout), BOXES.latest("boxes_now")
     number = F.lit(0).cast("bigint").alias("ordinal")
-    made = spark.createDataFrame([], tables.schema(spark, table))
+    made = spark.createDataFrame([], tables.visible_schema(spark, table))
     fields = [F.col(f"_position.{name}") for name in Position._fields[:-1]]
-    tables.create(lake.open(table))
+    tables.create_table(lake.open(table))
     old = made.withColumn("_position", F.struct(*fields, number))
     old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(layout.silver("boxes_now"))
     with pytest.raises(
         PlanError, match=r"(?s)earlier release.*_position: found struct<.*remove the folder silver/boxes_"
     ):
-        tables.create(lake.open(table))
+        tables.create_table(lake.open(table))
     reads: list[Callable[[], object]] = [
         lambda: net_changes(lake.open(table), 0, 1),
-        lambda: audit(lake.open(table), lh.app(table), Asked(None)),
+        lambda: audit(lake.open(table), lh.app(table), KafkaAccess(None)),
     ]
     for read in reads:
         with pytest.raises(StorageError, match=r"rows of table 'boxes_now': .*remove the folder silver/boxes_now"):
@@ -145,11 +145,11 @@ def test_what_an_earlier_release_wrote_is_refused_with_what_to_do(spark: SparkSe
     )
     rows.write.format("delta").save(layout.late("boxes_now"))
     with pytest.raises(StorageError, match=r"expected a column ordinals.*remove the folder silver/boxes_now"):
-        list(late.records(layout, "boxes_now", None))
+        list(late.read_late_records(layout, "boxes_now", None))
     rows.withColumn("id", F.lit("1")).write.format("delta").save(layout.intervention_records)
     for use in (
         lambda: interventions.keep_records(lake, rows),
-        lambda: interventions.records(lake, [interventions.Decision(2, "1", "late")]),
+        lambda: interventions.read_intervention_records(lake, [interventions.Intervention(2, "1", "late")]),
     ):
         with pytest.raises(StorageError, match=r"the interventions of the lake: .*Begin another lake"):
             use()
@@ -167,9 +167,9 @@ def test_copies_of_an_earlier_release_are_refused_and_go_with_their_table(spark:
     layout = Layout(str(tmp_path))
     opened = OpenLake(spark, layout).open(BOXES.latest("boxes_now"))
     folder = Path(layout.anchors("boxes_now"))
-    there = spark.createDataFrame([], tables.schema(spark, opened.table)).withColumn("_anchor", F.lit(1))
+    there = spark.createDataFrame([], tables.visible_schema(spark, opened.table)).withColumn("_anchor", F.lit(1))
     there.write.format("delta").save(f"{folder}/kept")
-    tables.create(opened)
+    tables.create_table(opened)
     assert folder.exists(), "copies of this release stay"
     of_earlier = there.withColumn("_position", F.struct(F.lit(1).alias("tick"), F.lit(0).alias("ordinal")))
     of_earlier.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(f"{folder}/kept")
@@ -181,5 +181,5 @@ def test_copies_of_an_earlier_release_are_refused_and_go_with_their_table(spark:
     moved = Path(rebuilt.anchors("boxes_now"))
     moved.parent.mkdir(parents=True)
     folder.rename(moved)
-    tables.create(opened.at(rebuilt))
+    tables.create_table(opened.at(rebuilt))
     assert not moved.exists()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
@@ -78,7 +78,7 @@ def rows(layout: Layout, table: Table, at: At, fold: rows_at.FoldRows | None = N
 
 
 def at_tick(tick: int) -> model.Result:
-    return model.run(APP, [record for record in records() if record.tick <= tick], decode)
+    return model.run(APP, [record for record in records() if record.tick <= tick], decode_record)
 
 
 def test_ticks(layout: Layout) -> None:
@@ -102,7 +102,7 @@ def test_offsets(layout: Layout) -> None:
 def test_event_times(layout: Layout) -> None:
     """Every version given is right, and there is one for each time at which no record is out of order."""
     for ms in [99, *(time for tick in range(1, 6) for time in (100 * tick, 100 * tick + 60)), 250, 449]:
-        expected = model.run(APP, records(), decode, ms)
+        expected = model.run(APP, records(), decode_record, ms)
         for table in APP.tables:
             given = History(layout, table.name).at(AtEvent(ms))
             assert (given is not None) == (ms in (99, 160, 560)), (table.name, ms)
@@ -118,7 +118,7 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
     at, table = parsed(moment), APP.table("newest")
     assert at is not None
     found = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
-    expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode, 300)
+    expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode_record, 300)
     assert found == expected.tables["newest"]
 
 
@@ -133,7 +133,7 @@ def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_cop
         for version in History(copied, table.name):
             for ms in (version.time_ms, version.time_ms - (version.version > 0)):
                 at = AtCommit(ms)
-                assert reading.version_meant(OpenLake(spark, copied).open(table), at) == History(copied, table.name).at(
+                assert reading.meant_version(OpenLake(spark, copied).open(table), at) == History(copied, table.name).at(
                     at
                 )
 
@@ -151,7 +151,7 @@ def test_what_each_version_changed_leads_from_the_first_to_the_last(layout: Layo
     for table in APP.tables:
         made: dict[tuple[Any, ...], Any] = {}
         for version in range(History(layout, table.name).newest + 1):
-            for change in difference.changed(layout, table.name, version).changes:
+            for change in difference.changes_of_version(layout, table.name, version).changes:
                 key = tuple(change["key"].values())
                 assert made.pop(key, None) == change["before"]
                 made |= {} if change["after"] is None else {key: change["after"]}
@@ -168,7 +168,7 @@ def test_the_record_that_set_a_row(layout: Layout) -> None:
 def test_a_missing_file_is_noticed(layout: Layout) -> None:
     history = History(layout, "newest")
     assert history.oldest_readable() == 0
-    file = Path(history.path, reader.files(reader.open_table(history.path, history.what, 2))[0])
+    file = Path(history.path, reader.list_file_paths(reader.open_table(history.path, history.what, 2))[0])
     file.rename(file.with_suffix(".gone"))
     assert not history.readable(2)
     file.with_suffix(".gone").rename(file)
@@ -186,8 +186,8 @@ def test_bronze_gives_what_a_vacuum_took(spark: SparkSession, tmp_path: Path, la
     moments = [AtTick(1), AtTick(2), AtTick(3), AtEvent(250), AtOffsets({"events": {0: 9}})]
 
     def rows(table: Table, at: At) -> list[Any]:
-        shown = [name for name in reading.read(lake.open(table), at).columns if not name.startswith("_")]
-        return sorted(map(tuple, reading.read(lake.open(table), at).select(*shown).collect()), key=str)
+        shown = [name for name in reading.read_rows(lake.open(table), at).columns if not name.startswith("_")]
+        return sorted(map(tuple, reading.read_rows(lake.open(table), at).select(*shown).collect()), key=str)
 
     before = {table.name: [rows(table, at) for at in moments] for table in APP.tables}
     gone = 0

@@ -11,7 +11,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -71,11 +71,11 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     made = fixed_records(layout, APP, "events", Choice(), lambda record: json.dumps({"n": record.offset}).encode())
     assert lake.replay(APP, "events", made.fixed, reason="the gate sent text") == 4
-    expected = model.run(APP, history(fixed=True), decode)
+    expected = model.run(APP, history(fixed=True), decode_record)
     for table in APP.tables:
-        assert rows(reading.read(OpenLake(spark, layout).open(table), None), table) == expected.tables[table.name], (
-            table.name
-        )
+        assert (
+            rows(reading.read_rows(OpenLake(spark, layout).open(table), None), table) == expected.tables[table.name]
+        ), table.name
         rebuilt = Past(OpenLake(spark, layout).open(table)).visible(Cut(4), anchored=False)
         assert rows(rebuilt, table) == expected.tables[table.name], table.name
     feed = changefeed.per_event(OpenLake(spark, layout).open(SUMS), 3, 4).collect()
@@ -112,10 +112,10 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     def rows(frame: Any) -> Any:
         return {key[1].timestamp(): row["n"] for key, row in rows_of(table, frame.toArrow().to_pylist()).items()}
 
-    assert rows(reading.read(OpenLake(spark, layout).open(table), None)) == {0: 2}
+    assert rows(reading.read_rows(OpenLake(spark, layout).open(table), None)) == {0: 2}
     fixes = fixed_records(layout, app, "events", Choice(reason="ahead of the record"), unchanged)
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
     expected = {0: 2, 1_000 * hour / 1_000: 1}
-    assert rows(reading.read(OpenLake(spark, layout).open(table), None)) == expected
+    assert rows(reading.read_rows(OpenLake(spark, layout).open(table), None)) == expected
     assert rows(Past(OpenLake(spark, layout).open(table)).visible(Cut(tick), anchored=False)) == expected

@@ -12,16 +12,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.model import model
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.run.lake import Lake
-from lakehouse.run.repair.newest import handed
+from lakehouse.run.repair.newest import rows_as_frame
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.run.start.standing import Restored
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog import changefeed, published
 from lakehouse.spark.open_lake import OpenLake
@@ -36,17 +36,17 @@ APP = lh.app(ALL, REFERRING)
 
 def restored(bench: Bench, before: list[Record]) -> None:
     """Table a_ as these records left it, restored in a lake that has none of them yet."""
-    made = model.run(APP, before, decode)
+    made = model.run(APP, before, decode_record)
     last = {change.key: change for change in made.changelogs[A.name]}
     rows, covered = [], dict[str, int]()
     for key, row in made.tables[A.name].items():
         change = last[key]
         place = change.position._replace(tick=change.position.tick - 1)
-        rows.append((*key, *(row[name] for name in ("g", "n", "to")), moment(change.timestamp), tuple(place)))
+        rows.append((*key, *(row[name] for name in ("g", "n", "to")), to_datetime(change.timestamp), tuple(place)))
     for record in before:
         if record.topic == "a":
             covered[str(record.partition)] = record.offset + 1
-    frame = bench.spark.createDataFrame(rows, tables.schema(bench.spark, A))
+    frame = bench.spark.createDataFrame(rows, tables.visible_schema(bench.spark, A))
     skip = {SKIP: json.dumps({"replay-a": covered}), RESTORED: Restored("t", (("lake", 1),)).text()}
     tables.create_filled(frame, bench.lake.open(A), bench.lake.open(A).visible, skip)
 
@@ -62,14 +62,14 @@ def test_rows_from_a_changelog_keep_the_order_of_their_maps(spark: SparkSession,
     place = (1, 2, "t", 0, 3, (0, 1))
     nested = {"n": 1, "m": dict.fromkeys(spelled, "x")}
     rows = [
-        ("one", values, nested, moment(-1), Decimal("1.25"), b"\xff", place),
+        ("one", values, nested, to_datetime(-1), Decimal("1.25"), b"\xff", place),
         ("two", None, None, None, None, None, place),
     ]
-    with handed(OpenLake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
+    with rows_as_frame(OpenLake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
         found = sorted(frame.toArrow().to_pylist(), key=lambda row: str(row["k"]))
     assert found[0]["m"] == list(values.items())
     assert found[0]["s"] == {"n": 1, "m": [(name, "x") for name in spelled]}
-    assert (found[0]["at"], found[0]["d"], found[0]["bytes"]) == (moment(-1), Decimal("1.25"), b"\xff")
+    assert (found[0]["at"], found[0]["d"], found[0]["bytes"]) == (to_datetime(-1), Decimal("1.25"), b"\xff")
     assert list(found[0]["_position"].values()) == [*place[:5], [0, 1]]
     assert [found[1][name] for name in ("m", "s", "at", "d", "bytes")] == [None] * 5
 
@@ -85,13 +85,13 @@ def test_sums_and_joins_begin_with_restored_rows(spark: SparkSession, tmp_path: 
     restored(bench, [record for record in sent if record.tick == 1])
     last = write_bronze(bench.lake, APP, sent)
     bench.catch_up(APP, 1, last)
-    expected = model.run(APP, sent, decode)
+    expected = model.run(APP, sent, decode_record)
     for table in (A, REFERRING, ALL):
         assert filled(bench.rows(table)) == filled(dict(expected.tables[table.name])), table.name
     for table in (ALL, REFERRING):
         assert bench.rows(table) == bench.rebuilt(table, last), table.name
         rows: dict[Any, Any] = {}
-        for change in published.rows(changefeed.per_event(bench.lake.open(table), 0, last)):
+        for change in published.rows_of_frame(changefeed.per_event(bench.lake.open(table), 0, last)):
             rows[change[table.key[0]]] = None if change["_tombstone"] else change
         assert {key for key, row in rows.items() if row} == {key for (key,) in bench.rows(table)}, table.name
     assert Lake(bench.layout.root).audit(APP, ALL).problems == []

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
 from lakehouse.run.lake import Lake
@@ -82,12 +82,12 @@ def test_spark_is_asked_once_for_the_types_of_a_chain(spark: SparkSession, monke
     """A chain is planned down to its topics for that, which took a batch seconds."""
     planned: list[lh.Stream] = []
     plan = tables.empty_stream
-    monkeypatch.setattr(tables, "_KNOWN", {})
+    monkeypatch.setattr(tables, "_ANSWERS", {})
     monkeypatch.setattr(tables, "empty_stream", lambda session, of: planned.append(of) or plan(session, of))
-    found = [tables.schema(spark, CHAIN) for _ in range(2)]
+    found = [tables.visible_schema(spark, CHAIN) for _ in range(2)]
     assert found[0] == found[1]
     assert found[0].fieldNames()[:3] == ["b_g", "rows", "total"]
-    assert tables.forms(spark, CHAIN) is not tables.forms(spark, CHAIN)
+    assert tables.aggregate_forms(spark, CHAIN) is not tables.aggregate_forms(spark, CHAIN)
     # Each of the four tables once, and the types of what the last one aggregates.
     assert len(planned) == 5
 
@@ -98,11 +98,13 @@ def test_a_moment_of_what_is_made_of_rows(bench: Bench) -> None:
     sent = records(7, 60, 4)
     last = write_bronze(bench.lake, FEW, sent)
     bench.catch_up(FEW, 1, 3, last)
-    moments: list[tuple[At, model.Result]] = [(AtTick(2), model.run(FEW, [r for r in sent if r.tick <= 2], decode))]
-    moments += [(AtEvent(sent[35].timestamp), model.run(FEW, sent, decode, sent[35].timestamp))]
+    moments: list[tuple[At, model.Result]] = [
+        (AtTick(2), model.run(FEW, [r for r in sent if r.tick <= 2], decode_record))
+    ]
+    moments += [(AtEvent(sent[35].timestamp), model.run(FEW, sent, decode_record, sent[35].timestamp))]
     bounds = {topic: {0: 3, 1: 6} for topic in ("a", "b")}
     before = [record for record in sent if record.offset < bounds[record.topic][record.partition]]
-    moments += [(AtOffsets(bounds), model.run(FEW, before, decode))]
+    moments += [(AtOffsets(bounds), model.run(FEW, before, decode_record))]
     for at, expected in moments:
         for table in FEW.tables:
             assert bench.rows(table, at) == expected.tables[table.name], f"{table.name} at {at}"
@@ -117,7 +119,7 @@ def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     sent = records(5, 40, 3)
     last = write_bronze(bench.lake, FEW, sent)
     bench.catch_up(FEW, 1, last)
-    state = interventions.take_over(bench.lake)
+    state = interventions.take_over_bronze(bench.lake)
     interventions.decide(bench.lake, state, Wanted("revert", ("a_",), Cut(1).details()))
     bench.catch_up(FEW, last + 1)
     a, b = bench.rows(A), bench.rows(B)
@@ -127,7 +129,7 @@ def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     assert bench.rows(REFERRING) == joined
     for table in FEW.tables:
         assert bench.rows(table) == bench.rebuilt(table, last + 1), table.name
-        changes = published.rows(changefeed.per_event(bench.lake.open(table), 0, last + 1))
+        changes = published.rows_of_frame(changefeed.per_event(bench.lake.open(table), 0, last + 1))
         assert all(row["_event_time_ms"] is not None for row in changes), table.name
     lake = Lake(bench.layout.root)
     told = [row for name in ("g", "h") for row in lake.explain(CHAIN, name)]

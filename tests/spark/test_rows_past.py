@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.run.lake import Lake
@@ -53,7 +53,7 @@ def later(sent: list[Record], more: list[Record], tick: int) -> list[Record]:
 
 
 def tables_are(bench: Bench, app: App, sent: list[Record]) -> None:
-    expected = model.run(app, sent, decode)
+    expected = model.run(app, sent, decode_record)
     for table in app.tables:
         assert bench.rows(table) == expected.tables[table.name], table.name
 
@@ -104,13 +104,13 @@ def test_damage_and_new_logic_in_the_middle_of_a_chain(bench: Bench) -> None:
     # New logic: what is made of the rows follows, without a backfill of its own.
     backfill(bench.lake.open(OTHER), NEW)
     bench.catch_up(NEW, last + 3)
-    expected = model.run(NEW, sent, decode)
+    expected = model.run(NEW, sent, decode_record)
     assert bench.rows(OTHER) == expected.tables["referring"]
     assert shown(bench.rows(CHAIN_OF_OTHER)) == shown(dict(expected.tables["chain"]))
     more = later(sent, records(11, 30, 1), last + 4)
     end = write_bronze(bench.lake, NEW, more)
     bench.catch_up(NEW, end)
-    expected = model.run(NEW, [*sent, *more], decode)
+    expected = model.run(NEW, [*sent, *more], decode_record)
     assert bench.rows(OTHER) == expected.tables["referring"]
     assert shown(bench.rows(CHAIN_OF_OTHER)) == shown(dict(expected.tables["chain"]))
 
@@ -127,7 +127,7 @@ def test_fixes_ranges_and_reverts_reach_what_is_made_of_the_rows(bench: Bench) -
     at = replay(bench.lake, APP, source, [FixedBytes(*bad.identity, bad.key, sent[wrong].value)])
     assert at == last + 1
     bench.catch_up(APP, at)
-    expected = model.run(APP, sent, decode)
+    expected = model.run(APP, sent, decode_record)
     for table in (A, B, REFERRING):
         assert bench.rows(table) == expected.tables[table.name], table.name
     assert shown(bench.rows(CHAIN)) == shown(dict(expected.tables["chain"]))

@@ -23,18 +23,26 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import Batch, Scenario, application, check, find, read, records
+from lakehouse.run.scenario.scenario import (
+    Batch,
+    Scenario,
+    build_records,
+    check_scenario,
+    find_files,
+    load_application,
+    read_scenario,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
-SCENARIOS = [scenario for scenario in map(read, find(FOLDER)) if scenario.error is None]
+SCENARIOS = [scenario for scenario in map(read_scenario, find_files(FOLDER)) if scenario.error is None]
 
 
 def part(scenario: Scenario, batch: Batch) -> Trial:
-    app = application(scenario)
-    return Trial(app, records(scenario, app, batch))
+    app = load_application(scenario)
+    return Trial(app, build_records(scenario, app, batch))
 
 
 def halves(scenario: Scenario) -> Batch:
@@ -78,7 +86,7 @@ def steps(stream: Stream) -> set[object]:
 @cache
 def few() -> list[Scenario]:
     """Scenarios that hold every kind between them, in few tables and sinks: each costs seconds on Spark."""
-    found = [(scenario, application(scenario)) for scenario in SCENARIOS]
+    found = [(scenario, load_application(scenario)) for scenario in SCENARIOS]
     left = [(scenario, kinds(app), 3 + len(app.tables) + len(app.sinks)) for scenario, app in found]
     wanted = set[object]().union(*(of for _, of, _ in left))
     chosen: list[Scenario] = []
@@ -118,6 +126,6 @@ def test_scenarios(
     results = unpack(SparkReplay(spark, tmp_path)(packed.app, packed.records), parts)
     failures: list[str] = []
     for scenario, result in zip(scenarios, results, strict=True):
-        found = check(scenario, lambda *_, result=result: result, batch(scenario))
+        found = check_scenario(scenario, lambda *_, result=result: result, batch(scenario))
         failures += [f"{scenario.path.name}, batch {batch(scenario)}: {line}" for line in found]
     assert not failures, "\n".join(failures)

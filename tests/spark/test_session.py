@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.kafka.options import for_java
+from lakehouse.kafka.options import java_options
 from lakehouse.run.scenario import suite
 from lakehouse.spark import session
 from tests.conftest import SECRETS
@@ -52,7 +52,7 @@ def test_a_batch_is_joined_with_a_tables_rows_without_sorting_them(spark: SparkS
 
 def test_kafkas_password_is_not_on_the_jvms_command_line(spark: SparkSession) -> None:
     login = {"sasl.mechanism": "PLAIN", "sasl.username": "lakehouse", "sasl.password": "canary-in-kafka"}
-    options = {f"kafka.{name}": value for name, value in for_java(login).items()}
+    options = {f"kafka.{name}": value for name, value in java_options(login).items()}
     source = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     assert spark.readStream.format("kafka").options(**options, **source).load().isStreaming
     assert CANARY not in of_process(spark, "cmdline")

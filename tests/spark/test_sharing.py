@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode, part_of
+from lakehouse.formats.decode import decode_part, decode_record
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.app import App
@@ -69,7 +69,7 @@ class Bench:
                 self.check_nothing_held()
 
     def check(self, app: App, records: list[Record]) -> None:
-        found, expected = read_result(self.lake, app, records, records[-1].tick), model.run(app, records, decode)
+        found, expected = read_result(self.lake, app, records, records[-1].tick), model.run(app, records, decode_record)
         assert found.tables == expected.tables
         assert found.changelogs == expected.changelogs
         assert [record for record, _ in found.quarantine["events"]] == [r for r, _ in expected.quarantine["events"]]
@@ -108,7 +108,7 @@ def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         if format == "delimited" and data is not None:
             with Path(log).open("a") as file:
                 file.write(data.decode() + "\n")
-        return part_of(name, format, columns, data)
+        return decode_part(name, format, columns, data)
 
     monkeypatch.setattr(part, "part_of", logged)
     return Bench(spark, tmp_path)

@@ -11,7 +11,7 @@ import lakehouse as lh
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
 from lakehouse.spark.stream.stream_join import BEGINNING
-from lakehouse.spark.table.stands import Reached, Stands
+from lakehouse.spark.table.stands import ReachedTime, Stands
 
 LEFT = lh.stream("a", key="k string", schema="x bigint")
 RIGHT = lh.stream("b", key="k string", schema="y bigint")
@@ -23,10 +23,10 @@ RECORDS = st.lists(st.tuples(st.sampled_from(JoinSide), st.integers(0, 60), st.s
 History = list[tuple[JoinSide, int, int]]
 
 
-def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[Reached]:
+def measure(records: History, join: StreamJoin, after: int, to: int, width: int) -> Iterator[ReachedTime]:
     for number, (_, time, partition) in enumerate(records, 1):
         if after < number <= to:
-            yield Reached(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
+            yield ReachedTime(min(to, after + -(-(number - after) // width) * width), f"0/{partition}", time)
 
 
 def came(within: Within, records: History, since: int, times: dict[str, int], after: int) -> list[JoinedRow[int]]:

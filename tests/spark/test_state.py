@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
@@ -69,7 +69,10 @@ def test_a_writer_that_ended_between_the_two_commits(
     ends.clear()
     with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
-    found, expected = read_result(OpenLake(spark, layout), APP, history(), last), model.run(APP, history(), decode)
+    found, expected = (
+        read_result(OpenLake(spark, layout), APP, history(), last),
+        model.run(APP, history(), decode_record),
+    )
     assert found.tables == expected.tables
     assert found.changelogs == expected.changelogs
     assert found.late == expected.late

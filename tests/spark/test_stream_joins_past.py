@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.run.drill.drill import drill
@@ -46,9 +46,10 @@ def test_a_moment_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
     bench.catch_up(APP, 1, 3, last)
     until = sent[50].timestamp
     moments: list[tuple[At, model.Result]] = [
-        (AtTick(tick), model.run(APP, [record for record in sent if record.tick <= tick], decode)) for tick in (2, 3)
+        (AtTick(tick), model.run(APP, [record for record in sent if record.tick <= tick], decode_record))
+        for tick in (2, 3)
     ]
-    moments += [(AtEvent(until), model.run(APP, sent, decode, until))]
+    moments += [(AtEvent(until), model.run(APP, sent, decode_record, until))]
     for at, expected in moments:
         for table in APP.tables:
             assert bench.rows(table, at) == expected.tables[table.name], f"{table.name} at {at}"
@@ -66,7 +67,7 @@ def test_offsets_of_a_table_behind_a_join_of_streams(bench: Bench) -> None:
     bounds = {"orders": {0: 5, 1: 4}, "payments": {0: 4, 1: 5}, "customers": {0: 2, 1: 2}}
     before = [record for record in sent if record.offset < bounds[record.topic][record.partition]]
     assert all(record.offset > bounds[record.topic][record.partition] for record in sent[-3:])
-    expected = model.run(app, before, decode)
+    expected = model.run(app, before, decode_record)
     for table in (PAIRS, CITIES):
         at = AtOffsets({topic: bounds[topic] for topic in table.stream.topics})
         assert bench.rows(table, at) == expected.tables[table.name], table.name
@@ -106,7 +107,7 @@ def test_a_published_stream_goes_on_where_its_topic_ends(bench: Bench) -> None:
     sent = records(7, 60, 3)
     write_bronze(bench.lake, APP, sent)
     whole = [row["_position"] for row in stream_feed.stream_events(bench.lake, CLOSING, 0, 3).collect()]
-    assert len(whole) == len(model.run(APP, sent, decode).topics["closing"])
+    assert len(whole) == len(model.run(APP, sent, decode_record).topics["closing"])
     covered = json.dumps(published.next_offsets(bench.lake, CLOSING, 2))
     for after in (0, 2):
         rest = stream_feed.stream_events(bench.lake, CLOSING, after, 3, covered=covered).collect()
@@ -145,7 +146,7 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     assert write_bronze(bench.lake, app, first) == 2
     bench.catch_up(app, 1, 2)
     # What came too late for its window, or for the join, is taken in after all: as if both had been open.
-    late = model.run(app, first, decode).late["windows"]
+    late = model.run(app, first, decode_record).late["windows"]
     done = correct(bench.lake.open(WINDOWS), app)
     assert (done.tick, done.records) == (3, len({record.position for record in late}))
     bench.catch_up(app, 3)
@@ -153,7 +154,7 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     waiting = replace(INNER.source, within=replace(INNER.source.within, grace=DAY_MS))
     open_longer = replace(INNER, source=waiting).group_by("customer").window(lh.tumbling("10 seconds", grace="1 day"))
     assert bench.rows(WINDOWS) == model.run(
-        lh.app(open_longer.agg(n=lh.count()).table("windows")), first, decode
+        lh.app(open_longer.agg(n=lh.count()).table("windows")), first, decode_record
     ).tables["windows"]  # fmt: skip
     lake = Lake(bench.layout.root)
     reverted = lake.revert(app, PAIRS, AtTick(1))
@@ -171,4 +172,4 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     other = CLOSING.group_by("id").agg(rows=lh.count(), paid=lh.max("p_paid"), last=lh.latest("amount")).table("pairs")
     tried = backtest(bench.lake.open(PAIRS), other)
     assert not tried.differing.equal
-    assert tried.second.rows == len(model.run(lh.app(other), [*first, *rest], decode).tables["pairs"])
+    assert tried.second.rows == len(model.run(lh.app(other), [*first, *rest], decode_record).tables["pairs"])

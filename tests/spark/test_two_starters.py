@@ -16,7 +16,7 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.place import bronze_of, visible_of
+from lakehouse.lake.place import bronze_place, visible_place
 from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark import transaction
@@ -86,12 +86,12 @@ def test_two_writers_of_bronze_do_not_hold_the_same_epoch(
 ) -> None:
     write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
     states: list[Any] = []
-    at_once(monkeypatch, lambda: states.append(interventions.take_over(OpenLake(spark, layout))))
+    at_once(monkeypatch, lambda: states.append(interventions.take_over_bronze(OpenLake(spark, layout))))
     with pytest.raises(Fenced, match="Another writer has taken it over"):
         # It reads the number first, and opens its epoch after the other writer.
-        transaction.open_epoch(spark, bronze_of(layout))
+        transaction.open_epoch(spark, bronze_place(layout))
     monkeypatch.undo()
-    check_epoch(spark, bronze_of(layout), states[0].epoch)
+    check_epoch(spark, bronze_place(layout), states[0].epoch)
 
 
 def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
@@ -101,24 +101,24 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
     zombie, successor = (SilverWriter(OpenLake(spark, layout).open(COUNTED), name) for name in ("zombie", "successor"))
     with zombie:
         zombie.apply(1, NoneBad())
-        state = interventions.take_over(OpenLake(spark, layout))
+        state = interventions.take_over_bronze(OpenLake(spark, layout))
         interventions.decide(OpenLake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
         with successor:
-            before = read_progress(spark, visible_of(layout, COUNTED))
+            before = read_progress(spark, visible_place(layout, COUNTED))
             with pytest.raises(Fenced):
-                zombie._decide(interventions.of(OpenLake(spark, layout), "counted")[0], NoneBad())
-            assert read_progress(spark, visible_of(layout, COUNTED)) == before
+                zombie._decide(interventions.read_interventions(OpenLake(spark, layout), "counted")[0], NoneBad())
+            assert read_progress(spark, visible_place(layout, COUNTED)) == before
 
 
 def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSession, layout: Layout) -> None:
     write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
-    zombie = interventions.take_over(OpenLake(spark, layout))
-    successor = interventions.take_over(OpenLake(spark, layout))
+    zombie = interventions.take_over_bronze(OpenLake(spark, layout))
+    successor = interventions.take_over_bronze(OpenLake(spark, layout))
     frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
     append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
     with pytest.raises(Fenced):
         interventions.decide(OpenLake(spark, layout), zombie, Wanted("refold", ("counted",)))
-    assert interventions.of(OpenLake(spark, layout), "counted") == []
+    assert interventions.read_interventions(OpenLake(spark, layout), "counted") == []
     with pytest.raises(Fenced):
         append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")
     assert spark.read.format("delta").load(layout.records).count() == 2

@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NotFound
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
@@ -95,17 +95,17 @@ class Bench:
         from lakehouse.run.scenario.replay import rows_of
         from lakehouse.spark.past import reading
 
-        frame = reading.read(self.lake.open(table), at)
+        frame = reading.read_rows(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
 
     def expected(self, table: Table, tick: int) -> dict[Any, Any]:
         then = [record for record in self.records if record.tick <= tick]
-        return dict(model.run(APP, then, decode).tables[table.name])
+        return dict(model.run(APP, then, decode_record).tables[table.name])
 
     def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
-        from lakehouse.spark.silver.upkeep import upkeep
+        from lakehouse.spark.silver.upkeep import upkeep_table
 
-        done = upkeep(self.lake.open(table), policy, datetime.now(UTC), published)
+        done = upkeep_table(self.lake.open(table), policy, datetime.now(UTC), published)
         return {one.name: one for one in done}
 
     def changes(self, *, net: bool) -> list[Any]:
@@ -204,15 +204,15 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     from lakehouse.lake.moment.cut import Cut
     from lakehouse.spark.past import anchors
     from lakehouse.spark.table import files
-    from lakehouse.spark.transaction import properties
+    from lakehouse.spark.transaction import read_properties
 
-    vacuum = files.vacuum
+    vacuum = files.vacuum_files
 
     def at_once(spark: SparkSession, path: str, keep_ms: int) -> None:
         spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")  # it demands at least an hour
         vacuum(spark, path, keep_ms)
 
-    monkeypatch.setattr(files, "vacuum", at_once)
+    monkeypatch.setattr(files, "vacuum_files", at_once)
     bench.add(3)
     with monkeypatch.context() as patched:
         patched.setattr(anchors, "datetime", Killing)  # the rows are copied, but not yet in the index
@@ -229,7 +229,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
         "versions of 1 seconds",
         "versions of 1 days, since topic sums-changes has the changes up to tick 1",
     )
-    assert properties(bench.spark, path)["delta.deletedFileRetentionDuration"] == "interval 86400 seconds"
+    assert read_properties(bench.spark, path)["delta.deletedFileRetentionDuration"] == "interval 86400 seconds"
     assert len(bench.changes(net=True)) > 5
 
     time.sleep(1.2)
@@ -241,12 +241,12 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     with pytest.raises(NotFound, match="no longer has the net changes after tick 1"):
         bench.changes(net=True)
     assert len(bench.changes(net=False)) == 15
-    found = anchors.nearest(bench.lake.open(SUMS), Cut(5))
+    found = anchors.nearest_anchor(bench.lake.open(SUMS), Cut(5))
     assert found is not None
     assert found.tick == 3
     for tick in (2, 3, 5):
         assert bench.rows(SUMS, AtTick(tick)) == bench.expected(SUMS, tick), tick
     bench.add(1)
     assert bench.rows(SUMS) == bench.expected(SUMS, 7)
-    anchors.drop(bench.lake.open(SUMS), [3])
+    anchors.drop_anchors(bench.lake.open(SUMS), [3])
     assert bench.rows(SUMS, AtTick(4)) == bench.expected(SUMS, 4), "bronze tells it as well"

@@ -34,32 +34,32 @@ def test_any_key_can_be_laid_out_by(spark: SparkSession, tmp_path: Path, by: lis
     for n in range(3):
         rows = spark.createDataFrame([(bytes([n]), None if n else "x", n > 1)], columns).coalesce(1)
         rows.write.format("delta").mode("append").save(path)
-    before = files.files(spark, path, keyed=True)
+    before = files.count_files(spark, path, keyed=True)
     assert (before.count, before.small, before.rows) == (3, 3, 3)
     files.lay_out(spark.newSession(), path, before, by)
-    assert files.files(spark, path, keyed=True).count == 1
+    assert files.count_files(spark, path, keyed=True).count == 1
     assert spark.read.format("delta").load(path).count() == 3
 
 
 def test_old_anchors_are_thinned_to_one_a_period() -> None:
-    from lakehouse.spark.silver.upkeep import surplus
+    from lakehouse.spark.silver.upkeep import surplus_anchors
 
     made = [(tick, tick * DAY) for tick in range(20)]
-    assert surplus(made, None, 20 * DAY) == []
-    gone = surplus(made, 5 * DAY, 20 * DAY)
+    assert surplus_anchors(made, None, 20 * DAY) == []
+    gone = surplus_anchors(made, 5 * DAY, 20 * DAY)
     assert sorted({tick for tick, _ in made} - set(gone)) == [0, 5, 10, 15, 16, 17, 18, 19]
-    assert surplus([], DAY, 0) == []
+    assert surplus_anchors([], DAY, 0) == []
 
 
 def test_the_number_of_old_anchors_is_bounded() -> None:
     """Every 90 days one more anchor stayed, a whole copy of the table."""
-    from lakehouse.spark.silver.upkeep import surplus
+    from lakehouse.spark.silver.upkeep import surplus_anchors
 
     kept: list[int] = []
     years, keep = 40, 90
     for day in range(years * 365):
         kept.append(day)
-        gone = set(surplus([(tick, tick * DAY) for tick in kept], keep * DAY, day * DAY))
+        gone = set(surplus_anchors([(tick, tick * DAY) for tick in kept], keep * DAY, day * DAY))
         kept = [tick for tick in kept if tick not in gone]
         old = [tick for tick in kept if day - tick > keep]
         assert len(old) <= 2 * max(day // keep, 1).bit_length()
@@ -143,7 +143,7 @@ def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkS
     """Its rows stayed below control/restoring forever. Those of a running restore must stay."""
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.lease import Lease
-    from lakehouse.run.repair.newest import handed
+    from lakehouse.run.repair.newest import rows_as_frame
     from lakehouse.spark.open_lake import OpenLake
 
     layout, restoring = Layout(str(tmp_path)), tmp_path / "control" / "restoring"
@@ -152,9 +152,9 @@ def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkS
         (restoring / name / "part-0").write_text("of another restore")
     schema = spark.createDataFrame([], "n int").schema
     with Lease(layout.lease("restoring-1"), "restore"):
-        with handed(OpenLake(spark, layout), schema, ((1, (n,)) for n in range(3))) as rows:
+        with rows_as_frame(OpenLake(spark, layout), schema, ((1, (n,)) for n in range(3))) as rows:
             assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
             assert sorted(path.name for path in restoring.iterdir()) == ["0", "1"]
-            with handed(OpenLake(spark, layout), schema, [(1, (7,))]) as more:
+            with rows_as_frame(OpenLake(spark, layout), schema, [(1, (7,))]) as more:
                 assert (rows.count(), more.count()) == (3, 1), "two at once"
         assert [path.name for path in restoring.iterdir()] == ["1"]

@@ -14,7 +14,7 @@ def test_before_a_record_moves_the_clock_there_is_no_watermark(spark: SparkSessi
     """A fix of a topic's first record could never be applied: compiled code read a null as a number."""
     from pyspark.sql import functions as F
 
-    from lakehouse.spark.operators.clock import ClockState, timed
+    from lakehouse.spark.operators.clock import ClockState, with_stream_time
 
     compiling = spark.newSession()  # as the command does; the core tests do not compile plans
     compiling.conf.set("spark.sql.codegen.wholeStage", "true")
@@ -25,6 +25,6 @@ def test_before_a_record_moves_the_clock_there_is_no_watermark(spark: SparkSessi
     rows = compiling.range(3).selectExpr(
         "'events/0' AS _part", "id * 1000 AS _time", f"named_struct({place}) AS _position"
     )
-    judged = timed(table, rows, ClockState(), moves=F.col("_position.offset") > 0)
+    judged = with_stream_time(table, rows, ClockState(), moves=F.col("_position.offset") > 0)
     by_offset = judged.groupBy("_position.offset").agg(F.max("_watermark"), F.max("_horizon")).orderBy("offset")
     assert [tuple(row) for row in by_offset.collect()] == [(0, None, None), (1, 1000, 1000), (2, 2000, 2000)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode
-from lakehouse.lake.sql import answer, engine, register
+from lakehouse.formats.decode import decode_record
+from lakehouse.lake.sql import open_duckdb, register_table, run_select
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
@@ -90,9 +90,9 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
 
     def rows(layer: str, name: str) -> list[dict[str, Any]]:
         # deltalake and pyarrow fail here on times that INT96 can't hold, or that are no datetime in Python.
-        return reader.dataset(reader.path_of(layout, layer, name)).to_table().to_pylist()
+        return reader.open_dataset(reader.find_table_path(layout, layer, name)).to_table().to_pylist()
 
-    expected = model.run(KNOWN, records, decode)
+    expected = model.run(KNOWN, records, decode_record)
     for table in KNOWN.tables:
         assert rows_of(table, rows("silver", table.name)) == expected.tables[table.name], table.name
         late = len(rows("late", table.name)) if Path(layout.late(table.name)).exists() else 0
@@ -102,9 +102,9 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
         assert found == [(record.offset, reason) for record, reason in expected.quarantine[source.name]]
         assert len(found) == (6 if source.name == "visits" else len(BAD))
 
-    duck = engine(("silver",))
-    register(duck, "silver", "stamps_latest", reader.dataset(layout.silver("stamps_latest")))
-    found = answer(duck, 'SELECT epoch_ms("at") FROM stamps_latest ORDER BY 1').fetchall()
+    duck = open_duckdb(("silver",))
+    register_table(duck, "silver", "stamps_latest", reader.open_dataset(layout.silver("stamps_latest")))
+    found = run_select(duck, 'SELECT epoch_ms("at") FROM stamps_latest ORDER BY 1').fetchall()
     assert found[0][0] == FIRST_MS
 
     # An expression whose time does not exist is null: as a value, as a key, in an aggregate, and published.
@@ -113,5 +113,5 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
     values = {row["id"]: row for row in rows("silver", "far_values")}
     assert [year(time) for time in values["a"]["all"]] == [9500, None, 8001]
     assert [year(values[key][name]) for key in "ac" for name in ("last", "top")] == [8001, 9500, None, None]
-    changes = list(published.rows(changefeed.per_event(OpenLake(spark, layout).open(APP.table("far")), 0, 1)))
+    changes = list(published.rows_of_frame(changefeed.per_event(OpenLake(spark, layout).open(APP.table("far")), 0, 1)))
     assert [row["both"] is None for row in changes] == [False, False, True, True, False]

@@ -15,7 +15,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
 from lakehouse.spark.open_lake import OpenLake
@@ -49,7 +49,9 @@ def history() -> list[Record]:
     for tick, times in ((1, hours), (2, [REPEATED])):
         for at in times:
             value = f'{{"at": "{at.isoformat()}", "day": "{at.date()}"}}'.encode()
-            made.append(Record("events", "id", 0, len(made), milliseconds(at), b"a", value, tick, milliseconds(at)))
+            made.append(
+                Record("events", "id", 0, len(made), to_milliseconds(at), b"a", value, tick, to_milliseconds(at))
+            )
     return made
 
 
@@ -83,7 +85,7 @@ def test_a_repeated_hour_does_not_double_a_key(spark: SparkSession, tmp_path: Pa
         for tick in range(1, last + 1):
             silver.catch_up(tick)
     for name, column, minutes in (("windows", "window_start", 10), ("keys", "at", 0)):
-        rows = reader.dataset(layout.silver(name)).to_table().to_pylist()
+        rows = reader.open_dataset(layout.silver(name)).to_table().to_pylist()
         counts = {row[column]: row["n"] for row in rows}
         assert len(rows) == len(counts) == 10, name
         assert {at for at, n in counts.items() if n == 2} == {REPEATED - timedelta(minutes=minutes)}, name

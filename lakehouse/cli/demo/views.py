@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakehouse.demo
-from lakehouse.cli.past.changes import event
+from lakehouse.cli.past.changes import change_event
 from lakehouse.cli.terminal import show
 from lakehouse.demo import app as flying
 from lakehouse.errors import JobFailed
-from lakehouse.kafka.drain import drain
+from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -48,22 +48,22 @@ LAST_OF_EACH = """
 
 
 @contextmanager
-def loading(topics: Mapping[str, int]) -> Iterator[Callable[[str, int, int], None]]:
+def show_loading(topics: Mapping[str, int]) -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar for each topic while the year is produced; give the callback that moves it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=show.console(stderr=True)) as bars:
-        tasks = {name: bars.add_task(name, total=None, start=False) for name in topics}
+    with Progress(*columns, console=show.console(stderr=True)) as progress_bars:
+        bar_tasks = {name: progress_bars.add_task(name, total=None, start=False) for name in topics}
 
-        def told(topic: str, done: int, total: int) -> None:
-            bars.start_task(tasks[topic])
-            bars.update(tasks[topic], completed=done, total=total)
+        def show_loaded(topic: str, record_count: int, record_total: int) -> None:
+            progress_bars.start_task(bar_tasks[topic])
+            progress_bars.update(bar_tasks[topic], completed=record_count, total=record_total)
 
-        yield told
+        yield show_loaded
 
 
-def tables(settings: Settings) -> None:
+def show_tables(settings: Settings) -> None:
     """The tables as they are now."""
     layout = Layout(settings.lake.path)
     for title, sql in (
@@ -71,59 +71,77 @@ def tables(settings: Settings) -> None:
         ("Flights per plane, the ten with most (visits)", MOST_FLIGHTS),
         ("In the air at the year's end: took off, and no landing on record since (airborne)", IN_THE_AIR),
     ):
-        found = reader.query(layout, sql).to_arrow_table()
-        rows = [tuple(row.values()) for row in found.to_pylist()]
-        show.table(title, found.column_names, rows)
+        arrow_table = reader.query_lake(layout, sql).to_arrow_table()
+        table_rows = [tuple(row.values()) for row in arrow_table.to_pylist()]
+        show.print_table(title, arrow_table.column_names, table_rows)
 
 
-def changelog(lake: Lake, servers: str) -> None:
+def show_changelog(lake: Lake, servers: str) -> None:
     """The last changes of one plane's visits: per event, derived from bronze, and as they are in the Kafka topic."""
     changes = lake.changes(flying.visits, key=PLANE)
-    derived = [event(row, flying.visits.key) for row in published.rows(changes)][-CHANGES_SHOWN:]
-    rows = [(show.moment(c["time"]), c["value"]["flights"], c["value"]["miles"]) for c in derived]
-    show.table(
-        f"Changelog of visits, {PLANE}, the last {CHANGES_SHOWN}, per event", ("event time", "flights", "miles"), rows
+    derived_changes = [change_event(row, flying.visits.key) for row in published.rows_of_frame(changes)][
+        -CHANGES_SHOWN:
+    ]
+    change_rows = [
+        (show.moment(change["time"]), change["value"]["flights"], change["value"]["miles"])
+        for change in derived_changes
+    ]
+    show.print_table(
+        f"Changelog of visits, {PLANE}, the last {CHANGES_SHOWN}, per event",
+        ("event time", "flights", "miles"),
+        change_rows,
     )
     cluster = Cluster(servers, lake.settings.kafka.options)
-    found = [m for m in drain(cluster, lake.settings.kafka.options, CHANGELOG) if m.key() == PLANE.encode()]
-    sent = [
-        (f"{m.partition()}/{m.offset()}", show.moment(m.timestamp()[1]), m.key(), m.value())
-        for m in found[-CHANGES_SHOWN:]
+    plane_messages = [
+        message
+        for message in read_topic(cluster, lake.settings.kafka.options, CHANGELOG)
+        if message.key() == PLANE.encode()
     ]
-    show.table(f"The same in the Kafka topic {CHANGELOG}", ("partition/offset", "timestamp", "key", "value"), sent)
+    sent_rows = [
+        (
+            f"{message.partition()}/{message.offset()}",
+            show.moment(message.timestamp()[1]),
+            message.key(),
+            message.value(),
+        )
+        for message in plane_messages[-CHANGES_SHOWN:]
+    ]
+    show.print_table(
+        f"The same in the Kafka topic {CHANGELOG}", ("partition/offset", "timestamp", "key", "value"), sent_rows
+    )
 
 
-def where_was(lake: Lake) -> None:
+def show_past_place(lake: Lake) -> None:
     """Where a plane was at a past moment: its last change of location up to then."""
     changes = lake.changes(flying.location, key=PLANE)
-    rows = list(published.rows(changes.where(f"_event_time_ms <= {_ms(DAY)}")))
-    place = (
-        f"on the way to, or at, {rows[-1]['dest']}; it left at {show.moment(rows[-1]['departed_at'])}"
-        if rows
+    change_rows = list(published.rows_of_frame(changes.where(f"_event_time_ms <= {_milliseconds(DAY)}")))
+    place_text = (
+        f"on the way to, or at, {change_rows[-1]['dest']}; it left at {show.moment(change_rows[-1]['departed_at'])}"
+        if change_rows
         else "nowhere yet"
     )
-    show.say(f"\nWhere was {PLANE} on {DAY:%Y-%m-%d}, 00:00 UTC?  {place}.")
+    show.say(f"\nWhere was {PLANE} on {DAY:%Y-%m-%d}, 00:00 UTC?  {place_text}.")
 
 
-def picture(lake: Lake, at: datetime, out: Path) -> None:
+def draw_picture(lake: Lake, moment: datetime, picture_path: Path) -> None:
     """Draw the planes in the air at a moment: the changelog of airborne, folded up to it."""
     from lakehouse.demo.picture import planes_in_the_air
 
-    changes = lake.changes(flying.airborne).where(f"_event_time_ms <= {_ms(at)}")
-    last = lake.spark.sql(LAST_OF_EACH, changes=changes)
-    drawn = planes_in_the_air(at, list(published.rows(last)), out)
-    show.say(f"In the air at {show.moment(at)}: {drawn.placed:,} planes. The picture: {out}")
+    changes = lake.changes(flying.airborne).where(f"_event_time_ms <= {_milliseconds(moment)}")
+    last_changes = lake.spark.sql(LAST_OF_EACH, changes=changes)
+    airborne_planes = planes_in_the_air(moment, list(published.rows_of_frame(last_changes)), picture_path)
+    show.say(f"In the air at {show.moment(moment)}: {airborne_planes.placed:,} planes. The picture: {picture_path}")
 
 
-def proof(settings: Settings, servers: str) -> bool:
+def show_proof(settings: Settings, servers: str) -> bool:
     """Run the independent fold as a process of its own and show what it found; return whether everything is equal."""
-    script = Path(lakehouse.demo.__file__).with_name("independent_fold.py")
-    command = [sys.executable, str(script), "--bootstrap", servers, "--lake", settings.lake.path]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise JobFailed(f"the independent fold ended with exit code {done.returncode}; see above.")
-    found: dict[str, Any] = json.loads(done.stdout)
-    rows = [
+    fold_script = Path(lakehouse.demo.__file__).with_name("independent_fold.py")
+    command = [sys.executable, str(fold_script), "--bootstrap", servers, "--lake", settings.lake.path]
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode not in (0, 1):
+        raise JobFailed(f"the independent fold ended with exit code {process.returncode}; see above.")
+    fold_report: dict[str, Any] = json.loads(process.stdout)
+    table_rows = [
         (
             name,
             part["equal"],
@@ -132,23 +150,36 @@ def proof(settings: Settings, servers: str) -> bool:
             part["missing"] + part["extra"],
             part["different"],
         )
-        for name, part in found["tables"].items()
+        for name, part in fold_report["tables"].items()
     ]
-    columns = ("table", "equal", "rows expected", "rows found", "missing or extra", "different")
-    show.table("The proof: every table against an independent fold of the topics", columns, rows)
-    show.table("Every offset accounted for", ("topic", "equal", "in Kafka", "in bronze", "gaps"), list(_topics(found)))
-    show.say("Everything is equal." if found["equal"] else "NOT EQUAL: the tables above say where.")
-    return bool(found["equal"])
+    column_titles = ("table", "equal", "rows expected", "rows found", "missing or extra", "different")
+    show.print_table("The proof: every table against an independent fold of the topics", column_titles, table_rows)
+    show.print_table(
+        "Every offset accounted for",
+        ("topic", "equal", "in Kafka", "in bronze", "gaps"),
+        list(_topic_sums(fold_report)),
+    )
+    show.say("Everything is equal." if fold_report["equal"] else "NOT EQUAL: the tables above say where.")
+    return bool(fold_report["equal"])
 
 
-def _topics(found: dict[str, Any]) -> Iterator[tuple[str, bool, int, int, int]]:
+def _topic_sums(fold_report: dict[str, Any]) -> Iterator[tuple[str, bool, int, int, int]]:
     by_topic: dict[str, list[dict[str, Any]]] = {}
-    for partition, part in found["partitions"].items():
-        by_topic.setdefault(partition.rpartition("/")[0], []).append(part)
-    for topic, parts in by_topic.items():
-        sums = [sum(part[name] for part in parts) for name in ("offsets_kafka", "offsets_bronze", "gaps_in_kafka")]
-        yield topic, all(part["equal"] for part in parts), sums[0], sums[1], sums[2]
+    for partition, partition_report in fold_report["partitions"].items():
+        by_topic.setdefault(partition.rpartition("/")[0], []).append(partition_report)
+    for topic, partition_reports in by_topic.items():
+        offset_sums = [
+            sum(partition_report[name] for partition_report in partition_reports)
+            for name in ("offsets_kafka", "offsets_bronze", "gaps_in_kafka")
+        ]
+        yield (
+            topic,
+            all(partition_report["equal"] for partition_report in partition_reports),
+            offset_sums[0],
+            offset_sums[1],
+            offset_sums[2],
+        )
 
 
-def _ms(moment: datetime) -> int:
+def _milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)

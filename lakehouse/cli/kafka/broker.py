@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.kafka.broker import Broker, find
+from lakehouse.kafka.broker import Broker, find_broker
 from lakehouse.settings.config import Settings
 
 
@@ -17,13 +17,23 @@ def up(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = 
     """
     settings = settings_of(config, lake)
     if not settings.kafka.embedded:
-        _say(settings, json, settings.kafka.bootstrap_servers, False, "is configured; there is nothing to start.")
-    elif (running := find(settings.kafka.folder)) is not None:
-        _say(settings, json, running.bootstrap_servers, False, f"is already running, as process {running.pid}.")
+        _say_broker_state(
+            settings, json, settings.kafka.bootstrap_servers, False, "is configured; there is nothing to start."
+        )
+    elif (running_broker := find_broker(settings.kafka.folder)) is not None:
+        _say_broker_state(
+            settings,
+            json,
+            running_broker.bootstrap_servers,
+            False,
+            f"is already running, as process {running_broker.pid}.",
+        )
     else:
         broker = Broker(settings.kafka.folder, settings.kafka.port)
         broker.start(detach=True)
-        _say(settings, json, broker.bootstrap_servers, True, "was started. `lakehouse kafka down` stops it.")
+        _say_broker_state(
+            settings, json, broker.bootstrap_servers, True, "was started. `lakehouse kafka down` stops it."
+        )
 
 
 def down(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
@@ -32,19 +42,23 @@ def down(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption 
     Example: lakehouse kafka down
     """
     settings = settings_of(config, lake)
-    running = find(settings.kafka.folder) if settings.kafka.embedded else None
-    if running is not None:
-        running.stop()
-        _say(settings, json, running.bootstrap_servers, True, "was stopped. Its records stay.")
+    running_broker = find_broker(settings.kafka.folder) if settings.kafka.embedded else None
+    if running_broker is not None:
+        running_broker.stop()
+        _say_broker_state(settings, json, running_broker.bootstrap_servers, True, "was stopped. Its records stay.")
     elif settings.kafka.embedded:
-        _say(settings, json, None, False, "does not run; there is nothing to stop.")
+        _say_broker_state(settings, json, None, False, "does not run; there is nothing to stop.")
     else:
-        _say(settings, json, settings.kafka.bootstrap_servers, False, "is configured, not embedded; it is left alone.")
+        _say_broker_state(
+            settings, json, settings.kafka.bootstrap_servers, False, "is configured, not embedded; it is left alone."
+        )
 
 
-def _say(settings: Settings, json: bool, servers: str | None, changed: bool, text: str) -> None:
-    folder = str(settings.kafka.folder) if settings.kafka.embedded else None
+def _say_broker_state(settings: Settings, json: bool, servers: str | None, is_changed: bool, state_text: str) -> None:
+    kafka_folder = str(settings.kafka.folder) if settings.kafka.embedded else None
     if json:
-        show.as_json({"bootstrap_servers": servers, "folder": folder, "changed": changed})
+        show.as_json({"bootstrap_servers": servers, "folder": kafka_folder, "changed": is_changed})
     else:
-        show.say(f"Kafka {f'at {servers} ' if servers else ''}{f'({folder}) ' if folder else ''}{text}")
+        show.say(
+            f"Kafka {f'at {servers} ' if servers else ''}{f'({kafka_folder}) ' if kafka_folder else ''}{state_text}"
+        )

@@ -55,23 +55,23 @@ def produce(
     from lakehouse.kafka.produce import produce as send
     from lakehouse.kafka.topics import Cluster
     from lakehouse.plan.schema import check_topic
-    from lakehouse.run.start.kafka import kafka
+    from lakehouse.run.start.kafka import open_kafka
 
     check_topic(topic)
     if file != STDIN and not file.is_file():
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
-    form = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
-    with kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
+    line_format = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
+    with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         if partitions is not None:
             cluster = Cluster(servers, settings.kafka.options)
             if topic not in cluster.names():
                 cluster.create(topic, partitions, TOPIC_CONFIG)
         try:
-            count = send(servers, settings.kafka.options, topic, parse_lines(lines, form.value))
+            record_count = send(servers, settings.kafka.options, topic, parse_lines(lines, line_format.value))
         except UnicodeDecodeError as error:
             raise ConfigError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     if json:
-        show.as_json({"topic": topic, "records": count})
+        show.as_json({"topic": topic, "records": record_count})
     else:
-        show.say(f"{count:,} records were written to topic {topic}.")
+        show.say(f"{record_count:,} records were written to topic {topic}.")

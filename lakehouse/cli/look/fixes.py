@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.cli.look.read import shown
+from lakehouse.cli.look.read import print_first_rows
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fixed, FixFunction, StillBad
-    from lakehouse.run.start.application import Found
+    from lakehouse.run.start.application import LoadedApp
     from lakehouse.settings.config import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class NewBytes:
     """A new key or value as the command line gives it: a text, a file, or null."""
 
     text: str | None = None
@@ -42,7 +42,7 @@ class Attempt:
     stream: str
     choice: Choice
     fix: str | None
-    edits: Mapping[str, New]
+    edits: Mapping[str, NewBytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,92 +58,124 @@ class ReplayRequest:
     instead: bool = False
 
 
-def attempt(settings: Settings, tried: Attempt, replay: ReplayRequest | None, limit: int | None, *, json: bool) -> None:
+def attempt_fix(
+    settings: Settings, fix_attempt: Attempt, replay_request: ReplayRequest | None, limit: int | None, *, json: bool
+) -> None:
     """Show what a fix makes of records; replay those that fit, if `replay` is given."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.fixes import fixed_records, replay_refusal, source_of
     from lakehouse.run.start.application import find_app
 
-    found = find_app(tried.app)
-    source = source_of(found.app, tried.stream)
-    how = _how(found, source, tried.fix, tried.edits)
-    made = fixed_records(Layout(settings.lake.path), found.app, tried.stream, tried.choice, how)
-    tick, refused = None, replay_refusal(found.app, source)
-    if replay is not None and made.fixed:
+    found_app = find_app(fix_attempt.app)
+    source = source_of(found_app.app, fix_attempt.stream)
+    fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits)
+    fix_result = fixed_records(
+        Layout(settings.lake.path), found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function
+    )
+    replay_tick, replay_refusal_text = None, replay_refusal(found_app.app, source)
+    if replay_request is not None and fix_result.fixed:
         from lakehouse.run.lake import Lake
 
-        tick = Lake(settings=settings).replay(
-            found.app, tried.stream, made.fixed,
-            reason=replay.reason, by=replay.by, again=replay.again, instead=replay.instead,
+        replay_tick = Lake(settings=settings).replay(
+            found_app.app, fix_attempt.stream, fix_result.fixed,
+            reason=replay_request.reason, by=replay_request.by, again=replay_request.again, instead=replay_request.instead,
         )  # fmt: skip
     if json:
-        both: list[Fixed | StillBad] = [*made.fixed, *made.bad]
-        for one in sorted(both, key=lambda one: one.was.record.position)[:limit]:
-            fits = one in made.fixed
-            more = {"replay_refused": refused} if fits and refused is not None else {}
-            show.as_json({**_facts(one), "replayed_at": tick if fits else None, **more})
+        all_records: list[Fixed | StillBad] = [*fix_result.fixed, *fix_result.bad]
+        for tried_record in sorted(all_records, key=lambda tried_record: tried_record.was.record.position)[:limit]:
+            fits = tried_record in fix_result.fixed
+            refusal_fields = {"replay_refused": replay_refusal_text} if fits and replay_refusal_text is not None else {}
+            show.as_json({**_fix_facts(tried_record), "replayed_at": replay_tick if fits else None, **refusal_fields})
         return
-    if made.fixed:
-        rows = [(str(one.was.place), one.was.reason, *_before_and_after(one)) for one in made.fixed]
-        columns = ("position", "reason until now", "key", "value", "new key", "new value")
-        _table("They fit", columns, rows, limit)
-    if made.bad:
-        rows = [(str(one.was.place), one.reason, *_before_and_after(one)) for one in made.bad]
-        _table("They still don't fit", ("position", "reason", "key", "value", "new key", "new value"), rows, limit)
-    done = "Nothing was changed." if tick is None else f"Those that fit count from tick {tick} on."
-    show.say(f"{len(made.fixed):,} records fit now, {len(made.bad):,} still do not. {done}")
-    if made.fixed and refused is not None:
-        show.say(f"They can't be replayed: {refused}")
+    if fix_result.fixed:
+        record_rows = [
+            (str(tried_record.was.place), tried_record.was.reason, *_values_before_and_after(tried_record))
+            for tried_record in fix_result.fixed
+        ]
+        column_titles = ("position", "reason until now", "key", "value", "new key", "new value")
+        _print_fit_table("They fit", column_titles, record_rows, limit)
+    if fix_result.bad:
+        record_rows = [
+            (str(tried_record.was.place), tried_record.reason, *_values_before_and_after(tried_record))
+            for tried_record in fix_result.bad
+        ]
+        _print_fit_table(
+            "They still don't fit", ("position", "reason", "key", "value", "new key", "new value"), record_rows, limit
+        )
+    tick_text = "Nothing was changed." if replay_tick is None else f"Those that fit count from tick {replay_tick} on."
+    show.say(f"{len(fix_result.fixed):,} records fit now, {len(fix_result.bad):,} still do not. {tick_text}")
+    if fix_result.fixed and replay_refusal_text is not None:
+        show.say(f"They can't be replayed: {replay_refusal_text}")
 
 
-def _how(found: Found, source: Source, fix: str | None, edits: Mapping[str, New]) -> FixFunction:
+def _fix_function(
+    found_app: LoadedApp, source: Source, function_name: str | None, edits: Mapping[str, NewBytes]
+) -> FixFunction:
     from lakehouse.run.repair.fixes import KEEP, Edit, unchanged
     from lakehouse.run.start.application import load_function
 
-    edited = [name for name, new in edits.items() if new.given]
-    if fix is not None and edited:
-        raise ConfigError(f"quarantine: found --fix and a new {edited[0]}; expected one of them.")
-    if fix is not None:
-        return load_function(fix, found)
-    for name in edited:
+    edited_parts = [name for name, new_values in edits.items() if new_values.given]
+    if function_name is not None and edited_parts:
+        raise ConfigError(f"quarantine: found --fix and a new {edited_parts[0]}; expected one of them.")
+    if function_name is not None:
+        return load_function(function_name, found_app)
+    for name in edited_parts:
         if edits[name].given > 1:
             raise ConfigError(f"quarantine: found {edits[name].given} new {name}s; expected one.")
-    if not edited:
+    if not edited_parts:
         return unchanged
-    new = {name: _bytes(source, name, edits[name]) if name in edited else KEEP for name in ("key", "value")}
-    return Edit(**new)
+    new_values = {
+        name: _new_bytes(source, name, edits[name]) if name in edited_parts else KEEP for name in ("key", "value")
+    }
+    return Edit(**new_values)
 
 
-def _bytes(source: Source, part: str, new: New) -> bytes | None:
-    from lakehouse.run.repair.fixes import bytes_of
+def _new_bytes(source: Source, part: str, new_value: NewBytes) -> bytes | None:
+    from lakehouse.run.repair.fixes import bytes_of_text
 
-    if new.file is not None:
-        if not new.file.is_file():
-            raise ConfigError(f"{new.file}: no such file; expected the bytes of a {part}.")
-        return new.file.read_bytes()
-    of: Literal["key", "value"] = "key" if part == "key" else "value"
-    return None if new.text is None else bytes_of(source, of, new.text)
+    if new_value.file is not None:
+        if not new_value.file.is_file():
+            raise ConfigError(f"{new_value.file}: no such file; expected the bytes of a {part}.")
+        return new_value.file.read_bytes()
+    record_part: Literal["key", "value"] = "key" if part == "key" else "value"
+    return None if new_value.text is None else bytes_of_text(source, record_part, new_value.text)
 
 
-def _before_and_after(one: Fixed | StillBad) -> tuple[Any, ...]:
+def _values_before_and_after(tried_record: Fixed | StillBad) -> tuple[Any, ...]:
     """The key and the value as they were, and as the fix made them, where it changed them."""
-    was = one.was.record
-    pairs = ((one.key, was.key), (one.value, was.value))
-    return was.key, was.value, *("same" if new == old else new for new, old in pairs)
+    bad_record = tried_record.was.record
+    value_pairs = ((tried_record.key, bad_record.key), (tried_record.value, bad_record.value))
+    return (
+        bad_record.key,
+        bad_record.value,
+        *("same" if new_value == old_value else new_value for new_value, old_value in value_pairs),
+    )
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int | None) -> None:
+def _print_fit_table(
+    title: str, column_titles: Sequence[str], rows: Sequence[Sequence[Any]], limit: int | None
+) -> None:
     # A column that says nothing but "same" is left out.
-    keep = [n for n, name in enumerate(columns) if not name.startswith("new ") or any(row[n] != "same" for row in rows)]
-    cut = [[row[n] for n in keep] for row in rows]
-    shown(cut, limit, lambda some, caption: show.table(title, [columns[n] for n in keep], some, caption=caption))
+    kept_columns = [
+        n
+        for n, name in enumerate(column_titles)
+        if not name.startswith("new ") or any(row[n] != "same" for row in rows)
+    ]
+    kept_rows = [[row[n] for n in kept_columns] for row in rows]
+    print_first_rows(
+        kept_rows,
+        limit,
+        lambda first_rows, caption: show.print_table(
+            title, [column_titles[n] for n in kept_columns], first_rows, caption=caption
+        ),
+    )
 
 
-def _facts(one: Fixed | StillBad) -> dict[str, Any]:
-    was = one.was.record
+def _fix_facts(tried_record: Fixed | StillBad) -> dict[str, Any]:
+    bad_record = tried_record.was.record
     return {
-        "topic": was.topic, "topic_id": was.topic_id, "partition": was.partition, "offset": was.offset,
-        "tick": was.tick, "timestamp": moment(was.timestamp), "reason_before": one.was.reason,
-        "key_before": was.key, "value_before": was.value, "key": one.key, "value": one.value,
-        "fits": (reason := getattr(one, "reason", None)) is None, "reason": reason,
+        "topic": bad_record.topic, "topic_id": bad_record.topic_id, "partition": bad_record.partition, "offset": bad_record.offset,
+        "tick": bad_record.tick, "timestamp": to_datetime(bad_record.timestamp), "reason_before": tried_record.was.reason,
+        "key_before": bad_record.key, "value_before": bad_record.value, "key": tried_record.key, "value": tried_record.value,
+        "fits": (reason := getattr(tried_record, "reason", None)) is None, "reason": reason,
     }  # fmt: skip

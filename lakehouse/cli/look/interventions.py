@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, stored_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -32,31 +32,37 @@ def interventions(
 
     layout = Layout(lake_of(config, lake).lake.path)
     if table is not None:
-        table = kept(table, layout)
-    cut = limit or (None if json else ROWS_SHOWN + 1)
-    found = intervention_log.logged(layout, table, cut)
-    first = next(found, None)
-    if table is not None and first is None:
-        reader.facts(layout, "silver", table)  # says so if there is no such table
+        table = stored_table_name(table, layout)
+    row_limit = limit or (None if json else ROWS_SHOWN + 1)
+    newer_first = intervention_log.read_interventions(layout, table, row_limit)
+    first_row = next(newer_first, None)
+    if table is not None and first_row is None:
+        reader.read_table_facts(layout, "silver", table)  # says so if there is no such table
     if json:
-        for row in () if first is None else chain([first], found):
-            show.as_json({**row, "details": _short(row["details"])})
+        for row in () if first_row is None else chain([first_row], newer_first):
+            show.as_json({**row, "details": _shorten_details(row["details"])})
         return
-    rows = [] if first is None else [first, *found]
-    if not rows:
+    all_rows = [] if first_row is None else [first_row, *newer_first]
+    if not all_rows:
         show.say("No interventions.")
     else:
-        names = ("at", "table", "kind", "decided_at", "decided_by", "reason")
-        values = [(*(row[name] for name in names), of_what(row["kind"], row["details"])) for row in rows]
-        columns = ("tick", *names[1:], "of what")
-        shown(values, limit, lambda some, caption: show.table("Interventions", columns, some, caption=caption))
+        column_names = ("at", "table", "kind", "decided_at", "decided_by", "reason")
+        table_rows = [
+            (*(row[name] for name in column_names), describe_details(row["kind"], row["details"])) for row in all_rows
+        ]
+        column_titles = ("tick", *column_names[1:], "of what")
+        print_first_rows(
+            table_rows,
+            limit,
+            lambda first_rows, caption: show.print_table("Interventions", column_titles, first_rows, caption=caption),
+        )
 
 
-def _short(details: dict[str, Any]) -> dict[str, Any]:
+def _shorten_details(details: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in details.items() if value is not None and name not in LONG}
 
 
-def of_what(kind: str, details: dict[str, Any]) -> str:
+def describe_details(kind: str, details: dict[str, Any]) -> str:
     """Return the details of an intervention in words: the moment of a revert, the range of a backfill."""
     if kind == "swap":
         return "all rows, under another declaration" if details.get("changed") else "all rows"
@@ -64,24 +70,24 @@ def of_what(kind: str, details: dict[str, Any]) -> str:
         return f"records of stream {details.get('stream')}"
     if kind == "revert" and details.get("version") is not None:
         return f"to version {details['version']}"
-    said = [*_times(details), *_offsets(details.get("offsets") or {})]
+    detail_texts = [*_describe_times(details), *_describe_offsets(details.get("offsets") or {})]
     if kind == "revert":
-        return f"to {', '.join(said) or 'tick ' + str(details.get('tick'))}"
-    return ", ".join(said)
+        return f"to {', '.join(detail_texts) or 'tick ' + str(details.get('tick'))}"
+    return ", ".join(detail_texts)
 
 
-def _times(details: dict[str, Any]) -> list[str]:
+def _describe_times(details: dict[str, Any]) -> list[str]:
     if details.get("event_ms") is not None:
         return [f"event time {show.moment(details['event_ms'], 'milliseconds')}"]
-    first, last = (details.get(name) for name in ("first_ms", "last_ms"))
-    since = [] if first is None else [f"event times from {show.moment(first, 'milliseconds')}"]
-    return since + ([] if last is None else [f"event times up to {show.moment(last, 'milliseconds')}"])
+    first_ms, last_ms = (details.get(name) for name in ("first_ms", "last_ms"))
+    since = [] if first_ms is None else [f"event times from {show.moment(first_ms, 'milliseconds')}"]
+    return since + ([] if last_ms is None else [f"event times up to {show.moment(last_ms, 'milliseconds')}"])
 
 
-def _offsets(offsets: dict[str, Any]) -> list[str]:
+def _describe_offsets(offsets: dict[str, Any]) -> list[str]:
     """A backfill's have the first and the last one, a revert's the first that does not count."""
     return [
-        f"{topic}/{p}={'..'.join(map(str, of)) if isinstance(of, list) else of}"
+        f"{topic}/{partition}={'..'.join(map(str, offset_range)) if isinstance(offset_range, list) else offset_range}"
         for topic, parts in offsets.items()
-        for p, of in parts.items()
+        for partition, offset_range in parts.items()
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, stored_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -51,62 +51,71 @@ def late(
     from lakehouse.lake.layout import Layout
 
     layout = Layout(lake_of(config, lake).lake.path)
-    table = kept(table, layout)
-    each = records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
+    table = stored_table_name(table, layout)
+    late_records = read_late_records(layout, table, limit or (None if json else ROWS_SHOWN + 1))
     if json:
-        for record in each:
+        for record in late_records:
             show.as_json(record)
         return
-    found = list(each)
-    if not found:
+    record_list = list(late_records)
+    if not record_list:
         show.say(f"No record came too late for {table}.")
     else:
-        names = (*(name for name in WINDOW if found[0][name] is not None), *PLACE)
-        rows = [(show.pairs(record["key"]), *(record[name] for name in names)) for record in found]
-        shown(rows, limit, lambda some, caption: show.table(table, ("key", *names), some, caption=caption))
+        column_names = (*(name for name in WINDOW if record_list[0][name] is not None), *PLACE)
+        record_rows = [(show.pairs(record["key"]), *(record[name] for name in column_names)) for record in record_list]
+        print_first_rows(
+            record_rows,
+            limit,
+            lambda first_rows, caption: show.print_table(table, ("key", *column_names), first_rows, caption=caption),
+        )
 
 
-def records(layout: Layout, table: str, limit: int | None) -> Iterator[dict[str, Any]]:
+def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator[dict[str, Any]]:
     """Yield late records, the newest first, some ticks at a time; NotFound for a table that does not exist.
 
     Each has the columns of the late table, `key` as an object, and the record's timestamp, record_key and value.
     """
     from lakehouse.lake import reader
-    from lakehouse.lake.earlier import check_late
+    from lakehouse.lake.earlier import check_late_positions
     from lakehouse.lake.record import late_records
 
-    reader.facts(layout, "silver", table)
-    if table not in reader.names(layout, "late"):
+    reader.read_table_facts(layout, "silver", table)
+    if table not in reader.table_names(layout, "late"):
         return
-    check_late(reader.dataset(layout.late(table)).schema.names, table)
-    lake, left = reader.connect(layout), limit
-    lake.register("taken_in", late_records.taken_in(layout, table))
-    place = late_records.columns()
-    for first, last in _ticks(lake.execute(COUNTS.format(table=table)).fetchall()):
-        if left == 0:
+    check_late_positions(reader.open_dataset(layout.late(table)).schema.names, table)
+    connection, records_left = reader.connect_lake(layout), limit
+    connection.register("taken_in", late_records.late_places_taken_in(layout, table))
+    place_columns = late_records.place_columns_sql()
+    for first_tick, last_tick in _tick_ranges(connection.execute(COUNTS.format(table=table)).fetchall()):
+        if records_left == 0:
             return
-        newest = NEWEST.format(
-            table=table, first=first, last=last, order=ORDER, place=place,
-            limit="" if left is None else f"LIMIT {left}",
+        newest_query = NEWEST.format(
+            table=table, first=first_tick, last=last_tick, order=ORDER, place=place_columns,
+            limit="" if records_left is None else f"LIMIT {records_left}",
         )  # fmt: skip
-        ticks = lake.execute(TICKS.format(newest=newest)).fetchall()
-        if not ticks:
+        tick_rows = connection.execute(TICKS.format(newest=newest_query)).fetchall()
+        if not tick_rows:
             continue
-        parts = [RECORDS.format(newest=newest, topic=topic, first=begin, last=end) for topic, begin, end in ticks]
-        rows = lake.sql(f"SELECT * FROM ({' UNION ALL '.join(parts)}) {ORDER}").to_arrow_table().to_pylist()
-        yield from ({**row, "key": json_text.loads(row["key"])} for row in rows)
-        left = None if left is None else max(left - len(rows), 0)
+        topic_queries = [
+            RECORDS.format(newest=newest_query, topic=topic, first=first_of_topic, last=last_of_topic)
+            for topic, first_of_topic, last_of_topic in tick_rows
+        ]
+        late_rows = (
+            connection.sql(f"SELECT * FROM ({' UNION ALL '.join(topic_queries)}) {ORDER}").to_arrow_table().to_pylist()
+        )
+        yield from ({**row, "key": json_text.loads(row["key"])} for row in late_rows)
+        records_left = None if records_left is None else max(records_left - len(late_rows), 0)
 
 
-def _ticks(counts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _tick_ranges(counts_by_tick: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield ranges of ticks, the newest first, that have no more records than are read at once."""
-    found: list[int] = []
-    records = 0
-    for tick, count in counts:
-        if found and records + count > RECORDS_A_READ:
-            yield found[-1], found[0]
-            found, records = [], 0
-        found.append(tick)
-        records += count
-    if found:
-        yield found[-1], found[0]
+    ticks_in_range: list[int] = []
+    record_total = 0
+    for tick, record_count in counts_by_tick:
+        if ticks_in_range and record_total + record_count > RECORDS_A_READ:
+            yield ticks_in_range[-1], ticks_in_range[0]
+            ticks_in_range, record_total = [], 0
+        ticks_in_range.append(tick)
+        record_total += record_count
+    if ticks_in_range:
+        yield ticks_in_range[-1], ticks_in_range[0]

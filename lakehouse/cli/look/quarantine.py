@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.fixes import Attempt, New, ReplayRequest, attempt
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, shown
+from lakehouse.cli.look.fixes import Attempt, NewBytes, ReplayRequest, attempt_fix
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import (
     AppOption,
@@ -22,7 +22,7 @@ from lakehouse.cli.terminal.options import (
     lake_of,
 )
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
 
 
-class By(StrEnum):
+class CountBy(StrEnum):
     """What records are counted by."""
 
     reason = "reason"
@@ -39,7 +39,7 @@ class By(StrEnum):
 
 def quarantine(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
-    by: Annotated[By | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
+    by: Annotated[CountBy | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Only those whose reason contains this text.")
     ] = None,
@@ -100,30 +100,38 @@ def quarantine(
     from lakehouse.semantics.moment import time_ms
 
     check_name(stream, "stream")
-    choice = Choice(
-        reason, tuple(map(_place, position or ())), None if start is None else time_ms(start, "--from"),
+    record_choice = Choice(
+        reason, tuple(map(_parse_place, position or ())), None if start is None else time_ms(start, "--from"),
         None if end is None else time_ms(end, "--to"), open,
     )  # fmt: skip
-    edits = {"value": New(value, value_file, null_value), "key": New(key, key_file)}
+    new_values = {"value": NewBytes(value, value_file, null_value), "key": NewBytes(key, key_file)}
     settings = lake_of(config, lake)
-    if app is not None or plan or replay or fix is not None or any(new.given for new in edits.values()):
+    if (
+        app is not None
+        or plan
+        or replay
+        or fix is not None
+        or any(new_bytes.given for new_bytes in new_values.values())
+    ):
         app = app_of(app, settings)
         if plan == replay:
-            found = "--plan and --replay" if replay else "a fix, or --app, alone"
-            raise ConfigError(f"quarantine: found {found}; expected --plan, to see what a fix makes, or --replay.")
+            conflicting_options = "--plan and --replay" if replay else "a fix, or --app, alone"
+            raise ConfigError(
+                f"quarantine: found {conflicting_options}; expected --plan, to see what a fix makes, or --replay."
+            )
         if by is not None:
             raise ConfigError("quarantine: found --by beside a fix; expected only one of them.")
     layout = Layout(settings.lake.path)
     if app is not None:
-        counted = ReplayRequest(why, decided_by, again, instead) if replay else None
-        attempt(settings, Attempt(app, stream, choice, fix, edits), counted, limit, json=json)
+        replay_request = ReplayRequest(why, decided_by, again, instead) if replay else None
+        attempt_fix(settings, Attempt(app, stream, record_choice, fix, new_values), replay_request, limit, json=json)
     elif by is not None:
-        _count(layout, stream, choice, limit, json)
+        _count_by_reason(layout, stream, record_choice, limit, json)
     else:
-        _list(layout, stream, choice, limit, json)
+        _list_records(layout, stream, record_choice, limit, json)
 
 
-def _place(text: str) -> RecordPlace:
+def _parse_place(text: str) -> RecordPlace:
     from lakehouse.lake.record.quarantine import RecordPlace
 
     if (match := PLACE.fullmatch(text)) is None:
@@ -131,64 +139,85 @@ def _place(text: str) -> RecordPlace:
     return RecordPlace(match[1], int(match[2]), int(match[3]))
 
 
-def _list(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
-    from lakehouse.lake.record.quarantine import counts, records
+def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+    from lakehouse.lake.record.quarantine import count_quarantined_records, read_quarantined
 
-    found = records(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1), newest_first=True)
+    bad_records = read_quarantined(
+        layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1), newest_first=True
+    )
     if json:
-        for one in found:
-            show.as_json(facts(one))
-    elif not found:
-        _none(stream, choice)
+        for bad_record in bad_records:
+            show.as_json(record_facts(bad_record))
+    elif not bad_records:
+        _say_none_found(stream, choice)
     else:
         # Where some are fixed, the tick from which on they count.
-        fixed = [one.fixed_at for one in found] if any(one.fixed_at is not None for one in found) else None
-        rows = [
-            (str(one.place), moment(one.record.timestamp), one.reason, one.record.key, one.record.value,
-             *([] if fixed is None else [one.fixed_at]))
-            for one in found
+        fix_ticks = (
+            [bad_record.fixed_at for bad_record in bad_records]
+            if any(bad_record.fixed_at is not None for bad_record in bad_records)
+            else None
+        )
+        record_rows = [
+            (str(bad_record.place), to_datetime(bad_record.record.timestamp), bad_record.reason, bad_record.record.key, bad_record.record.value,
+             *([] if fix_ticks is None else [bad_record.fixed_at]))
+            for bad_record in bad_records
         ]  # fmt: skip
-        columns = ("position", "time", "reason", "key", "value", *([] if fixed is None else ["fixed at tick"]))
-        shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
-        every, still = counts(layout, stream, choice)
-        show.say(f"{every:,} records, {still:,} of them open: no replay has fixed them.")
+        column_titles = (
+            "position",
+            "time",
+            "reason",
+            "key",
+            "value",
+            *([] if fix_ticks is None else ["fixed at tick"]),
+        )
+        print_first_rows(
+            record_rows,
+            limit,
+            lambda first_rows, caption: show.print_table(stream, column_titles, first_rows, caption=caption),
+        )
+        record_count, open_count = count_quarantined_records(layout, stream, choice)
+        show.say(f"{record_count:,} records, {open_count:,} of them open: no replay has fixed them.")
 
 
-def _count(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
+def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | None, json: bool) -> None:
     from dataclasses import asdict
 
-    from lakehouse.lake.record.quarantine import reasons
+    from lakehouse.lake.record.quarantine import read_reasons
 
-    found = reasons(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1))
+    reason_counts = read_reasons(layout, stream, choice, limit or (None if json else ROWS_SHOWN + 1))
     if json:
-        for one in found:
-            show.as_json({**asdict(one), "example": facts(one.example)})
-    elif not found:
-        _none(stream, choice)
+        for reason_count in reason_counts:
+            show.as_json({**asdict(reason_count), "example": record_facts(reason_count.example)})
+    elif not reason_counts:
+        _say_none_found(stream, choice)
     else:
-        rows = [
-            (one.kind, one.records, one.open, _span(one.first_tick, one.last_tick), one.first_time, one.last_time,
-             str(one.example.place), one.example.record.value)
-            for one in found
+        reason_rows = [
+            (reason_count.kind, reason_count.records, reason_count.open, _format_tick_span(reason_count.first_tick, reason_count.last_tick), reason_count.first_time, reason_count.last_time,
+             str(reason_count.example.place), reason_count.example.record.value)
+            for reason_count in reason_counts
         ]  # fmt: skip
-        columns = ("reason", "records", "open", "ticks", "first time", "last time", "for example", "its value")
-        shown(rows, limit, lambda some, caption: show.table(stream, columns, some, caption=caption))
+        column_titles = ("reason", "records", "open", "ticks", "first time", "last time", "for example", "its value")
+        print_first_rows(
+            reason_rows,
+            limit,
+            lambda first_rows, caption: show.print_table(stream, column_titles, first_rows, caption=caption),
+        )
 
 
-def _none(stream: str, choice: Choice) -> None:
-    from lakehouse.lake.record.quarantine import ALL
+def _say_none_found(stream: str, choice: Choice) -> None:
+    from lakehouse.lake.record.quarantine import ALL_RECORDS
 
-    show.say(f"The quarantine of {stream} {'is empty' if choice == ALL else 'has no such record'}.")
-
-
-def _span(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
+    show.say(f"The quarantine of {stream} {'is empty' if choice == ALL_RECORDS else 'has no such record'}.")
 
 
-def facts(one: Quarantined) -> dict[str, Any]:
+def _format_tick_span(first_tick: int, last_tick: int) -> str:
+    return str(first_tick) if first_tick == last_tick else f"{first_tick}-{last_tick}"
+
+
+def record_facts(bad_record: Quarantined) -> dict[str, Any]:
     """A quarantined record as JSON has it."""
-    names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
+    field_names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
     return {
-        **{name: getattr(one.record, name) for name in names},
-        "timestamp": moment(one.record.timestamp), "reason": one.reason, "fixed_at": one.fixed_at,
+        **{name: getattr(bad_record.record, name) for name in field_names},
+        "timestamp": to_datetime(bad_record.record.timestamp), "reason": bad_record.reason, "fixed_at": bad_record.fixed_at,
     }  # fmt: skip

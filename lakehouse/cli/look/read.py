@@ -72,58 +72,62 @@ def query(
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
-    moment, settings = asked_moment(at, clock, version, tick, offsets), lake_of(config, lake)
-    cut, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
+    past_moment, settings = asked_moment(at, clock, version, tick, offsets), lake_of(config, lake)
+    row_limit, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
     if watch:
-        if json or csv or moment is not None:
+        if json or csv or past_moment is not None:
             raise ConfigError("query --watch: found --json, --csv, or a moment; it shows what is now, on a terminal.")
-        _watch(layout, sql, cut, limit)
+        _watch_answers(layout, sql, row_limit, limit)
         return
-    names, rows = _answer(layout, sql, cut, moment, fold_of(settings, app))
+    column_names, rows = _ask_lake(layout, sql, row_limit, past_moment, fold_of(settings, app))
     if json:
         for row in rows:
-            show.as_json(dict(zip(names, row, strict=True)))
+            show.as_json(dict(zip(column_names, row, strict=True)))
     elif csv:
-        show.as_csv(names, rows)
+        show.as_csv(column_names, rows)
     else:
-        _print(names, rows, limit)
+        _print_answer(column_names, rows, limit)
 
 
-def _answer(
-    layout: Layout, sql: str, cut: int | None, moment: At | None = None, fold: FoldRows | None = None
+def _ask_lake(
+    layout: Layout, sql: str, row_limit: int | None, past_moment: At | None = None, fold_rows: FoldRows | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of an answer's columns, and its rows."""
-    from lakehouse.lake.moment.answer import ask
+    from lakehouse.lake.moment.answer import answer_query
 
-    found = ask(layout, sql, moment, fold, cut)
-    return found.columns, found.rows
-
-
-def _print(names: list[str], rows: list[tuple[Any, ...]], limit: int | None) -> None:
-    shown(rows, limit, lambda some, caption: show.table("", names, some, caption=caption, text=show.value))
+    answer = answer_query(layout, sql, past_moment, fold_rows, row_limit)
+    return answer.columns, answer.rows
 
 
-def _watch(layout: Layout, sql: str, cut: int | None, limit: int | None) -> None:
+def _print_answer(column_names: list[str], rows: list[tuple[Any, ...]], limit: int | None) -> None:
+    print_first_rows(
+        rows,
+        limit,
+        lambda first_rows, caption: show.print_table("", column_names, first_rows, caption=caption, text=show.value),
+    )
+
+
+def _watch_answers(layout: Layout, sql: str, row_limit: int | None, limit: int | None) -> None:
     """Show an answer, and each other answer that a commit brings; on a terminal in place of the one before."""
-    from lakehouse.cli.terminal.repeating import each_time, until_ctrl_c
+    from lakehouse.cli.terminal.repeating import each_change, until_ctrl_c
     from lakehouse.lake import reader
 
-    before: tuple[list[str], list[tuple[Any, ...]]] | None = None
+    previous_answer: tuple[list[str], list[tuple[Any, ...]]] | None = None
     with until_ctrl_c():
-        for _ in each_time(lambda: reader.state(layout)):
-            if (found := _answer(layout, sql, cut)) == before:
+        for _ in each_change(lambda: reader.newest_commits(layout)):
+            if (answer := _ask_lake(layout, sql, row_limit)) == previous_answer:
                 continue
-            before = found
-            show.clear()
+            previous_answer = answer
+            show.clear_terminal()
             show.say(f"{show.moment(datetime.now(UTC))}  {sql}")
-            _print(*found, limit)
+            _print_answer(*answer, limit)
 
 
-def shown(rows: list[Any], limit: int | None, print_table: Any) -> None:
+def print_first_rows(rows: list[Any], limit: int | None, print_table: Any) -> None:
     """Print a table of the first rows, and say when there are more."""
-    wanted = limit or ROWS_SHOWN
-    more = len(rows) > wanted
-    print_table(rows[:wanted], f"the first {wanted:,} rows; --limit shows more" if more else None)
+    shown_limit = limit or ROWS_SHOWN
+    has_more = len(rows) > shown_limit
+    print_table(rows[:shown_limit], f"the first {shown_limit:,} rows; --limit shows more" if has_more else None)
 
 
 def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOption = False) -> None:
@@ -136,13 +140,17 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
     from lakehouse.lake import reader
 
     layout = layout_of(config, lake)
-    found = [reader.facts(layout, layer, name) for layer in reader.LAYERS for name in reader.names(layout, layer)]
+    table_facts = [
+        reader.read_table_facts(layout, layer, name)
+        for layer in reader.LAYERS
+        for name in reader.table_names(layout, layer)
+    ]
     if json:
-        show.as_json([asdict(facts) for facts in found])
-    elif not found:
+        show.as_json([asdict(facts) for facts in table_facts])
+    elif not table_facts:
         show.say(f"{layout.root} has no tables yet; `lakehouse run` makes them.")
     else:
-        rows = [
+        table_rows = [
             (
                 f.name if f.layer == "silver" else f"{f.layer}.{f.name}",
                 f.rows,
@@ -150,9 +158,9 @@ def tables(config: ConfigOption = None, lake: LakeOption = None, json: JsonOptio
                 f.tick,
                 show.moment(f.last_commit_ms),
             )
-            for f in found
+            for f in table_facts
         ]
-        show.table("", ("table", "rows", "version", "tick", "last commit"), rows)
+        show.print_table("", ("table", "rows", "version", "tick", "last commit"), table_rows)
 
 
 def describe(
@@ -166,27 +174,33 @@ def describe(
     from lakehouse.lake.delta_type import spark_type
 
     layout = layout_of(config, lake)
-    layer, name = named(table, layout)
-    facts = reader.facts(layout, layer, name)
-    opened = reader.open_table(reader.path_of(layout, layer, name), table)
-    columns = [{"name": field.name, "type": spark_type(field.type)} for field in opened.schema().fields]
-    properties = {
+    layer, name = layer_and_name(table, layout)
+    facts = reader.read_table_facts(layout, layer, name)
+    open_table = reader.open_table(reader.find_table_path(layout, layer, name), table)
+    column_types = [{"name": field.name, "type": spark_type(field.type)} for field in open_table.schema().fields]
+    table_properties = {
         k: v
-        for k, v in sorted(opened.metadata().configuration.items())
+        for k, v in sorted(open_table.metadata().configuration.items())
         if k not in ("lakehouse.plan", "lakehouse.declaration")
     }
     if json:
         show.as_json(
-            {"table": table, "key": list(facts.key), "columns": columns, "plan": facts.plan, "properties": properties}
+            {
+                "table": table,
+                "key": list(facts.key),
+                "columns": column_types,
+                "plan": facts.plan,
+                "properties": table_properties,
+            }
         )
         return
-    rows = [
+    column_rows = [
         (c["name"], c["type"], "key" if c["name"] in facts.key else "hidden" if c["name"][0] == "_" else "")
-        for c in columns
+        for c in column_types
     ]
-    show.table(table, ("column", "type", ""), rows)
+    show.print_table(table, ("column", "type", ""), column_rows)
     show.say(f"{facts.plan}\n" if facts.plan else "", nl=False)
-    show.table("Properties", ("property", "value"), list(properties.items()))
+    show.print_table("Properties", ("property", "value"), list(table_properties.items()))
 
 
 def log(
@@ -209,14 +223,14 @@ def log(
     from lakehouse.semantics.epoch import OPEN_EPOCH
 
     layout = layout_of(config, lake)
-    layer, name = named(table, layout)
-    each = reader.versions(layout, name if layer == "silver" else f"{layer}.{name}")
-    versions = list(islice((v for v in each if every or json or v["operation"] != OPEN_EPOCH), limit))
+    layer, name = layer_and_name(table, layout)
+    all_versions = reader.walk_log_rows(layout, name if layer == "silver" else f"{layer}.{name}")
+    versions = list(islice((v for v in all_versions if every or json or v["operation"] != OPEN_EPOCH), limit))
     if json:
         for version in versions:
             show.as_json(version)
         return
-    columns = (
+    column_titles = (
         "version",
         "time",
         "operation",
@@ -228,28 +242,38 @@ def log(
         "deleted",
         "offsets",
     )
-    rows = [
+    version_rows = [
         (
-            v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _ticks(v), v["records"],
-            v["null_keys"] or None, v["inserted"], v["updated"], v["deleted"], _offsets(v["offsets"]),
+            v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _format_tick_range(v), v["records"],
+            v["null_keys"] or None, v["inserted"], v["updated"], v["deleted"], _format_next_offsets(v["offsets"]),
         )
         for v in versions
     ]  # fmt: skip
-    keep = [n for n, _ in enumerate(columns) if n < 4 or any(row[n] is not None for row in rows)]
-    show.table(table, [columns[n] for n in keep], [[row[n] for n in keep] for row in rows])
+    kept_columns = [n for n, _ in enumerate(column_titles) if n < 4 or any(row[n] is not None for row in version_rows)]
+    show.print_table(
+        table, [column_titles[n] for n in kept_columns], [[row[n] for n in kept_columns] for row in version_rows]
+    )
 
 
-def _ticks(version: dict[str, Any]) -> str | None:
+def _format_tick_range(version: dict[str, Any]) -> str | None:
     """The ticks that a version took in: 7, or 5-7."""
-    first, last = version["from_tick"], version["tick"]
-    return None if last is None else str(last) if first is None or first + 1 >= last else f"{first + 1}-{last}"
+    first_tick, last_tick = version["from_tick"], version["tick"]
+    return (
+        None
+        if last_tick is None
+        else str(last_tick)
+        if first_tick is None or first_tick + 1 >= last_tick
+        else f"{first_tick + 1}-{last_tick}"
+    )
 
 
-def _offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
+def _format_next_offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
     """How far each topic is after a version: the next offset of each of its partitions."""
     if offsets is None:
         return None
-    return "\n".join(f"{topic}: {', '.join(f'{p}:{n}' for p, n in of.items())}" for topic, of in offsets.items())
+    return "\n".join(
+        f"{topic}: {', '.join(f'{p}:{n}' for p, n in next_offsets.items())}" for topic, next_offsets in offsets.items()
+    )
 
 
 def layout_of(config: Path | None, lake: str | None) -> Layout:
@@ -259,7 +283,7 @@ def layout_of(config: Path | None, lake: str | None) -> Layout:
     return Layout(lake_of(config, lake).lake.path)
 
 
-def named(table: str, layout: Layout) -> tuple[str, str]:
+def layer_and_name(table: str, layout: Layout) -> tuple[str, str]:
     """Return the layer and the name, as the lake has it, in visits, bronze.flights or late.visits.
 
     PlanError for what can be no name.
@@ -271,13 +295,13 @@ def named(table: str, layout: Layout) -> tuple[str, str]:
     if dot and layer == "bronze":
         return layer, check_topic(name)
     if dot and layer in LAYERS:
-        return layer, kept(name, layout, layer)
-    return "silver", kept(table, layout)
+        return layer, stored_table_name(name, layout, layer)
+    return "silver", stored_table_name(table, layout)
 
 
-def kept(table: str, layout: Layout, layer: str = "silver") -> str:
+def stored_table_name(table: str, layout: Layout, layer: str = "silver") -> str:
     """Return a table's name as the lake has it, whatever the case that people write; PlanError for what is no name."""
-    from lakehouse.lake.reader import as_kept
+    from lakehouse.lake.reader import find_stored_name
     from lakehouse.plan.schema import check_name
 
-    return as_kept(layout, layer, check_name(table, "table"))
+    return find_stored_name(layout, layer, check_name(table, "table"))

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, shown
-from lakehouse.cli.past.diff import KeyedArgument, keyed
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, print_first_rows
+from lakehouse.cli.past.diff import KeyedArgument, keyed_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
     AtOption,
@@ -44,20 +44,22 @@ def blame(
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row import blame as blaming
 
-    settings, moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
+    settings, past_moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
     layout = Layout(settings.lake.path)
-    name = keyed(table, layout)
-    there = snapshot(layout, name, moment, fold_of(settings, app))
-    found = blaming.blame(there, key, limit=limit or (None if json else ROWS_SHOWN + 1))
+    table_name = keyed_table_name(table, layout)
+    past_snapshot = snapshot(layout, table_name, past_moment, fold_of(settings, app))
+    blamed_rows = blaming.blame(past_snapshot, key, limit=limit or (None if json else ROWS_SHOWN + 1))
     if json:
-        for row in found:
+        for row in blamed_rows:
             show.as_json(row)
-    elif not found:
-        show.say(f"{table} has no row of key {key} at {moment or 'its newest version'}.")
+    elif not blamed_rows:
+        show.say(f"{table} has no row of key {key} at {past_moment or 'its newest version'}.")
     else:
         columns = ("key", "value", "record", "timestamp", "its key", "its value")
-        rows = [(show.pairs(row["key"]), show.pairs(row["value"]), *_record(row)) for row in found]
-        shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
+        table_rows = [(show.pairs(row["key"]), show.pairs(row["value"]), *_record_columns(row)) for row in blamed_rows]
+        print_first_rows(
+            table_rows, limit, lambda first_rows, caption: show.print_table(table, columns, first_rows, caption=caption)
+        )
 
 
 def bisect(
@@ -84,28 +86,32 @@ def bisect(
     from lakehouse.lake.row import bisection
 
     layout = layout_of(config, lake)
-    name = keyed(table, layout)
-    found = bisection.bisect(layout, name, condition, good, bad)
-    version = found.version
+    table_name = keyed_table_name(table, layout)
+    bisection_result = bisection.bisect(layout, table_name, condition, good, bad)
+    first_false = bisection_result.version
     if json:
         show.as_json(
             {
-                "version": version.version, "time_ms": version.time_ms, "tick": version.tick,
-                "from_tick": version.from_tick, "last_true": found.before, "tried": len(found.tried),
+                "version": first_false.version, "time_ms": first_false.time_ms, "tick": first_false.tick,
+                "from_tick": first_false.from_tick, "last_true": bisection_result.before, "tried": len(bisection_result.tried),
             }
         )  # fmt: skip
         return
-    when = show.moment(version.time_ms, "milliseconds")
+    commit_time = show.moment(first_false.time_ms, "milliseconds")
     show.say(
-        f"{version}, committed {when}, is the first where it is not true; it is at version {found.before}.\n"
-        f"Versions tried: {len(found.tried)}. What it changed: lakehouse past show {table} {version.version}"
+        f"{first_false}, committed {commit_time}, is the first where it is not true; it is at version {bisection_result.before}.\n"
+        f"Versions tried: {len(bisection_result.tried)}. What it changed: lakehouse past show {table} {first_false.version}"
     )
 
 
-def _record(row: dict[str, Any]) -> tuple[Any, ...]:
+def _record_columns(row: dict[str, Any]) -> tuple[Any, ...]:
     """The record's columns; of one that bronze does not have only its place."""
-    record, place = row["record"], row["position"] or {}
-    where = f"{place['topic']}/{place['partition']}@{place['offset']}" if place.get("topic") else None
+    record, record_place = row["record"], row["position"] or {}
+    place_text = (
+        f"{record_place['topic']}/{record_place['partition']}@{record_place['offset']}"
+        if record_place.get("topic")
+        else None
+    )
     if record is None:
-        return where, "not in this lake's bronze", None, None
-    return where, record["timestamp"], record["key"], record["value"]
+        return place_text, "not in this lake's bronze", None, None
+    return place_text, record["timestamp"], record["key"], record["value"]

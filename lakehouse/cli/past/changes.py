@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, kept, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows, stored_table_name
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
@@ -46,38 +46,48 @@ def changes(
     from lakehouse.lake.layout import Layout
 
     settings = lake_of(config, lake)
-    table = kept(table, Layout(settings.lake.path))
+    table = stored_table_name(table, Layout(settings.lake.path))
     if follow:
         if per_event or last is not None:
             raise ConfigError("changes --follow: found --per-event, or --to; it follows the net changes, without end.")
-        _follow(settings, table, first, key, limit, as_json=json)
+        _follow_changes(settings, table, first, key, limit, as_json=json)
         return
-    cut = limit or (None if json else ROWS_SHOWN + 1)
-    found: Iterable[dict[str, Any]]
+    row_limit = limit or (None if json else ROWS_SHOWN + 1)
+    found_changes: Iterable[dict[str, Any]]
     if per_event:
-        found = _per_event(settings, app_of(app, settings), table, first, last, key, cut)
+        found_changes = _changes_per_event(settings, app_of(app, settings), table, first, last, key, row_limit)
     else:
-        found = islice(_net(settings, table, first, last, key), cut)
+        found_changes = islice(_net_changes(settings, table, first, last, key), row_limit)
     if json:
-        for change in found:
+        for change in found_changes:
             show.as_json(change)
         return
-    columns = ("tick" if per_event else "version", "event time" if per_event else "time", "change", "key", "value")
-    rows = [
+    column_titles = (
+        "tick" if per_event else "version",
+        "event time" if per_event else "time",
+        "change",
+        "key",
+        "value",
+    )
+    table_rows = [
         (
-            c.get("tick", c.get("version")),
-            show.moment(c["time"]),
-            c["change"],
-            show.pairs(c["key"]),
-            show.pairs(c["value"]),
+            change_row.get("tick", change_row.get("version")),
+            show.moment(change_row["time"]),
+            change_row["change"],
+            show.pairs(change_row["key"]),
+            show.pairs(change_row["value"]),
         )
-        for c in found
+        for change_row in found_changes
     ]
-    shown(rows, limit, lambda some, caption: show.table(table, columns, some, caption=caption))
+    print_first_rows(
+        table_rows,
+        limit,
+        lambda first_rows, caption: show.print_table(table, column_titles, first_rows, caption=caption),
+    )
 
 
-def _net(
-    settings: Settings, name: str, first: int | None, last: int | None, key: str | None
+def _net_changes(
+    settings: Settings, name: str, first_version: int | None, last_version: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
     """The net changes, version by version: only those of a few versions are in memory at a time."""
     from lakehouse.lake import reader
@@ -85,12 +95,14 @@ def _net(
     from lakehouse.lake.row import net_changes
 
     layout = Layout(settings.lake.path)
-    keys = reader.facts(layout, "silver", name).key
-    for row in net_changes.rows(layout, name, keys, first, last, key):
-        yield _change(row, keys)
+    key_columns = reader.read_table_facts(layout, "silver", name).key
+    for row in net_changes.walk_net_changes(layout, name, key_columns, first_version, last_version, key):
+        yield _net_change(row, key_columns)
 
 
-def _coming(settings: Settings, name: str, first: int | None, key: str | None) -> Iterator[dict[str, Any]]:
+def _coming_changes(
+    settings: Settings, name: str, first_version: int | None, key: str | None
+) -> Iterator[dict[str, Any]]:
     """The net changes as they come, without end; without `first`, of the versions after the newest one."""
     from lakehouse.cli.terminal import repeating
     from lakehouse.lake import reader
@@ -98,62 +110,79 @@ def _coming(settings: Settings, name: str, first: int | None, key: str | None) -
     from lakehouse.lake.row import net_changes
 
     layout = Layout(settings.lake.path)
-    facts = reader.facts(layout, "silver", name)
-    if first is not None and first > facts.version + 1:
-        raise NotFound(f"table {name!r} has versions 0 to {facts.version}; version {first} does not exist.")
-    seen = facts.version if first is None else first - 1
-    for row in net_changes.coming(layout, name, facts.key, seen, repeating.pause, key):
-        yield _change(row, facts.key)
+    table_facts = reader.read_table_facts(layout, "silver", name)
+    if first_version is not None and first_version > table_facts.version + 1:
+        raise NotFound(
+            f"table {name!r} has versions 0 to {table_facts.version}; version {first_version} does not exist."
+        )
+    seen_version = table_facts.version if first_version is None else first_version - 1
+    for row in net_changes.follow_net_changes(
+        layout, name, table_facts.key, seen_version, repeating.pause_between_looks, key
+    ):
+        yield _net_change(row, table_facts.key)
 
 
-def _change(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    kind = KINDS[row["_change_type"]]
-    values = {} if kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+def _net_change(row: dict[str, Any], key_columns: tuple[str, ...]) -> dict[str, Any]:
+    change_kind = KINDS[row["_change_type"]]
+    value_columns = (
+        {} if change_kind == "delete" else {n: v for n, v in row.items() if n[0] != "_" and n not in key_columns}
+    )
     return {
         "version": row["_commit_version"],
         "time": row["_commit_timestamp"],
-        "change": kind,
-        "key": {n: row[n] for n in keys},
-        "value": values or None,
+        "change": change_kind,
+        "key": {n: row[n] for n in key_columns},
+        "value": value_columns or None,
     }
 
 
-def _follow(
-    settings: Settings, name: str, first: int | None, key: str | None, limit: int | None, *, as_json: bool
+def _follow_changes(
+    settings: Settings, name: str, first_version: int | None, key: str | None, limit: int | None, *, as_json: bool
 ) -> None:
     """Print the changes of each version that comes, a line each."""
     from lakehouse.cli.terminal.repeating import until_ctrl_c
 
     with until_ctrl_c():
-        for change in islice(_coming(settings, name, first, key), limit):
-            show.as_json(change) if as_json else show.say(_line(change))
+        for change in islice(_coming_changes(settings, name, first_version, key), limit):
+            show.as_json(change) if as_json else show.say(_change_line(change))
 
 
-def _line(change: dict[str, Any]) -> str:
-    value = "" if change["value"] is None else f"  {show.pairs(change['value'])}"
-    when = show.moment(change["time"], "milliseconds")
-    return f"version {change['version']}  {when}  {change['change']:6}  {show.pairs(change['key'])}{value}"
+def _change_line(change: dict[str, Any]) -> str:
+    value_text = "" if change["value"] is None else f"  {show.pairs(change['value'])}"
+    commit_time = show.moment(change["time"], "milliseconds")
+    return f"version {change['version']}  {commit_time}  {change['change']:6}  {show.pairs(change['key'])}{value_text}"
 
 
-def _per_event(
-    settings: Settings, app: str, name: str, first: int | None, last: int | None, key: str | None, limit: int | None
+def _changes_per_event(
+    settings: Settings,
+    app: str,
+    name: str,
+    first_tick: int | None,
+    last_tick: int | None,
+    key: str | None,
+    limit: int | None,
 ) -> list[dict[str, Any]]:
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
     from lakehouse.spark.changelog import published
 
-    table = load_app(app).table(name)
-    frame = Lake(settings=settings).changes(table, after=max((first or 0) - 1, 0), to=last, key=key)
-    return [event(row, table.key) for row in published.rows(frame if limit is None else frame.limit(limit))]
+    declared_table = load_app(app).table(name)
+    change_frame = Lake(settings=settings).changes(
+        declared_table, after=max((first_tick or 0) - 1, 0), to=last_tick, key=key
+    )
+    return [
+        change_event(row, declared_table.key)
+        for row in published.rows_of_frame(change_frame if limit is None else change_frame.limit(limit))
+    ]
 
 
-def event(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def change_event(row: dict[str, Any], key_columns: tuple[str, ...]) -> dict[str, Any]:
     """Return a row of the per-event changelog in the form that is shown."""
-    values = {n: v for n, v in row.items() if n[0] != "_" and n not in keys}
+    value_columns = {n: v for n, v in row.items() if n[0] != "_" and n not in key_columns}
     return {
         "tick": row["_position"]["tick"],
         "time": row["_event_time_ms"],
         "change": "delete" if row["_tombstone"] else "upsert",
-        "key": {n: row[n] for n in keys},
-        "value": None if row["_tombstone"] else values,
+        "key": {n: row[n] for n in key_columns},
+        "value": None if row["_tombstone"] else value_columns,
     }

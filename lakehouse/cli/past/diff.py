@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layout_of, named, shown
+from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layer_and_name, layout_of, print_first_rows
 from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.failure import FAILED
@@ -43,19 +43,19 @@ def show(
     Example: lakehouse past show visits 12
     """
     from lakehouse.lake import reader
-    from lakehouse.lake.row.difference import changed
+    from lakehouse.lake.row.difference import changes_of_version
 
     layout = layout_of(config, lake)
-    name = keyed(table, layout)
-    found = changed(layout, name, version, key=key, limit=_cut(limit, json=json))
-    commit = next(row for row in reader.versions(layout, name) if row["version"] == version)
+    table_name = keyed_table_name(table, layout)
+    row_difference = changes_of_version(layout, table_name, version, key=key, limit=_row_limit(limit, json=json))
+    commit = next(row for row in reader.walk_log_rows(layout, table_name) if row["version"] == version)
     if json:
         output.as_json(commit)
     else:
         ticks = "" if commit["tick"] is None else f", tick {commit['tick']}"
-        when = output.moment(commit["time_ms"], "milliseconds")
-        output.say(f"{table}, version {version}: {commit['operation']}{ticks}, committed {when}")
-    _print(found, limit, json=json)
+        commit_time = output.moment(commit["time_ms"], "milliseconds")
+        output.say(f"{table}, version {version}: {commit['operation']}{ticks}, committed {commit_time}")
+    _print_difference(row_difference, limit, json=json)
 
 
 def diff(
@@ -80,44 +80,50 @@ def diff(
     from lakehouse.semantics.moment import parsed
 
     settings, moments = lake_of(config, lake), (parsed(a), parsed(b))
-    layout, fold = Layout(settings.lake.path), fold_of(settings, app)
-    name = keyed(table, layout)
-    before, after = (snapshot(layout, name, at, fold) for at in moments)
-    found = difference(before, after, key=key, limit=_cut(limit, json=json))
+    layout, fold_rows = Layout(settings.lake.path), fold_of(settings, app)
+    name = keyed_table_name(table, layout)
+    old_snapshot, new_snapshot = (snapshot(layout, name, moment, fold_rows) for moment in moments)
+    row_difference = difference(old_snapshot, new_snapshot, key=key, limit=_row_limit(limit, json=json))
     if json:
-        said = [{"moment": str(at or "now"), "version": n} for at, n in zip(moments, found.versions, strict=True)]
-        output.as_json({"from": said[0], "to": said[1]})
+        json_sides = [
+            {"moment": str(moment or "now"), "version": version}
+            for moment, version in zip(moments, row_difference.versions, strict=True)
+        ]
+        output.as_json({"from": json_sides[0], "to": json_sides[1]})
     else:
-        sides = [_side(str(at or "now"), n) for at, n in zip(moments, found.versions, strict=True)]
-        output.say(f"{table}, from {sides[0]} to {sides[1]}")
-    _print(found, limit, json=json)
-    if exit_code and not found.equal:
+        side_texts = [
+            _describe_side(str(moment or "now"), version)
+            for moment, version in zip(moments, row_difference.versions, strict=True)
+        ]
+        output.say(f"{table}, from {side_texts[0]} to {side_texts[1]}")
+    _print_difference(row_difference, limit, json=json)
+    if exit_code and not row_difference.equal:
         raise typer.Exit(FAILED)
 
 
-def keyed(table: str, layout: Layout) -> str:
+def keyed_table_name(table: str, layout: Layout) -> str:
     """Return a keyed table's name: visits, state.visits. Raises ConfigError for the tables of other layers."""
-    layer, name = named(table, layout)
+    layer, table_name = layer_and_name(table, layout)
     if layer not in ("silver", "state"):
         raise ConfigError(f"{table}: expected a keyed table, such as visits; rows of {layer} never change.")
-    return name if layer == "silver" else f"{layer}.{name}"
+    return table_name if layer == "silver" else f"{layer}.{table_name}"
 
 
-def _cut(limit: int | None, *, json: bool) -> int | None:
+def _row_limit(limit: int | None, *, json: bool) -> int | None:
     return limit or (None if json else ROWS_SHOWN + 1)
 
 
-def _side(moment: str, version: int | None) -> str:
+def _describe_side(moment: str, version: int | None) -> str:
     return moment if version is None or moment == f"version {version}" else f"{moment} (version {version})"
 
 
-def _print(found: Difference, limit: int | None, *, json: bool) -> None:
+def _print_difference(row_difference: Difference, limit: int | None, *, json: bool) -> None:
     if json:
-        for change in found.changes:
+        for change in row_difference.changes:
             output.as_json(change)
-        output.as_json(found.counts())
+        output.as_json(row_difference.counts())
         return
-    if found.changes:
-        shown(found.changes, limit, differing_rows)
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts().items()) + "."
-    output.say("No row differs." if found.equal else counts)
+    if row_difference.changes:
+        print_first_rows(row_difference.changes, limit, differing_rows)
+    count_text = ", ".join(f"{count:,} {change_kind}" for change_kind, count in row_difference.counts().items()) + "."
+    output.say("No row differs." if row_difference.equal else count_text)

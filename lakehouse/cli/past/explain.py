@@ -54,65 +54,70 @@ def explain(
 
     check_name(table, "table")
     settings = lake_of(config, lake)
-    of = load_app(app_of(app, settings)).table(table)
+    declared_table = load_app(app_of(app, settings)).table(table)
     if clock not in ("event", "commit"):
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
-    meant = moment_of(at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets)
+    past_moment = moment_of(
+        at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets
+    )
     with show.console(stderr=True).status("reading bronze") as status:
-        found = Lake(settings=settings).explain(
-            of, key, meant, listen=lambda records: status.update(f"{records:,} records of bronze read")
+        explained_rows = Lake(settings=settings).explain(
+            declared_table,
+            key,
+            past_moment,
+            listen=lambda records: status.update(f"{records:,} records of bronze read"),
         )
-    found = _in_window(found, table, window)
-    cut = limit or (None if json else ROWS_SHOWN)
-    for row in found:
+    explained_rows = _rows_in_window(explained_rows, table, window)
+    step_limit = limit or (None if json else ROWS_SHOWN)
+    for explained_row in explained_rows:
         if json:
-            show.as_json(_as_json(row, cut))
+            show.as_json(_explanation_as_json(explained_row, step_limit))
         else:
-            _print(table, row, cut)
+            _print_explanation(table, explained_row, step_limit)
 
 
-def _in_window(found: list[Explained], table: str, start: str | None) -> list[Explained]:
-    from lakehouse.semantics.moment import milliseconds, time_ms
+def _rows_in_window(explained_rows: list[Explained], table: str, window_start: str | None) -> list[Explained]:
+    from lakehouse.semantics.moment import time_ms, to_milliseconds
 
-    if start is None:
-        return found
-    if "window_start" not in found[0].key:
-        raise ConfigError(f"--window {start}: table {table!r} has no windows. Leave --window out.")
-    wanted = time_ms(start, "--window")
-    if chosen := [row for row in found if milliseconds(row.key["window_start"]) == wanted]:
-        return chosen
-    starts = ", ".join(show.moment(row.key["window_start"]) for row in found[-5:])
-    raise NotFound(f"--window {start}: the key has no such window; the last ones begin at {starts}.")
+    if window_start is None:
+        return explained_rows
+    if "window_start" not in explained_rows[0].key:
+        raise ConfigError(f"--window {window_start}: table {table!r} has no windows. Leave --window out.")
+    start_ms = time_ms(window_start, "--window")
+    if rows_of_window := [row for row in explained_rows if to_milliseconds(row.key["window_start"]) == start_ms]:
+        return rows_of_window
+    last_starts = ", ".join(show.moment(row.key["window_start"]) for row in explained_rows[-5:])
+    raise NotFound(f"--window {window_start}: the key has no such window; the last ones begin at {last_starts}.")
 
 
-def _print(table: str, row: Explained, limit: int | None) -> None:
+def _print_explanation(table: str, explained_row: Explained, limit: int | None) -> None:
     from lakehouse.run.explain import explanation
 
-    steps = row.steps[-limit:] if limit else row.steps
-    more = f"the last {len(steps):,} of {len(row.steps):,} records; --limit shows more"
-    lines = [step.cells() for step in steps]
-    show.table(
-        f"{table}: {show.pairs(row.key)}",
+    shown_steps = explained_row.steps[-limit:] if limit else explained_row.steps
+    more_caption = f"the last {len(shown_steps):,} of {len(explained_row.steps):,} records; --limit shows more"
+    step_cells = [step.cells() for step in shown_steps]
+    show.print_table(
+        f"{table}: {show.pairs(explained_row.key)}",
         explanation.COLUMNS,
-        lines,
-        caption=more if len(steps) < len(row.steps) else None,
+        step_cells,
+        caption=more_caption if len(shown_steps) < len(explained_row.steps) else None,
     )
-    show.say(row.verdict())
+    show.say(explained_row.verdict())
 
 
-def _as_json(row: Explained, limit: int | None) -> dict[str, Any]:
-    steps = row.steps[-limit:] if limit else row.steps
-    names = ("topic", "partition", "offset")
+def _explanation_as_json(explained_row: Explained, limit: int | None) -> dict[str, Any]:
+    shown_steps = explained_row.steps[-limit:] if limit else explained_row.steps
+    place_names = ("topic", "partition", "offset")
     return {
-        "key": row.key,
-        "records": len(row.steps),
+        "key": explained_row.key,
+        "records": len(explained_row.steps),
         "steps": [
             {
-                **({name: getattr(s.record, name) for name in names} if s.record is not None else {}),
-                "event_time_ms": s.event_ms, "tick": s.position.tick, "key": s.record_key, "value": s.record_value,
-                "did": s.did, "row": s.row, **({"reason": s.reason} if s.reason else {}),
+                **({name: getattr(step.record, name) for name in place_names} if step.record is not None else {}),
+                "event_time_ms": step.event_ms, "tick": step.position.tick, "key": step.record_key, "value": step.record_value,
+                "did": step.did, "row": step.row, **({"reason": step.reason} if step.reason else {}),
             }
-            for s in steps
+            for step in shown_steps
         ],
-        "found": row.found, "agrees": row.agrees, "note": row.note,
+        "found": explained_row.found, "agrees": explained_row.agrees, "note": explained_row.note,
     }  # fmt: skip

@@ -16,7 +16,7 @@ from lakehouse.cli.terminal.moments import (
     TickOption,
     VersionOption,
     asked_moment,
-    required,
+    required_moment,
 )
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakehouse.spark.operators.content import Content
 
 
-class From(StrEnum):
+class RebuildOrigin(StrEnum):
     """What a table is rebuilt from."""
 
     version = "version"
@@ -65,11 +65,11 @@ def checkout(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, moment = lake_of(config, lake), required(asked_moment(at, clock, version, tick, offsets))
+    settings, past_moment = lake_of(config, lake), required_moment(asked_moment(at, clock, version, tick, offsets))
     application = load_app(app_of(app, settings))
-    wanted, name = application.table(table), free_name(application, new)
-    made = Lake(settings=settings).checkout(wanted, name, moment, again=again)
-    _say_made(name, f"{table} at {moment}", made, json)
+    declared_table, new_name = application.table(table), free_name(application, new)
+    new_content = Lake(settings=settings).checkout(declared_table, new_name, past_moment, again=again)
+    _say_new_table(new_name, f"{table} at {past_moment}", new_content, json)
 
 
 def rebuild(
@@ -78,7 +78,7 @@ def rebuild(
         str | None, typer.Argument(metavar="[NEW]", help="The new table; none with --prove.", show_default=False)
     ] = None,
     app: AppOption = None,
-    origin: Annotated[From | None, typer.Option("--from", help="What the new table is made from.")] = None,
+    origin: Annotated[RebuildOrigin | None, typer.Option("--from", help="What the new table is made from.")] = None,
     prove: Annotated[bool, typer.Option("--prove", help="Rebuild it in every possible way, and compare.")] = False,
     topic: TopicOption = None,
     version: VersionOption = None,
@@ -100,21 +100,25 @@ def rebuild(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
+    settings, past_moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
     application = load_app(app_of(app, settings))
-    wanted = application.table(table)
-    one = Lake(settings=settings)
+    declared_table = application.table(table)
+    lake_api = Lake(settings=settings)
     if prove:
         if new is not None or origin is not None:
             raise ConfigError("rebuild --prove: found NEW or --from; it makes its own tables, from every source.")
-        proved(one.prove(wanted, moment, topic=changelog_topic(application, wanted, topic)), table, json)
+        print_proofs(
+            lake_api.prove(declared_table, past_moment, topic=changelog_topic(application, declared_table, topic)),
+            table,
+            json,
+        )
         return
     if new is None or origin is None:
         raise ConfigError("rebuild: expected NEW and --from version, bronze or changelog; or --prove.")
-    name = free_name(application, new)
-    source = changelog_topic(application, wanted, topic) if origin is From.changelog else None
-    made = one.rebuild(wanted, name, origin.value, moment, topic=source)
-    _say_made(name, f"{table} at {moment or 'its last tick'}, from {origin.value}", made, json)
+    new_name = free_name(application, new)
+    source_topic = changelog_topic(application, declared_table, topic) if origin is RebuildOrigin.changelog else None
+    new_content = lake_api.rebuild(declared_table, new_name, origin.value, past_moment, topic=source_topic)
+    _say_new_table(new_name, f"{table} at {past_moment or 'its last tick'}, from {origin.value}", new_content, json)
 
 
 def free_name(app: App, name: str) -> str:
@@ -126,22 +130,22 @@ def free_name(app: App, name: str) -> str:
     return check_name(name, "table")
 
 
-def changelog_topic(app: App, table: Table, given: str | None) -> str | None:
+def changelog_topic(app: App, table: Table, topic_option: str | None) -> str | None:
     """Return the topic of a table's changelog: the given one, or that of the application's one sink of it."""
     from lakehouse.plan.schema import check_topic
 
-    if given is not None:
-        return check_topic(given)
+    if topic_option is not None:
+        return check_topic(topic_option)
     topics = [sink.topic for sink in app.sinks if sink.of == table]
     return topics[0] if len(topics) == 1 else None
 
 
-def proved(proofs: list[Proof], table: str, json: bool) -> None:
+def print_proofs(proofs: list[Proof], table: str, json: bool) -> None:
     """Print what every way gave; end with exit code 1 where they do not prove that it is the same."""
-    told = [proof.content for proof in proofs if proof.content is not None]
-    equal = len(told) > 1 and len(set(told)) == 1
+    contents = [proof.content for proof in proofs if proof.content is not None]
+    is_equal = len(contents) > 1 and len(set(contents)) == 1
     if json:
-        ways = [
+        json_ways = [
             {
                 "from": proof.origin, "rows": proof.content.rows if proof.content else None,
                 "hash": str(proof.content.hash) if proof.content else None, "seconds": round(proof.seconds, 3),
@@ -149,23 +153,25 @@ def proved(proofs: list[Proof], table: str, json: bool) -> None:
             }
             for proof in proofs
         ]  # fmt: skip
-        show.as_json({"table": table, "equal": equal, "ways": ways})
+        show.as_json({"table": table, "equal": is_equal, "ways": json_ways})
     else:
-        rows = [
+        way_rows = [
             (p.origin, p.content and p.content.rows, p.content and str(p.content.hash), round(p.seconds, 1))
             for p in proofs
         ]
-        show.table(table, ("from", "rows", "hash", "seconds"), rows)
+        show.print_table(table, ("from", "rows", "hash", "seconds"), way_rows)
         for proof in proofs:
             if proof.refused is not None:
                 show.say(f"{proof.origin}: {proof.refused}")
-        show.say("They are equal." if equal else "They differ." if len(set(told)) > 1 else "Nothing to compare with.")
-    if not equal:
+        show.say(
+            "They are equal." if is_equal else "They differ." if len(set(contents)) > 1 else "Nothing to compare with."
+        )
+    if not is_equal:
         raise typer.Exit(FAILED)
 
 
-def _say_made(name: str, what: str, made: Content, json: bool) -> None:
+def _say_new_table(name: str, origin_text: str, new_content: Content, json: bool) -> None:
     if json:
-        show.as_json({"table": name, "of": what, "rows": made.rows, "hash": str(made.hash)})
+        show.as_json({"table": name, "of": origin_text, "rows": new_content.rows, "hash": str(new_content.hash)})
     else:
-        show.say(f"Table {name} is {what}: {made.rows:,} rows, hash {made.hash}.")
+        show.say(f"Table {name} is {origin_text}: {new_content.rows:,} rows, hash {new_content.hash}.")

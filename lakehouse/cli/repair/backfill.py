@@ -63,16 +63,16 @@ def backfill(
 
     Example: lakehouse repair backfill totals --plan
     """
-    from lakehouse.plan.evolution.change import reaches
+    from lakehouse.plan.evolution.change import explain_reach
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, of = lake_of(config, lake), range_of(start, end, offsets)
-    application, one = load_app(app_of(app, settings)), Lake(settings=settings)
+    settings, record_range = lake_of(config, lake), chosen_range(start, end, offsets)
+    application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
     if discard:
-        if of is not None or plan:
+        if record_range is not None or plan:
             raise ConfigError("backfill --discard: found a range, or --plan; it only removes what was built beside.")
-        discarded = one.discard(application.table(table))
+        discarded = lake_api.discard(application.table(table))
         if json:
             show.as_json({"table": table, "discarded": discarded})
         else:
@@ -80,24 +80,27 @@ def backfill(
                 f"{table}: {'what was built beside it was removed' if discarded else 'nothing was built beside it'}."
             )
         return
-    with progress(as_json=json) as listen:
-        done = one.backfill(
+    with show_build_progress(as_json=json) as show_step:
+        outcome = lake_api.backfill(
             application, application.table(table),
-            of=of, reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0, listen=listen,
+            of=record_range, reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0, listen=show_step,
         )  # fmt: skip
-    below = [item.name for item in application.below(application.table(table))] if done.changed else []
+    tables_below = [item.name for item in application.below(application.table(table))] if outcome.changed else []
     if json:
-        show.as_json(as_object(application.table(table), done, plan=plan) | ({"read_by": below} if below else {}))
+        show.as_json(
+            change_as_json(application.table(table), outcome, plan=plan)
+            | ({"read_by": tables_below} if tables_below else {})
+        )
         return
-    show.say(f"{done.records:,} records of bronze {'are' if of is not None and plan else 'were'} read.")
-    say(app, application.table(table), done)
-    if plan and of is None:
+    show.say(f"{outcome.records:,} records of bronze {'are' if record_range is not None and plan else 'were'} read.")
+    say_what_changed(app, application.table(table), outcome)
+    if plan and record_range is None:
         show.say("What was built stays beside the table: a backfill continues from it.")
-    if below:
-        show.say(reaches(table, below))
+    if tables_below:
+        show.say(explain_reach(table, tables_below))
 
 
-def range_of(start: str | None, end: str | None, offsets: str | None) -> Range | None:
+def chosen_range(start: str | None, end: str | None, offsets: str | None) -> Range | None:
     """Return the range that a command line means; None for all. Raises ConfigError."""
     from lakehouse.run.repair.backfill import Range
     from lakehouse.semantics.moment import ranges_of, time_ms
@@ -106,72 +109,80 @@ def range_of(start: str | None, end: str | None, offsets: str | None) -> Range |
         return None if offsets is None else Range(offsets=ranges_of(offsets))
     if offsets is not None:
         raise ConfigError("found --offsets beside --from or --to; expected offsets, or event times.")
-    first = None if start is None else time_ms(start, "--from")
-    last = None if end is None else time_ms(end, "--to") - 1
-    if first is not None and last is not None and first > last:
+    first_ms = None if start is None else time_ms(start, "--from")
+    last_ms = None if end is None else time_ms(end, "--to") - 1
+    if first_ms is not None and last_ms is not None and first_ms > last_ms:
         raise ConfigError(f"--from {start} --to {end}: expected the earlier time first; --to is not in the range.")
-    return Range(first, last)
+    return Range(first_ms, last_ms)
 
 
 @contextmanager
-def progress(*, as_json: bool) -> Iterator[ShowProgress]:
+def show_build_progress(*, as_json: bool) -> Iterator[ShowProgress]:
     """Show a build on stderr while it lasts; give its listener. as_json: a line for each step, for programs."""
     if as_json:
-        yield lambda phase, done, total: show.as_json(
-            {"event": "progress", "phase": phase, "records": done, "of": total}, stderr=True
+        yield lambda phase, record_count, record_total: show.as_json(
+            {"event": "progress", "phase": phase, "records": record_count, "of": record_total}, stderr=True
         )
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
-        task = bars.add_task("start", total=None, said="")
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as progress_bars:
+        bar_task = progress_bars.add_task("start", total=None, said="")
 
-        def listen(phase: str, done: int, total: int) -> None:
-            said = f"{done:,} records of {total:,}"
-            bars.update(task, description=phase, total=total or None, completed=done, said=said)
+        def listen(phase: str, record_count: int, record_total: int) -> None:
+            progress_text = f"{record_count:,} records of {record_total:,}"
+            progress_bars.update(
+                bar_task, description=phase, total=record_total or None, completed=record_count, said=progress_text
+            )
 
         yield listen
 
 
-def as_object(made: Table, done: Backfilled, *, plan: bool) -> dict[str, Any]:
+def change_as_json(declared_table: Table, outcome: Backfilled, *, plan: bool) -> dict[str, Any]:
     """Return what was changed, for programs; of a plan also the first rows that would change, if any are wanted."""
-    of = done.differing
+    differences = outcome.differing
     return {
-        "table": made.name, "plan": plan, "tick": done.tick, "back_to": done.before,
-        "undone_by": undone_by(made, done), "records": done.records,
-        **of.counts(), **({"changes": of.changes} if of.changes else {}),
+        "table": declared_table.name, "plan": plan, "tick": outcome.tick, "back_to": outcome.before,
+        "undone_by": way_to_undo(declared_table, outcome), "records": outcome.records,
+        **differences.counts(), **({"changes": differences.changes} if differences.changes else {}),
     }  # fmt: skip
 
 
-def undone_by(made: Table, done: Backfilled) -> str:
+def way_to_undo(declared_table: Table, outcome: Backfilled) -> str:
     """Say what undoes a change, or would: what `revert` of `lakehouse.run.repair.backfill` refuses is not promised."""
     from lakehouse.plan.rows import takes_out
 
-    read = f"what it was can still be read, at tick {done.before}, and made a table of its own by a checkout"
-    if done.changed:
-        return f"a backfill with the declaration that it had; {read}"
-    if takes_out(made):
-        return f"a repair of the tables that it is made of; {read}"
-    return f"a revert to tick {done.before}"
+    how_to_read = f"what it was can still be read, at tick {outcome.before}, and made a table of its own by a checkout"
+    if outcome.changed:
+        return f"a backfill with the declaration that it had; {how_to_read}"
+    if takes_out(declared_table):
+        return f"a repair of the tables that it is made of; {how_to_read}"
+    return f"a revert to tick {outcome.before}"
 
 
-def say(app: str | None, made: Table, done: Backfilled) -> None:
+def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled) -> None:
     """Say what was changed, and how to go back."""
     from lakehouse.plan.rows import takes_out
 
-    of, table = done.differing, made.name
-    rows = f"{of.added:,} rows added, {of.removed:,} removed, {of.changed:,} changed"
-    if done.tick is None:
-        if of.changes:
-            some = f"the first {len(of.changes):,} of {of.keys:,} rows; --limit shows more"
-            differing_rows(of.changes, some if len(of.changes) < of.keys else None)
-        show.say(f"{table}: nothing differs." if of.equal else f"{table}: {rows}, if applied. Nothing was changed.")
+    differences, table_name = outcome.differing, declared_table.name
+    row_counts = f"{differences.added:,} rows added, {differences.removed:,} removed, {differences.changed:,} changed"
+    if outcome.tick is None:
+        if differences.changes:
+            row_caption = f"the first {len(differences.changes):,} of {differences.keys:,} rows; --limit shows more"
+            differing_rows(differences.changes, row_caption if len(differences.changes) < differences.keys else None)
+        show.say(
+            f"{table_name}: nothing differs."
+            if differences.equal
+            else f"{table_name}: {row_counts}, if applied. Nothing was changed."
+        )
         return
-    show.say(f"{table}: {rows}, at tick {done.tick:,}.")
-    if done.changed:
+    show.say(f"{table_name}: {row_counts}, at tick {outcome.tick:,}.")
+    if outcome.changed:
         show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
-    if done.changed or takes_out(made):
-        show.say(f"What it was: lakehouse past checkout {table} {table}_before --tick {done.before}{with_app(app)}")
+    if outcome.changed or takes_out(declared_table):
+        show.say(
+            f"What it was: lakehouse past checkout {table_name} {table_name}_before --tick {outcome.before}{with_app(app)}"
+        )
     else:
-        show.say(f"The way back: lakehouse repair revert {table} --tick {done.before}{with_app(app)}")
+        show.say(f"The way back: lakehouse repair revert {table_name} --tick {outcome.before}{with_app(app)}")

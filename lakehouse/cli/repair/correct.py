@@ -50,30 +50,35 @@ def correct(
 
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
-    done = Lake(settings=settings).correct(
-        application, application.table(table), key=key, start=_moment(start, "--from"), end=_moment(end, "--to"),
+    outcome = Lake(settings=settings).correct(
+        application, application.table(table), key=key, start=_parse_window_time(start, "--from"), end=_parse_window_time(end, "--to"),
         reason=why, by=decided_by, dry_run=plan,
     )  # fmt: skip
     if json:
-        made = {"table": table, "records": done.records, "out_of_reach": done.out_of_reach, "tick": done.tick}
-        show.as_json(made | {"dry_run": plan})
+        json_outcome = {
+            "table": table,
+            "records": outcome.records,
+            "out_of_reach": outcome.out_of_reach,
+            "tick": outcome.tick,
+        }
+        show.as_json(json_outcome | {"dry_run": plan})
         return
     if plan:
-        show.say(f"{done.records:,} late records of {table} would be taken in. Nothing was changed.")
+        show.say(f"{outcome.records:,} late records of {table} would be taken in. Nothing was changed.")
     else:
-        show.say(f"{done.records:,} late records of {table} were taken in, at tick {done.tick}.")
-    if done.out_of_reach:
+        show.say(f"{outcome.records:,} late records of {table} were taken in, at tick {outcome.tick}.")
+    if outcome.out_of_reach:
         show.say(
-            f"{done.out_of_reach:,} more stay out: they came too late for a join whose rows go through another join, "
+            f"{outcome.out_of_reach:,} more stay out: they came too late for a join whose rows go through another join, "
             "or a merge, before they reach the table. Declare that join with a longer grace, and backfill the table."
         )
 
 
-def _moment(text: str | None, option: str) -> datetime | None:
-    if text is None:
+def _parse_window_time(time_text: str | None, option: str) -> datetime | None:
+    if time_text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(time_text)
     except ValueError as error:
-        raise ConfigError(f"{option} {text!r}: expected a time such as 2013-07-04T18:00Z.") from error
+        raise ConfigError(f"{option} {time_text!r}: expected a time such as 2013-07-04T18:00Z.") from error
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -52,18 +52,18 @@ def rehydrate(
     """
     from lakehouse.run.lake import Lake
 
-    with _progress(to) as listen:
-        done = Lake(settings=lake_of(config, lake)).rehydrate(
+    with _show_written_records(to) as show_written:
+        outcome = Lake(settings=lake_of(config, lake)).rehydrate(
             topic, to, at=at, clock=clock, tick=tick, offsets=offsets, from_tick=from_tick,  # type: ignore[arg-type]
-            partitions=_partitions(partitions), append=append, positions=positions, listen=listen,
+            partitions=_parse_partitions(partitions), append=append, positions=positions, listen=show_written,
         )  # fmt: skip
     if json:
-        show.as_json(_facts(done))
+        show.as_json(_outcome_facts(outcome))
     else:
-        _print(done)
+        _print_outcome(outcome)
 
 
-def _partitions(text: str) -> int | None:
+def _parse_partitions(text: str) -> int | None:
     if text == SAME:
         return None
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= PARTITIONS_MAX:
@@ -72,53 +72,65 @@ def _partitions(text: str) -> int | None:
 
 
 @contextmanager
-def _progress(to: str) -> Iterator[Callable[[int, int], None]]:
+def _show_written_records(target_topic: str) -> Iterator[Callable[[int, int], None]]:
     """Show how many records are in the topic, of how many, while it is written; on stderr, for a person only."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = show.console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"reading bronze, writing {to}", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress_bar:
+        bar_task = progress_bar.add_task(f"reading bronze, writing {target_topic}", total=None)
+        yield lambda record_count, record_total: progress_bar.update(
+            bar_task, completed=record_count, total=record_total
+        )
 
 
-def _facts(done: Rehydrated) -> dict[str, Any]:
+def _outcome_facts(outcome: Rehydrated) -> dict[str, Any]:
     return {
-        "topic": done.topic, "to": done.to, "records": done.records, "written": done.written, "created": done.created,
-        "partitions": done.partitions, "before_1970": done.untimed,
+        "topic": outcome.topic, "to": outcome.to, "records": outcome.records, "written": outcome.written, "created": outcome.created,
+        "partitions": outcome.partitions, "before_1970": outcome.untimed,
         "moved": [
             {
-                "topic_id": of.part.topic_id, "partition": of.part.partition, "records": of.part.records,
-                "from_offset": of.part.first_offset, "last_offset": of.part.last_offset, "to_offset": of.offset,
-                "holes": of.holes,
+                "topic_id": moved_part.part.topic_id, "partition": moved_part.part.partition, "records": moved_part.part.records,
+                "from_offset": moved_part.part.first_offset, "last_offset": moved_part.part.last_offset, "to_offset": moved_part.offset,
+                "holes": moved_part.holes,
             }
-            for of in done.moved
+            for moved_part in outcome.moved
         ],
     }  # fmt: skip
 
 
-def _print(done: Rehydrated) -> None:
-    made = f"created, with {done.partitions} partitions" if done.created else f"{done.partitions} partitions"
-    here = "by this run" if done.written == done.records else f"{done.written:,} of them by this run"
-    show.say(f"{done.records:,} records of {done.topic} were written to topic {done.to} ({made}), {here}.")
-    moved = [of for of in done.moved if not of.keeps_offsets]
-    if moved:
-        rows = [
-            (of.part.partition, of.part.records, _range(of.part.first_offset, of.part.last_offset), of.holes,
-             _range(of.offset, of.offset + of.part.records - 1))
-            for of in done.moved
+def _print_outcome(outcome: Rehydrated) -> None:
+    topic_state = (
+        f"created, with {outcome.partitions} partitions" if outcome.created else f"{outcome.partitions} partitions"
+    )
+    run_text = "by this run" if outcome.written == outcome.records else f"{outcome.written:,} of them by this run"
+    show.say(
+        f"{outcome.records:,} records of {outcome.topic} were written to topic {outcome.to} ({topic_state}), {run_text}."
+    )
+    shifted_parts = [moved_part for moved_part in outcome.moved if not moved_part.keeps_offsets]
+    if shifted_parts:
+        part_rows = [
+            (moved_part.part.partition, moved_part.part.records, _format_offset_range(moved_part.part.first_offset, moved_part.part.last_offset), moved_part.holes,
+             _format_offset_range(moved_part.offset, moved_part.offset + moved_part.part.records - 1))
+            for moved_part in outcome.moved
         ]  # fmt: skip
-        columns = ("partition", "records", f"offsets of {done.topic}", "without a record", f"offsets in {done.to}")
-        show.table("Offsets differ", columns, rows)
-    elif done.moved:
+        column_titles = (
+            "partition",
+            "records",
+            f"offsets of {outcome.topic}",
+            "without a record",
+            f"offsets in {outcome.to}",
+        )
+        show.print_table("Offsets differ", column_titles, part_rows)
+    elif outcome.moved:
         show.say("Every record has the offset that it had.")
-    if done.untimed:
+    if outcome.untimed:
         show.say(
-            f"{done.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't write: "
+            f"{outcome.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't write: "
             "they were given that one."
         )
 
 
-def _range(first: int, last: int) -> str:
-    return f"{first}-{last}"
+def _format_offset_range(first_offset: int, last_offset: int) -> str:
+    return f"{first_offset}-{last_offset}"

@@ -27,9 +27,9 @@ def restore(
     from lakehouse.run.start.application import load_app
 
     settings = settings_of(config, lake)
-    wanted = load_app(app_of(app, settings)).table(table)
-    rows = Lake(settings=settings).restore(wanted, check_topic(topic))
+    declared_table = load_app(app_of(app, settings)).table(table)
+    row_count = Lake(settings=settings).restore(declared_table, check_topic(topic))
     if json:
-        show.as_json({"table": table, "topic": topic, "rows": rows})
+        show.as_json({"table": table, "topic": topic, "rows": row_count})
     else:
-        show.say(f"Table {table} was restored from topic {topic}: {rows:,} rows.")
+        show.say(f"Table {table} was restored from topic {topic}: {row_count:,} rows.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.repair.backfill import EXAMPLES, ExamplesOption, as_object, say
+from lakehouse.cli.repair.backfill import EXAMPLES, ExamplesOption, change_as_json, say_what_changed
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
     AtOption,
@@ -15,7 +15,7 @@ from lakehouse.cli.terminal.moments import (
     TickOption,
     VersionOption,
     asked_moment,
-    required,
+    required_moment,
 )
 from lakehouse.cli.terminal.options import (
     AppOption,
@@ -55,13 +55,13 @@ def revert(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, moment = lake_of(config, lake), required(asked_moment(at, clock, version, tick, offsets))
-    application, one = load_app(app_of(app, settings)), Lake(settings=settings)
-    done = one.revert(
-        application, application.table(table), moment,
+    settings, past_moment = lake_of(config, lake), required_moment(asked_moment(at, clock, version, tick, offsets))
+    application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
+    outcome = lake_api.revert(
+        application, application.table(table), past_moment,
         reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0,
     )  # fmt: skip
     if json:
-        show.as_json({"to": str(moment), **as_object(application.table(table), done, plan=plan)})
+        show.as_json({"to": str(past_moment), **change_as_json(application.table(table), outcome, plan=plan)})
     else:
-        say(app, application.table(table), done)
+        say_what_changed(app, application.table(table), outcome)

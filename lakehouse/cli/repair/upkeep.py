@@ -32,7 +32,7 @@ def upkeep(
     """
     from lakehouse.cli.terminal import show
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.job.upkeeping import at_least, by_command
+    from lakehouse.run.job.upkeeping import keep_versions_at_least, upkeep_by_command
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
     from lakehouse.spark.open_lake import OpenLake
@@ -41,23 +41,27 @@ def upkeep(
     application = load_app(app_of(app, settings))
     for name in tables or ():
         application.table(name)  # said before Spark starts
-    used = Lake(settings=settings)
-    layout = Layout(used.settings.lake.path)
-    policy = at_least(used.settings.upkeep, keep_at_least)
-    done = by_command(OpenLake(used.spark, layout), application, policy, tables or (), dry_run=plan)
+    lake_api = Lake(settings=settings)
+    layout = Layout(lake_api.settings.lake.path)
+    upkeep_policy = keep_versions_at_least(lake_api.settings.upkeep, keep_at_least)
+    table_outcomes = upkeep_by_command(
+        OpenLake(lake_api.spark, layout), application, upkeep_policy, tables or (), dry_run=plan
+    )
     if json:
-        for one in done:
-            show.as_json({**asdict(one), "dry_run": plan})
+        for table_outcome in table_outcomes:
+            show.as_json({**asdict(table_outcome), "dry_run": plan})
         return
-    columns = ("table", "files", "then", "bytes", "then", "anchor", "kept")
-    rows = [
+    column_titles = ("table", "files", "then", "bytes", "then", "anchor", "kept")
+    table_rows = [
         (
-            one.name, one.files_before, None if plan and one.optimized else one.files_after,
-            one.bytes_before, one.bytes_after, one.anchor, "; ".join(one.kept),
+            table_outcome.name, table_outcome.files_before, None if plan and table_outcome.optimized else table_outcome.files_after,
+            table_outcome.bytes_before, table_outcome.bytes_after, table_outcome.anchor, "; ".join(table_outcome.kept),
         )
-        for one in done
+        for table_outcome in table_outcomes
     ]  # fmt: skip
-    show.table("Upkeep", columns, rows)
+    show.print_table("Upkeep", column_titles, table_rows)
     if plan:
-        names = ", ".join(one.name for one in done if one.optimized) or "none"
-        show.say(f"Nothing was changed. OPTIMIZE would be run on: {names}.")
+        table_names = (
+            ", ".join(table_outcome.name for table_outcome in table_outcomes if table_outcome.optimized) or "none"
+        )
+        show.say(f"Nothing was changed. OPTIMIZE would be run on: {table_names}.")

@@ -27,7 +27,7 @@ NameOption = Annotated[
 ]
 
 
-def _settings(config: Path | None, home: Path | None) -> Settings:
+def _load_settings(config: Path | None, home: Path | None) -> Settings:
     settings = load(config)
     return settings if home is None else replace(settings, airflow=replace(settings.airflow, home=home.resolve()))
 
@@ -47,21 +47,21 @@ def up(
     """
     from lakehouse.airflow import report, service
 
-    settings = _settings(config, home)
+    settings = _load_settings(config, home)
     if app is not None:
-        manifest, _ = _add(settings, app, name)
-        show.say(_added(manifest), stderr=True)
-    started = time.monotonic()
-    running, changed = service.up(settings.airflow, lambda text: show.say(text, stderr=True))
-    seconds = time.monotonic() - started
+        manifest, _ = _add_application(settings, app, name)
+        show.say(_describe_added(manifest), stderr=True)
+    start_time = time.monotonic()
+    running_airflow, changed = service.start_airflow(settings.airflow, lambda text: show.say(text, stderr=True))
+    start_seconds = time.monotonic() - start_time
     if json:
-        found = report.report(settings.airflow).as_json()
-        show.as_json(found | {"changed": changed, "seconds": round(seconds, 1)})
+        status_report = report.report_airflow(settings.airflow).as_json()
+        show.as_json(status_report | {"changed": changed, "seconds": round(start_seconds, 1)})
         return
-    state = f"is healthy after {seconds:.0f} s" if changed else "is already running"
-    show.say(f"Airflow {state}: {running.url}")
-    user = next(one for one, role in settings.airflow.users.items() if role == "admin")
-    show.say(f"Sign in as {user}; the password is in {running.home.passwords}")
+    airflow_state = f"is healthy after {start_seconds:.0f} s" if changed else "is already running"
+    show.say(f"Airflow {airflow_state}: {running_airflow.url}")
+    admin_user = next(user_name for user_name, role in settings.airflow.users.items() if role == "admin")
+    show.say(f"Sign in as {admin_user}; the password is in {running_airflow.home.passwords}")
     show.say("`lakehouse airflow down` stops it.")
 
 
@@ -72,12 +72,12 @@ def down(config: ConfigOption = None, home: HomeOption = None, json: JsonOption 
     """
     from lakehouse.airflow import service
 
-    settings = _settings(config, home).airflow
-    changed = service.down(settings)
+    airflow_settings = _load_settings(config, home).airflow
+    changed = service.stop_airflow(airflow_settings)
     if json:
-        show.as_json({"home": str(settings.home), "changed": changed})
+        show.as_json({"home": str(airflow_settings.home), "changed": changed})
     else:
-        show.say(f"Airflow ({settings.home}) {'was stopped.' if changed else 'does not run; nothing to stop.'}")
+        show.say(f"Airflow ({airflow_settings.home}) {'was stopped.' if changed else 'does not run; nothing to stop.'}")
 
 
 def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOption = False) -> None:
@@ -87,34 +87,36 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
 
     Example: lakehouse airflow status
     """
-    from lakehouse.airflow.report import report
+    from lakehouse.airflow.report import report_airflow
 
-    found = report(_settings(config, home).airflow)
+    status_report = report_airflow(_load_settings(config, home).airflow)
     if json:
-        show.as_json(found.as_json())
-    elif not found.running:
-        show.say(f"Airflow ({found.home}) does not run; `lakehouse airflow up` starts it.")
-        show.say(f"Applications: {', '.join(found.applications) or 'none'}")
+        show.as_json(status_report.as_json())
+    elif not status_report.running:
+        show.say(f"Airflow ({status_report.home}) does not run; `lakehouse airflow up` starts it.")
+        show.say(f"Applications: {', '.join(status_report.applications) or 'none'}")
     else:
-        show.say(f"Airflow {'is healthy' if found.healthy else 'is not healthy'}: {found.url}")
-        rows = [
+        show.say(f"Airflow {'is healthy' if status_report.healthy else 'is not healthy'}: {status_report.url}")
+        process_rows = [
             (
-                one.name,
-                str(one.pid or show.ABSENT),
-                _seconds(one.uptime_seconds),
-                one.memory_bytes // 2**20,
-                _state(one),
-                one.restarts,
+                process.name,
+                str(process.pid or show.ABSENT),
+                _format_uptime(process.uptime_seconds),
+                process.memory_bytes // 2**20,
+                _process_state(process),
+                process.restarts,
             )
-            for one in found.processes
+            for process in status_report.processes
         ]
-        show.table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), rows)
-        show.say(f"Memory: {found.memory_bytes // 2**20} MB. Logs: {found.home}/logs")
-        show.say(f"DAGs: {_count(found.dags)}. Applications: {', '.join(found.applications) or 'none'}")
-        for file, line in (found.import_errors or {}).items():
+        show.print_table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), process_rows)
+        show.say(f"Memory: {status_report.memory_bytes // 2**20} MB. Logs: {status_report.home}/logs")
+        show.say(
+            f"DAGs: {_format_dag_count(status_report.dags)}. Applications: {', '.join(status_report.applications) or 'none'}"
+        )
+        for file, line in (status_report.import_errors or {}).items():
             show.say(f"{file} can't be imported: {line}")
-        show.say(f"Sign in as {found.user}; the password is in {found.password_file}")
-    if not found.healthy:
+        show.say(f"Sign in as {status_report.user}; the password is in {status_report.password_file}")
+    if not status_report.healthy:
         raise typer.Exit(FAILED)
 
 
@@ -144,16 +146,16 @@ def add(
     from lakehouse.airflow.home import Home
     from lakehouse.airflow.manifest import Schedules
 
-    settings = _settings(config, home)
-    manifest, path = _add(
+    settings = _load_settings(config, home)
+    manifest, path = _add_application(
         settings, app_of(app, settings), name, Schedules(schedule, backfill_schedule, freshness_minutes)
     )
-    if (running := service.find(Home(settings.airflow.home))) is not None:
+    if (running := service.find_running(Home(settings.airflow.home))) is not None:
         service.make_pools(running, settings.airflow)
     if json:
         show.as_json(manifest | {"file": str(path)})
     else:
-        show.say(_added(manifest))
+        show.say(_describe_added(manifest))
 
 
 def remove(
@@ -169,54 +171,60 @@ def remove(
     from lakehouse.airflow import manifest
     from lakehouse.airflow.home import Home
 
-    manifest.remove(Home(_settings(config, home).airflow.home).applications, name)
+    manifest.remove_manifest(Home(_load_settings(config, home).airflow.home).applications, name)
     if json:
         show.as_json({"name": name, "changed": True})
     else:
         show.say(f"Removed {name}. Its DAGs disappear within seconds.")
 
 
-def _add(
+def _add_application(
     settings: Settings, app: str, name: str | None = None, schedules: Schedules | None = None
 ) -> tuple[dict[str, Any], Path]:
     from lakehouse.airflow import manifest
     from lakehouse.airflow.home import Home
     from lakehouse.run.start.application import find_app
 
-    found = find_app(app)
-    if found.file is None:
+    found_app = find_app(app)
+    if found_app.file is None:
         raise ConfigError(
             f"{app} is a module; expected the application's file, such as shop/app.py: Airflow's tasks run elsewhere."
         )
-    file = found.file.resolve()
-    target = f"{file}:{found.name}" if ":" in app else str(file)
-    name = name if name is not None else manifest.name_of(file)
-    made = manifest.of(found.app, target, settings, name, schedules or manifest.BY_HAND)
+    app_file = found_app.file.resolve()
+    app_target = f"{app_file}:{found_app.name}" if ":" in app else str(app_file)
+    name = name if name is not None else manifest.name_of(app_file)
+    new_manifest = manifest.manifest_of_app(found_app.app, app_target, settings, name, schedules or manifest.BY_HAND)
     home = Home(settings.airflow.home)
     home.make()
-    return made, manifest.write(home.applications, made)
+    return new_manifest, manifest.write_manifest(home.applications, new_manifest)
 
 
-def _added(manifest: dict[str, Any]) -> str:
-    tables = ", ".join(table["name"] for table in manifest["tables"]) or "none"
-    return f"Added {manifest['name']} ({manifest['app']}), tables: {tables}. Its DAGs: {manifest['name']}__..."
+def _describe_added(manifest: dict[str, Any]) -> str:
+    table_names = ", ".join(table["name"] for table in manifest["tables"]) or "none"
+    return f"Added {manifest['name']} ({manifest['app']}), tables: {table_names}. Its DAGs: {manifest['name']}__..."
 
 
-def _seconds(seconds: float | None) -> str:
+def _format_uptime(seconds: float | None) -> str:
     if seconds is None:
         return "-"
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, rest_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return (
+        f"{hours} h {minutes:02} min"
+        if hours
+        else f"{minutes} min {rest_seconds:02} s"
+        if minutes
+        else f"{rest_seconds} s"
+    )
 
 
-def _state(one: Process) -> str:
-    if one.given_up:
-        return f"given up: {one.last_end}"
-    if one.pid is None:
-        return f"waits to start again: {one.last_end}"
-    return one.health or ("runs" if one.name == "supervisor" else "does not answer")
+def _process_state(process: Process) -> str:
+    if process.given_up:
+        return f"given up: {process.last_end}"
+    if process.pid is None:
+        return f"waits to start again: {process.last_end}"
+    return process.health or ("runs" if process.name == "supervisor" else "does not answer")
 
 
-def _count(dags: int | None) -> str:
+def _format_dag_count(dags: int | None) -> str:
     return "Airflow did not say" if dags is None else str(dags)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MARK = "tombstone"  # as ksqlDB marks the row of a delete
 
 
-def run(session: SqlSession, text: str, *, as_json: bool = False) -> None:
+def run_statements(session: SqlSession, text: str, *, as_json: bool = False) -> None:
     """Run statements, and print each answer. Raises what a statement raises."""
     for answer in session.run(text):
         print_answer(answer, as_json=as_json)
@@ -27,31 +27,33 @@ def run(session: SqlSession, text: str, *, as_json: bool = False) -> None:
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     """Print an answer: rows as a table, or as lines while they come; Ctrl-C ends those."""
     if as_json:
-        _as_json(answer)
+        _print_answer_as_json(answer)
     elif not answer.ends:
-        _lines(answer)
+        _print_answer_lines(answer)
     elif answer.names:
-        rows = list(islice(answer.rows, ROWS_SHOWN + 1 if answer.is_long else None))
-        is_cut = answer.is_long and len(rows) > ROWS_SHOWN
-        more = f"the first {ROWS_SHOWN} rows; LIMIT, or --json, shows others" if is_cut else None
-        show.table("", answer.names, rows[: ROWS_SHOWN if is_cut else None], caption=more, text=show.value)
+        answer_rows = list(islice(answer.rows, ROWS_SHOWN + 1 if answer.is_long else None))
+        is_cut = answer.is_long and len(answer_rows) > ROWS_SHOWN
+        more_caption = f"the first {ROWS_SHOWN} rows; LIMIT, or --json, shows others" if is_cut else None
+        show.print_table(
+            "", answer.names, answer_rows[: ROWS_SHOWN if is_cut else None], caption=more_caption, text=show.value
+        )
     if answer.message and not as_json:
         show.say(answer.message)
 
 
-def _as_json(answer: Answer) -> None:
+def _print_answer_as_json(answer: Answer) -> None:
     with nullcontext() if answer.ends else until_ctrl_c():
         for row in answer.rows:
-            mark = {MARK: True} if isinstance(row, Deleted) else {}
-            show.as_json(dict(zip(answer.names, row, strict=True)) | mark)
+            tombstone_mark = {MARK: True} if isinstance(row, Deleted) else {}
+            show.as_json(dict(zip(answer.names, row, strict=True)) | tombstone_mark)
     if answer.message:
         show.as_json({"message": answer.message})
 
 
-def _lines(answer: Answer) -> None:
+def _print_answer_lines(answer: Answer) -> None:
     with until_ctrl_c():
         for row in answer.rows:
-            shown = dict(zip(answer.names, row, strict=True))
+            values_by_name = dict(zip(answer.names, row, strict=True))
             if isinstance(row, Deleted):
-                shown = {name: value for name, value in shown.items() if value is not None}
-            show.say(f"{show.pairs(shown) or ''}{f'  <{MARK.upper()}>' * isinstance(row, Deleted)}")
+                values_by_name = {name: value for name, value in values_by_name.items() if value is not None}
+            show.say(f"{show.pairs(values_by_name) or ''}{f'  <{MARK.upper()}>' * isinstance(row, Deleted)}")

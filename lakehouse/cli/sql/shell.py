@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.sql.answer import run
+from lakehouse.cli.sql.answer import run_statements
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.ksql.syntax.texts import is_whole
@@ -27,16 +27,16 @@ HELP = """Statements end with a semicolon, and may go over several lines.
   exit                                         so does Ctrl-D"""
 
 
-def shell(session: SqlSession) -> None:
+def run_shell(session: SqlSession) -> None:
     """Read and run statements until the end."""
     show.say("ksqlDB's SQL over the lake. `help` has examples, `exit` ends.")
-    prompt = prompting(session)
-    while (text := read(prompt)) is not None:
-        if not take(session, text):
+    ask_for_text = make_prompt(session)
+    while (text := read_statements(ask_for_text)) is not None:
+        if not run_typed_text(session, text):
             return
 
 
-def take(session: SqlSession, text: str) -> bool:
+def run_typed_text(session: SqlSession, text: str) -> bool:
     """Run what was typed; False for the end. An error is shown, and the shell goes on."""
     words = text.strip().removesuffix(";").split()
     try:
@@ -46,9 +46,9 @@ def take(session: SqlSession, text: str) -> bool:
             case ["help"]:
                 show.say(HELP)
             case ["save"]:
-                _save(session, words[1:])
+                _save_statements(session, words[1:])
             case _:
-                run(session, text)
+                run_statements(session, text)
     except LakehouseError as error:
         show.say(str(error), stderr=True)
     except KeyboardInterrupt:
@@ -56,14 +56,14 @@ def take(session: SqlSession, text: str) -> bool:
     return True
 
 
-def _save(session: SqlSession, names: list[str]) -> None:
-    if len(names) != 1 or not names[0].endswith(".sql"):
+def _save_statements(session: SqlSession, file_names: list[str]) -> None:
+    if len(file_names) != 1 or not file_names[0].endswith(".sql"):
         raise ConfigError("save: expected the name of one file, such as save app.sql")
-    session.save(Path(names[0]))
-    show.say(f"{len(session.declared)} statements were written to {names[0]}.")
+    session.save(Path(file_names[0]))
+    show.say(f"{len(session.declared)} statements were written to {file_names[0]}.")
 
 
-def read(prompt: Callable[[], str]) -> str | None:
+def read_statements(prompt: Callable[[], str]) -> str | None:
     """Return the next statements; None at the end. Ctrl-C drops what was typed."""
     while True:
         try:
@@ -79,18 +79,22 @@ def is_done(text: str) -> bool:
     return is_whole(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
 
 
-def words(session: SqlSession) -> list[str]:
+def completion_words(session: SqlSession) -> list[str]:
     """Return what can be completed: keywords, functions, and the names of what is declared."""
     from lakehouse.ksql.function.aggregate import AGGREGATES
     from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
     from lakehouse.ksql.syntax.parser import keywords
 
-    declared = session.script.catalog.declared.values()
-    names: Iterable[str] = (name for of in declared for name in (of.name, *(column.name for column in of.columns)))
-    return sorted({*keywords(), *FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *names})
+    declared_sources = session.script.catalog.declared.values()
+    declared_names: Iterable[str] = (
+        name
+        for declared_source in declared_sources
+        for name in (declared_source.name, *(column.name for column in declared_source.columns))
+    )
+    return sorted({*keywords(), *FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *declared_names})
 
 
-def prompting(session: SqlSession) -> Callable[[], str]:
+def make_prompt(session: SqlSession) -> Callable[[], str]:
     """Return what asks for the next statements at the terminal."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.application import get_app
@@ -98,13 +102,13 @@ def prompting(session: SqlSession) -> Callable[[], str]:
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.history import FileHistory
 
-    file = Path.home() / HISTORY
+    history_file = Path.home() / HISTORY
     # It may hold what nobody else is to read: made with that mode, since prompt_toolkit would take the default.
-    os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    asking: PromptSession[str] = PromptSession(
-        history=FileHistory(str(file)),
-        completer=WordCompleter(lambda: words(session), ignore_case=True),
+    os.close(os.open(history_file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    prompt_session: PromptSession[str] = PromptSession(
+        history=FileHistory(str(history_file)),
+        completer=WordCompleter(lambda: completion_words(session), ignore_case=True),
         multiline=Condition(lambda: not is_done(get_app().current_buffer.text)),
         complete_while_typing=False,
     )
-    return lambda: asking.prompt("sql> ", prompt_continuation="...> ")
+    return lambda: prompt_session.prompt("sql> ", prompt_continuation="...> ")

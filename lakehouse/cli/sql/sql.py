@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.sql.answer import run
+from lakehouse.cli.sql.answer import run_statements
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, settings_of
 from lakehouse.errors import ConfigError, PlanError
 
@@ -38,19 +38,19 @@ def sql(
 
     settings = settings_of(config, lake)
     session = SqlSession(settings)
-    known = app or settings.lake.app
+    app_name = app or settings.lake.app
     if app is not None and not app.endswith(".sql"):
         raise ConfigError(f"--app {app}: expected a file of SQL (app.sql). For Python applications: `lakehouse query`.")
-    if known is not None and known.endswith(".sql"):
+    if app_name is not None and app_name.endswith(".sql"):
         try:
-            session.script.run(statements_in(Path(known)))
+            session.script.run(statements_in(Path(app_name)))
         except PlanError as error:
-            raise PlanError(f"{known}: {error}") from error
-    texts = [*([statements_in(file)] if file is not None else []), *(execute or [])]
-    if not texts and sys.stdin.isatty():
-        from lakehouse.cli.sql.shell import shell
+            raise PlanError(f"{app_name}: {error}") from error
+    statement_texts = [*([statements_in(file)] if file is not None else []), *(execute or [])]
+    if not statement_texts and sys.stdin.isatty():
+        from lakehouse.cli.sql.shell import run_shell
 
-        shell(session)
+        run_shell(session)
         return
-    for text in texts or [sys.stdin.read()]:
-        run(session, text, as_json=json)
+    for sql_text in statement_texts or [sys.stdin.read()]:
+        run_statements(session, sql_text, as_json=json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.start.template import files
+from lakehouse.cli.start.template import files_of_app
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError
 
@@ -30,10 +30,10 @@ def init(name: Annotated[str, typer.Argument(help="Its name, and the folder to c
     """
     from lakehouse.plan.schema import check_name
 
-    folder = Path(check_name(name, "application"))
-    if folder.exists():
-        raise ConfigError(f"{folder} exists already; expected a new name. Nothing was written.")
-    folder.mkdir()
-    for file, text in files(name).items():
-        (folder / file).write_text(text, encoding="utf-8")
-    show.say(NEXT.format(folder=folder))
+    app_folder = Path(check_name(name, "application"))
+    if app_folder.exists():
+        raise ConfigError(f"{app_folder} exists already; expected a new name. Nothing was written.")
+    app_folder.mkdir()
+    for file_name, file_text in files_of_app(name).items():
+        (app_folder / file_name).write_text(file_text, encoding="utf-8")
+    show.say(NEXT.format(folder=app_folder))

@@ -21,7 +21,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
-from lakehouse.signals import setting
+from lakehouse.signals import event_setter
 
 if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
@@ -37,72 +37,77 @@ def run_until(
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
     from lakehouse.run.lake import Lake
     from lakehouse.run.start import ready, topics
-    from lakehouse.run.start.kafka import kafka
+    from lakehouse.run.start.kafka import open_kafka
 
-    ready.check(settings, app, parts)
-    began, rows = time.monotonic(), 0
+    ready.check_before_run(settings, app, parts)
+    start_time, rows = time.monotonic(), 0
 
     def tell(event: JobEvent) -> None:
         nonlocal rows
         rows += event.records if event.kind == "tick" else 0
         listen(event)
 
-    with _terminated_like_interrupted(), kafka(settings) as servers:
+    with _terminated_like_interrupted(), open_kafka(settings) as servers:
         if parts is None or "ingest" in parts:
-            topics.check(settings, app, servers)  # the last of what is said before Spark starts
+            topics.check_topics(settings, app, servers)  # the last of what is said before Spark starts
         lake = Lake(settings=settings)
         _ = lake.spark  # first: pyspark sets a handler of its own for Ctrl-C when it starts
         if until == CAUGHT_UP:
             with _terminated_like_interrupted():
                 lake.run(app, until="caught_up", parts=parts, listen=tell)
         else:
-            with _stopped_by_signals() as stop:
-                lake.run(app, parts=parts, stop=stop, listen=tell)
+            with _stopped_by_signals() as stop_event:
+                lake.run(app, parts=parts, stop=stop_event, listen=tell)
     return {
         "event": "done",
         "rows": rows,
-        **_state(settings, app),
-        "seconds": round(time.monotonic() - began, 1),
+        **_lake_state(settings, app),
+        "seconds": round(time.monotonic() - start_time, 1),
     }
 
 
-def _state(settings: Settings, app: App) -> dict[str, Any]:
+def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
     """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed;
     null_keys: those that a table left out for want of a key."""
     from lakehouse.lake import null_keys
-    from lakehouse.lake.ahead import by_table
-    from lakehouse.lake.record.quarantine import still_open
+    from lakehouse.lake.ahead import tables_ahead
+    from lakehouse.lake.record.quarantine import count_open_by_stream
 
     layout = Layout(settings.lake.path)
-    names = [table.name for table in app.tables]
+    table_names = [table.name for table in app.tables]
     if "://" in layout.root:
-        return {"tables": {name: {} for name in names}}
-    known = set(reader.names(layout, "silver"))
-    facts = {name: reader.facts(layout, "silver", name) for name in names if name in known}
-    streams = {source.name for source in app.sources} & set(reader.names(layout, "quarantine"))
-    without_key = null_keys.by_table(layout)
-    bad = sorted(stream for stream, records in reader.quarantined(layout, streams).items() if records)
+        return {"tables": {name: {} for name in table_names}}
+    existing_tables = set(reader.table_names(layout, "silver"))
+    facts_by_table = {
+        name: reader.read_table_facts(layout, "silver", name) for name in table_names if name in existing_tables
+    }
+    streams = {source.name for source in app.sources} & set(reader.table_names(layout, "quarantine"))
+    null_keys_by_table = null_keys.null_keys_by_table(layout)
+    bad_streams = sorted(stream for stream, records in reader.count_quarantined(layout, streams).items() if records)
     return {
-        "tick": reader.bronze_covers(layout).get("tick", 0),
-        "tables": {name: {"rows": f.rows, "version": f.version, "tick": f.tick} for name, f in facts.items()},
-        "quarantined": {stream: count for stream, count in still_open(layout, bad).items() if count},
-        "null_keys": {name: without_key[name] for name in facts if without_key.get(name)},
-        **({"ahead": [asdict(table) for table in ahead]} if (ahead := by_table(layout)) else {}),
+        "tick": reader.read_bronze_coverage(layout).get("tick", 0),
+        "tables": {
+            name: {"rows": table_facts.rows, "version": table_facts.version, "tick": table_facts.tick}
+            for name, table_facts in facts_by_table.items()
+        },
+        "quarantined": {stream: count for stream, count in count_open_by_stream(layout, bad_streams).items() if count},
+        "null_keys": {name: null_keys_by_table[name] for name in facts_by_table if null_keys_by_table.get(name)},
+        **({"ahead": [asdict(table) for table in ahead]} if (ahead := tables_ahead(layout)) else {}),
     }
 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
     """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C does not wait."""
-    stop = threading.Event()
-    set_stop = setting(stop)
+    stop_event = threading.Event()
+    set_stop = event_setter(stop_event)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         set_stop(number, frame)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with _handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
-        yield stop
+    with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
+        yield stop_event
 
 
 @contextmanager
@@ -112,29 +117,29 @@ def _terminated_like_interrupted() -> Iterator[None]:
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
 
-    with _handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
+    with _set_signal_handlers({signal.SIGTERM: on_signal, signal.SIGINT: on_signal}):
         yield
 
 
 @contextmanager
-def _handlers(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
+def _set_signal_handlers(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers; elsewhere the owner of the process decides
         return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    previous_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
-class _Parser(argparse.ArgumentParser):
+class _JobArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message}. {self.format_usage().strip()}")
 
 
-def main(arguments: Sequence[str], about: str, work: Callable[[Settings, App, str], dict[str, Any]]) -> int:
+def main(arguments: Sequence[str], about: str, run_job: Callable[[Settings, App, str], dict[str, Any]]) -> int:
     """Run a job of `spark_jobs`: --app, --config, --until; JSON lines on stdout; return the exit code.
 
     `work(settings, app, until)` gives the last event; one that is not "done" is a failure.
@@ -142,21 +147,21 @@ def main(arguments: Sequence[str], about: str, work: Callable[[Settings, App, st
     from lakehouse.cli.terminal.options import settings_of
     from lakehouse.run.start.application import load_app
 
-    parser = _Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _JobArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--app", required=True, help="a file that declares an application, or a module")
     parser.add_argument("--config", type=Path, help="settings; lakehouse.toml of this folder if left out")
     parser.add_argument("--until", choices=(CAUGHT_UP, STOPPED), default=CAUGHT_UP, help="caught-up if left out")
     try:
-        given = parser.parse_args(arguments)
-        last = work(settings_of(given.config, None), load_app(given.app), given.until)
+        options = parser.parse_args(arguments)
+        last_event = run_job(settings_of(options.config, None), load_app(options.app), options.until)
     except LakehouseError as error:
         show.as_json({"event": "error", "message": str(error)})
         return BAD_INPUT if exit_code(error) == BAD_INPUT else FAILED
     except Exception as error:
         show.as_json({"event": "error", "message": f"{type(error).__name__}: {error}"})
         raise
-    show.as_json(last)
-    return OK if last["event"] == "done" else FAILED
+    show.as_json(last_event)
+    return OK if last_event["event"] == "done" else FAILED
 
 
 def run_part(part: Part, arguments: Sequence[str], about: str) -> int:
@@ -172,11 +177,11 @@ def run_part(part: Part, arguments: Sequence[str], about: str) -> int:
 
 def run_checks(arguments: Sequence[str], about: str) -> int:
     """Run the checks as a job; return its exit code."""
-    from lakehouse.cli.start.verify import verify
+    from lakehouse.cli.start.verify import verify_tables
 
     def work(settings: Settings, app: App, until: str) -> dict[str, Any]:
-        found = verify(Layout(settings.lake.path), app)
-        said = {} if found["ok"] else {"message": "; ".join(found["problems"])}
-        return {"event": "done" if found["ok"] else "error", **said, **found}
+        check_result = verify_tables(Layout(settings.lake.path), app)
+        error_message = {} if check_result["ok"] else {"message": "; ".join(check_result["problems"])}
+        return {"event": "done" if check_result["ok"] else "error", **error_message, **check_result}
 
     return main(arguments, about, work)

@@ -41,24 +41,31 @@ def plan(
 
     Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
-    from lakehouse.lake.ahead import by_table
+    from lakehouse.lake.ahead import tables_ahead
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.app import has_state_topic
-    from lakehouse.plan.evolution.change import reaches, refusal
+    from lakehouse.plan.evolution.change import explain_reach, explain_refusal
     from lakehouse.plan.lineage.drawing import lineage as drawn
     from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.changing import misplaced, planned
+    from lakehouse.run.start.changing import compare_declarations, misplaced_topics
 
     settings = settings_of(config, lake)
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
-    tables, problems = planned(layout, application), misplaced(layout, application)
-    below = {of.table.name: [table.name for table in application.below(of.table)] for of in tables}
-    known = {table.name for table in application.tables}
-    ahead = [table for table in by_table(layout) if table.table in known]
-    refused = [refusal(of.table.name, of.change) for of in tables if of.change is not None and not of.can_go_on]
-    sinks = [
+    planned_tables, problems = compare_declarations(layout, application), misplaced_topics(layout, application)
+    tables_below = {
+        planned_item.table.name: [table.name for table in application.below(planned_item.table)]
+        for planned_item in planned_tables
+    }
+    table_names = {table.name for table in application.tables}
+    ahead = [table for table in tables_ahead(layout) if table.table in table_names]
+    refusals = [
+        explain_refusal(planned_item.table.name, planned_item.change)
+        for planned_item in planned_tables
+        if planned_item.change is not None and not planned_item.can_go_on
+    ]
+    sink_plans = [
         {
             "topic": sink.topic,
             "of": sink.of.name if isinstance(sink.of, Table) else sink.of.source.name,
@@ -66,42 +73,78 @@ def plan(
         }
         for sink in application.sinks
     ]
-    sinks += [
+    sink_plans += [
         {"topic": state_topic(sink.topic), "of": sink.of.name, "is": "all that it keeps, for a restore"}
         for sink in application.sinks
         if isinstance(sink.of, Table) and has_state_topic(sink)
     ]
-    functions = [{"function": of.name, "of": of.of.source.name} for of in application.functions]
+    function_plans = [
+        {"function": planned_item.name, "of": planned_item.of.source.name} for planned_item in application.functions
+    ]
     drawing = drawn(application)
     if svg is not None:
         svg.write_text(drawing.svg(), "utf-8")
     if json:
-        found = [
-            {"table": of.table.name, "change": of.kind, "reasons": list(of.change.reasons) if of.change else []}
-            | ({"read_by": below[of.table.name]} if below[of.table.name] else {})
-            for of in tables
+        table_plans = [
+            {
+                "table": planned_item.table.name,
+                "change": planned_item.kind,
+                "reasons": list(planned_item.change.reasons) if planned_item.change else [],
+            }
+            | ({"read_by": tables_below[planned_item.table.name]} if tables_below[planned_item.table.name] else {})
+            for planned_item in planned_tables
         ]
-        more: dict[str, object] = {"functions": functions} if functions else {}
-        more |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
-        more |= {"lineage": drawing.graph.as_json()} if lineage else {}
-        more |= {"warnings": list(application.warnings)} if application.warnings else {}
-        show.as_json({"ok": not (problems or refused), "problems": problems, "tables": found, "sinks": sinks, **more})
+        further_plans: dict[str, object] = {"functions": function_plans} if function_plans else {}
+        further_plans |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
+        further_plans |= {"lineage": drawing.graph.as_json()} if lineage else {}
+        further_plans |= {"warnings": list(application.warnings)} if application.warnings else {}
+        show.as_json(
+            {
+                "ok": not (problems or refusals),
+                "problems": problems,
+                "tables": table_plans,
+                "sinks": sink_plans,
+                **further_plans,
+            }
+        )
     else:
-        show.table("Tables", ("table", "its declaration"), [(of.table.name, WORDS[of.kind]) for of in tables])
-        if sinks:
-            show.table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sinks])
-        if functions:
-            show.table("Functions", ("function", "is told"), [tuple(of.values()) for of in functions])
-        goes_on = [
-            "\n".join([f"table {of.table.name!r} continues:", *(f"  {reason}" for reason in of.change.reasons)])
-            for of in tables
-            if of.change is not None and of.kind == "compatible"
+        show.print_table(
+            "Tables",
+            ("table", "its declaration"),
+            [(planned_item.table.name, WORDS[planned_item.kind]) for planned_item in planned_tables],
+        )
+        if sink_plans:
+            show.print_table("Topics", ("topic", "from", "what"), [tuple(sink.values()) for sink in sink_plans])
+        if function_plans:
+            show.print_table(
+                "Functions", ("function", "is told"), [tuple(planned_item.values()) for planned_item in function_plans]
+            )
+        continuations = [
+            "\n".join(
+                [
+                    f"table {planned_item.table.name!r} continues:",
+                    *(f"  {reason}" for reason in planned_item.change.reasons),
+                ]
+            )
+            for planned_item in planned_tables
+            if planned_item.change is not None and planned_item.kind == "compatible"
         ]
-        reach = [reaches(of.table.name, below[of.table.name]) for of in tables if of.kind == "refold"]
-        warnings = [f"warning: {text}" for text in application.warnings]
-        for text in (*goes_on, *map(str, ahead), *problems, *refused, *filter(None, reach), *warnings):
-            show.say(f"\n{text}")
+        reach_texts = [
+            explain_reach(planned_item.table.name, tables_below[planned_item.table.name])
+            for planned_item in planned_tables
+            if planned_item.kind == "refold"
+        ]
+        warnings = [f"warning: {message}" for message in application.warnings]
+        for message in (
+            *continuations,
+            *map(str, ahead),
+            *problems,
+            *refusals,
+            *filter(None, reach_texts),
+            *warnings,
+        ):
+            show.say(f"\n{message}")
         if lineage:
             show.say(f"\n{drawing}")
-    if problems or refused:
+    if problems or refusals:
         raise typer.Exit(FAILED)

@@ -29,7 +29,7 @@ class Until(StrEnum):
     caught_up = "caught-up"
 
 
-class Only(StrEnum):
+class RunPart(StrEnum):
     """One part of a run."""
 
     ingest = "ingest"
@@ -41,7 +41,9 @@ def run(
     until: Annotated[
         Until | None, typer.Option(help="End when everything that Kafka has at the start is taken in.")
     ] = None,
-    only: Annotated[Only | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")] = None,
+    only: Annotated[
+        RunPart | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")
+    ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -53,82 +55,84 @@ def run(
     Example: lakehouse run --app app.py --until caught-up
     """
     settings = settings_of(config, lake)
-    with errors_as_lines(settings.log, wanted=not json):
-        _run(settings, app, until, only, json=json)
+    with errors_as_lines(settings.log, as_json_lines=not json):
+        _run_application(settings, app, until, only, json=json)
 
 
-def _run(settings: Settings, app: str | None, until: Until | None, only: Only | None, *, json: bool) -> None:
+def _run_application(
+    settings: Settings, app: str | None, until: Until | None, only: RunPart | None, *, json: bool
+) -> None:
     from lakehouse.cli.start.job import STOPPED, run_until
     from lakehouse.run.start import ready, topics
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.kafka import kafka
+    from lakehouse.run.start.kafka import open_kafka
     from lakehouse.run.watch.event import as_event
 
     application = load_app(app_of(app, settings))
-    parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
-    ready.check(settings, application, parts)  # said before a broker starts
-    with kafka(settings) as servers:
-        if "ingest" in parts:
-            topics.check(settings, application, servers)
+    run_parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
+    ready.check_before_run(settings, application, run_parts)  # said before a broker starts
+    with open_kafka(settings) as servers:
+        if "ingest" in run_parts:
+            topics.check_topics(settings, application, servers)
         if json:
-            for text in application.warnings:
-                show.as_json({"event": "warning", "message": text})
-            last = run_until(
-                settings, application, parts, until or STOPPED, lambda event: show.as_json(as_event(event))
+            for warning in application.warnings:
+                show.as_json({"event": "warning", "message": warning})
+            done_event = run_until(
+                settings, application, run_parts, until or STOPPED, lambda event: show.as_json(as_event(event))
             )
-            show.as_json(last)
+            show.as_json(done_event)
             return
-        lines_alone = as_lines(settings.log.format) and (until is None or settings.log.format == "json")
-        if as_lines(settings.log.format):
-            with logged(settings, application, servers) as lines:
-                last = run_until(settings, application, parts, until or STOPPED, lines)
-                lines.done(last)
+        only_lines = shows_lines(settings.log.format) and (until is None or settings.log.format == "json")
+        if shows_lines(settings.log.format):
+            with run_logged_in_lines(settings, application, servers) as line_writer:
+                done_event = run_until(settings, application, run_parts, until or STOPPED, line_writer)
+                line_writer.done(done_event)
         else:
-            for text in application.warnings:
-                show.say(f"warning: {text}", stderr=True)
-            waiting = waiting_records(settings, application, servers) if "ingest" in parts else 0
-            with progress(application, waiting) as listen:
-                last = run_until(settings, application, parts, until or STOPPED, listen)
-    if not lines_alone:
-        summary(last)
+            for warning in application.warnings:
+                show.say(f"warning: {warning}", stderr=True)
+            waiting_count = waiting_records(settings, application, servers) if "ingest" in run_parts else 0
+            with show_progress(application, waiting_count) as listen:
+                done_event = run_until(settings, application, run_parts, until or STOPPED, listen)
+    if not only_lines:
+        print_summary(done_event)
 
 
-def as_lines(form: str) -> bool:
+def shows_lines(log_format: str) -> bool:
     """Whether a run is told in lines of a log: always if the settings say so, else where there is no terminal."""
-    return form != "auto" or not sys.stderr.isatty()
+    return log_format != "auto" or not sys.stderr.isatty()
 
 
 @contextmanager
-def errors_as_lines(log: Log, *, wanted: bool = True) -> Iterator[None]:
+def errors_as_lines(log: Log, *, as_json_lines: bool = True) -> Iterator[None]:
     """End the command with the line of an error, if the log is JSON; else it is told as that of any command."""
     from lakehouse.run.watch.lines import Lines
 
     try:
         yield
     except LakehouseError as error:
-        if not wanted or log.format != "json":
+        if not as_json_lines or log.format != "json":
             raise
-        Lines(log, _on_stderr).say("error", str(error), event="error")
+        Lines(log, _say_on_stderr).say("error", str(error), event="error")
         raise typer.Exit(exit_code(error)) from error
 
 
 @contextmanager
-def logged(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
+def run_logged_in_lines(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
     """Tell a run in lines on stderr; give their writer, which is told the run's events."""
     from lakehouse.run.watch.lines import Lines
 
-    lines = Lines(settings.log, _on_stderr)
-    names = {"topics": list(app.topics), "tables": [table.name for table in app.tables]}
-    lines.say(
-        "info", f"run: {', '.join(names['topics'])} of Kafka on {servers} into {settings.lake.path}",
-        event="run", kafka=servers, lake=settings.lake.path, **names,
+    line_writer = Lines(settings.log, _say_on_stderr)
+    input_names = {"topics": list(app.topics), "tables": [table.name for table in app.tables]}
+    line_writer.say(
+        "info", f"run: {', '.join(input_names['topics'])} of Kafka on {servers} into {settings.lake.path}",
+        event="run", kafka=servers, lake=settings.lake.path, **input_names,
     )  # fmt: skip
-    for text in app.warnings:
-        lines.say("warning", text, event="warning")
-    yield lines
+    for warning in app.warnings:
+        line_writer.say("warning", warning, event="warning")
+    yield line_writer
 
 
-def _on_stderr(line: str) -> None:
+def _say_on_stderr(line: str) -> None:
     show.say(line, stderr=True)
 
 
@@ -141,34 +145,38 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
 
 
 @contextmanager
-def progress(app: App, waiting: int) -> Iterator[Callable[[JobEvent], None]]:
+def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent], None]]:
     """Show a run on stderr while it lasts; give its listener. `waiting`: the records to ingest, known now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from lakehouse.run.watch.lines import WARNINGS, text_of
+    from lakehouse.run.watch.lines import WARNINGS, event_text
 
     columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    done = {"tick": 0, "batch": 0, "published": 0}
-    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as bars:
-        tasks = {
-            "tick": bars.add_task("ingest", total=waiting or None, said="starting"),
-            "batch": bars.add_task("tables", total=waiting * _tables_per_record(app) or None, said="waiting"),
+    record_counts = {"tick": 0, "batch": 0, "published": 0}
+    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as progress_bars:
+        bar_tasks = {
+            "tick": progress_bars.add_task("ingest", total=waiting_count or None, said="starting"),
+            "batch": progress_bars.add_task(
+                "tables", total=waiting_count * _tables_per_record(app) or None, said="waiting"
+            ),
         }
         if app.sinks:
-            tasks["published"] = bars.add_task("publish", total=None, said="waiting")
+            bar_tasks["published"] = progress_bars.add_task("publish", total=None, said="waiting")
 
         def listen(event: JobEvent) -> None:
             if event.kind in (*WARNINGS, "kafka back"):
-                bars.console.print(show.escaped(text_of(event)), markup=False)
-            if event.kind not in tasks:
+                progress_bars.console.print(show.escaped(event_text(event)), markup=False)
+            if event.kind not in bar_tasks:
                 return
-            done[event.kind] += event.records
-            said = {
-                "tick": f"{done['tick']:,} records of {max(waiting, done['tick']):,}",
-                "batch": f"{done['batch']:,} records into {len(app.tables)} tables",
-                "published": f"{done['published']:,} records to topics",
+            record_counts[event.kind] += event.records
+            progress_text = {
+                "tick": f"{record_counts['tick']:,} records of {max(waiting_count, record_counts['tick']):,}",
+                "batch": f"{record_counts['batch']:,} records into {len(app.tables)} tables",
+                "published": f"{record_counts['published']:,} records to topics",
             }[event.kind]
-            bars.update(tasks[event.kind], completed=done[event.kind], said=f"tick {event.tick:,}: {said}")
+            progress_bars.update(
+                bar_tasks[event.kind], completed=record_counts[event.kind], said=f"tick {event.tick:,}: {progress_text}"
+            )
 
         yield listen
 
@@ -178,19 +186,22 @@ def _tables_per_record(app: App) -> int:
     return max(1, round(len(app.tables) / max(1, len(app.topics))))
 
 
-def summary(done: dict[str, Any]) -> None:
+def print_summary(done_event: dict[str, Any]) -> None:
     """Print what a run left behind."""
     from lakehouse.lake.ahead import Ahead
-    from lakehouse.lake.null_keys import sentence
+    from lakehouse.lake.null_keys import null_keys_sentence
 
-    rows = [(name, of.get("rows"), of.get("version"), of.get("tick")) for name, of in done["tables"].items()]
-    show.table("Tables", ("table", "rows", "version", "tick"), rows)
+    table_rows = [
+        (name, table_facts.get("rows"), table_facts.get("version"), table_facts.get("tick"))
+        for name, table_facts in done_event["tables"].items()
+    ]
+    show.print_table("Tables", ("table", "rows", "version", "tick"), table_rows)
     show.say(
-        f"{done['rows']:,} records ingested in {done['seconds']:.1f} s; bronze is at tick {done.get('tick', 0):,}."
+        f"{done_event['rows']:,} records ingested in {done_event['seconds']:.1f} s; bronze is at tick {done_event.get('tick', 0):,}."
     )
-    for stream, records in done.get("quarantined", {}).items():
+    for stream, records in done_event.get("quarantined", {}).items():
         show.say(f"In the quarantine, of {stream}: {records:,}. `lakehouse look quarantine {stream}` says why.")
-    for table, records in done.get("null_keys", {}).items():
-        show.say(sentence(table, done["tables"][table].get("rows"), records))
-    for table in done.get("ahead", ()):
+    for table, records in done_event.get("null_keys", {}).items():
+        show.say(null_keys_sentence(table, done_event["tables"][table].get("rows"), records))
+    for table in done_event.get("ahead", ()):
         show.say(str(Ahead(**table)))

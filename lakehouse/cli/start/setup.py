@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.terminal import show
-from lakehouse.errors import ConfigError, LakehouseError, reason
+from lakehouse.errors import ConfigError, LakehouseError, reason_of_error
 from lakehouse.setup import airflow as airflow_environment
 from lakehouse.setup import jars, places
 
@@ -27,34 +27,36 @@ def setup(
 
     Example: lakehouse setup --airflow
     """
-    began = time.monotonic()
-    target = places.jars_target()
+    start_time = time.monotonic()
+    jars_folder = places.jars_target()
     try:
-        jars.java()
-        fetched = jars.resolve(target)
+        jars.find_java()
+        is_fetched = jars.resolve_jars(jars_folder)
     except jars.ResolveError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
         raise ConfigError(
-            f"{target} can't be filled: {reason(error)}. Give the jars another folder: LAKEHOUSE_JARS, or "
+            f"{jars_folder} can't be filled: {reason_of_error(error)}. Give the jars another folder: LAKEHOUSE_JARS, or "
             "LAKEHOUSE_CACHE."
         ) from None
-    done = f"fetched in {time.monotonic() - began:.0f} s" if fetched else "there already, and as they must be"
-    show.say(f"jars: {done}: {target}")
+    jars_state = (
+        f"fetched in {time.monotonic() - start_time:.0f} s" if is_fetched else "there already, and as they must be"
+    )
+    show.say(f"jars: {jars_state}: {jars_folder}")
     if classes:
-        _keep_classes()
+        _keep_spark_classes()
     if airflow:
-        show.say(f"airflow: {airflow_environment.set_up().parents[1]}")
+        show.say(f"airflow: {airflow_environment.set_up_airflow().parents[1]}")
 
 
-def _keep_classes() -> None:
+def _keep_spark_classes() -> None:
     from lakehouse.run.job import class_archive
     from lakehouse.spark.failure import SPARK_ERRORS  # slow to import, and the jars alone don't need it
 
-    began = time.monotonic()
+    start_time = time.monotonic()
     try:
-        written = class_archive.write()
+        is_written = class_archive.write_archive()
     except (LakehouseError, *SPARK_ERRORS, OSError) as error:
-        show.say(f"warning: Spark's classes are not kept ready: {reason(error)}", stderr=True)
+        show.say(f"warning: Spark's classes are not kept ready: {reason_of_error(error)}", stderr=True)
         return
-    show.say(f"Spark's classes: {f'kept ready in {time.monotonic() - began:.0f} s' if written else 'ready'}")
+    show.say(f"Spark's classes: {f'kept ready in {time.monotonic() - start_time:.0f} s' if is_written else 'ready'}")

@@ -32,31 +32,43 @@ KEYS = """
 """
 
 
-def topics(layout: Layout) -> list[dict[str, Any]]:
+def topic_skews(layout: Layout) -> list[dict[str, Any]]:
     """Return, by topic of bronze, how its records spread over partitions, and which keys its last records have most.
 
     A share is of the records of one topic id: a topic that was recreated is listed with each of its ids, the present
     one last. A null key counts as a key. A topic without records is left out.
     """
-    lake = reader.connect(layout)
-    return [found for name in reader.names(layout, "bronze") if (found := _topic(lake, name))]
+    connection = reader.connect_lake(layout)
+    return [found for name in reader.table_names(layout, "bronze") if (found := _topic_skew(connection, name))]
 
 
-def _topic(lake: DuckDBPyConnection, name: str) -> dict[str, Any]:
-    parts = lake.execute(PARTITIONS.format(topic=name)).fetchall()
-    if not parts:
+def _topic_skew(connection: DuckDBPyConnection, topic_name: str) -> dict[str, Any]:
+    partition_rows = connection.execute(PARTITIONS.format(topic=topic_name)).fetchall()
+    if not partition_rows:
         return {}
-    totals: dict[str, int] = {}
-    for topic_id, _, records, _ in parts:
-        totals[topic_id] = totals.get(topic_id, 0) + records
-    first, last, looked_at = lake.execute(TICKS.format(topic=name, most=LOOKED_AT_MAX)).fetchall()[0]
-    keys = lake.execute(KEYS.format(topic=name, first=first, most=LOOKED_AT_MAX, keys=KEYS_SHOWN)).fetchall()
+    totals_by_id: dict[str, int] = {}
+    for topic_id, _, records, _ in partition_rows:
+        totals_by_id[topic_id] = totals_by_id.get(topic_id, 0) + records
+    first_tick, last_tick, looked_at = connection.execute(
+        TICKS.format(topic=topic_name, most=LOOKED_AT_MAX)
+    ).fetchall()[0]
+    key_rows = connection.execute(
+        KEYS.format(topic=topic_name, first=first_tick, most=LOOKED_AT_MAX, keys=KEYS_SHOWN)
+    ).fetchall()
     return {
-        "name": name,
+        "name": topic_name,
         "partitions": [
-            {"topic_id": topic_id, "partition": partition, "records": n, "share": round(n / totals[topic_id], 4)}
-            for topic_id, partition, n, _ in parts
+            {
+                "topic_id": topic_id,
+                "partition": partition,
+                "records": record_count,
+                "share": round(record_count / totals_by_id[topic_id], 4),
+            }
+            for topic_id, partition, record_count, _ in partition_rows
         ],
-        "looked_at": {"records": int(looked_at), "first_tick": first, "last_tick": last},
-        "keys": [{"key": key, "records": n, "share": round(n / int(looked_at), 4)} for key, n in keys],
+        "looked_at": {"records": int(looked_at), "first_tick": first_tick, "last_tick": last_tick},
+        "keys": [
+            {"key": key, "records": record_count, "share": round(record_count / int(looked_at), 4)}
+            for key, record_count in key_rows
+        ],
     }

@@ -30,80 +30,109 @@ def status(
     from lakehouse.cli.start import facts
     from lakehouse.lake.ahead import Ahead
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.null_keys import sentence
+    from lakehouse.lake.null_keys import null_keys_sentence
 
     settings = lake_of(config, lake)
-    found = facts.lake(settings)
+    lake_facts = facts.lake_facts(settings)
     if skew:
-        from lakehouse.cli.start.skew import topics
+        from lakehouse.cli.start.skew import topic_skews
 
-        found["skew"] = topics(Layout(settings.lake.path))
+        lake_facts["skew"] = topic_skews(Layout(settings.lake.path))
     if json:
-        show.as_json(found)
+        show.as_json(lake_facts)
         return
-    show.say(_kafka(found["kafka"]))
-    tick = f"bronze is at tick {found['tick']:,}" if found["tick"] else "no tick yet"
-    show.say(f"Lake   {found['lake']}: {tick}")
-    if found["topics"]:
-        rows = [
-            (t["name"], t["partitions"], t["rows"], _lag(t), show.moment(t["last_commit_ms"])) for t in found["topics"]
+    show.say(_describe_kafka(lake_facts["kafka"]))
+    tick_text = f"bronze is at tick {lake_facts['tick']:,}" if lake_facts["tick"] else "no tick yet"
+    show.say(f"Lake   {lake_facts['lake']}: {tick_text}")
+    if lake_facts["topics"]:
+        topic_rows = [
+            (
+                entry["name"],
+                entry["partitions"],
+                entry["rows"],
+                _format_lag(entry),
+                show.moment(entry["last_commit_ms"]),
+            )
+            for entry in lake_facts["topics"]
         ]
-        show.table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), rows)
-    if found["tables"]:
-        columns = ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit")
+        show.print_table("Topics", ("topic", "partitions", "rows", "lag", "last commit"), topic_rows)
+    if lake_facts["tables"]:
+        column_titles = ("table", "rows", "version", "tick", "behind", "late", "null keys", "last commit")
         counts = ("name", "rows", "version", "tick", "behind", "late", "null_keys")
-        values = [(*(t[name] for name in counts), show.moment(t["last_commit_ms"])) for t in found["tables"]]
-        show.table("Tables", columns, values)
-    if failed := [(t["name"], *function.values()) for t in found["tables"] for function in t["failed"]]:
-        show.table("Functions that failed", ("table", "function", "records", "the first", "its error"), failed)
-    if bad := {name: count for name, count in found["quarantined"].items() if count}:
-        still = found["quarantined_open"]
-        show.table("Quarantined", ("stream", "records", "open"), [(name, n, still[name]) for name, n in bad.items()])
-    for table in found["ahead"]:
+        table_rows = [
+            (*(entry[name] for name in counts), show.moment(entry["last_commit_ms"])) for entry in lake_facts["tables"]
+        ]
+        show.print_table("Tables", column_titles, table_rows)
+    if failed_rows := [
+        (entry["name"], *function.values()) for entry in lake_facts["tables"] for function in entry["failed"]
+    ]:
+        show.print_table(
+            "Functions that failed", ("table", "function", "records", "the first", "its error"), failed_rows
+        )
+    if bad_counts := {name: count for name, count in lake_facts["quarantined"].items() if count}:
+        open_counts = lake_facts["quarantined_open"]
+        show.print_table(
+            "Quarantined",
+            ("stream", "records", "open"),
+            [(name, n, open_counts[name]) for name, n in bad_counts.items()],
+        )
+    for table in lake_facts["ahead"]:
         show.say(str(Ahead(**table)))
-    if found.get("skew"):
-        _skew(found["skew"])
-    for text in filter(None, (sentence(t["name"], t["rows"], t["null_keys"]) for t in found["tables"])):
-        show.say(text)
-    late = sum(t["late"] for t in found["tables"])
+    if lake_facts.get("skew"):
+        _show_skew(lake_facts["skew"])
+    for null_key_text in filter(
+        None, (null_keys_sentence(entry["name"], entry["rows"], entry["null_keys"]) for entry in lake_facts["tables"])
+    ):
+        show.say(null_key_text)
+    late_count = sum(entry["late"] for entry in lake_facts["tables"])
     show.say(
-        f"Quarantined records: {sum(bad.values()):,}, {sum(found['quarantined_open'].values()):,} of them open. "
-        f"Late records: {late:,}. Gaps written down: {found['gaps']:,}."
+        f"Quarantined records: {sum(bad_counts.values()):,}, {sum(lake_facts['quarantined_open'].values()):,} of them open. "
+        f"Late records: {late_count:,}. Gaps written down: {lake_facts['gaps']:,}."
     )
 
 
-def _skew(topics: list[dict[str, Any]]) -> None:
-    parts = [(t["name"], _partition(t, p), p["records"], _percent(p)) for t in topics for p in t["partitions"]]
-    show.table("Partitions", ("topic", "partition", "records", "share"), parts)
-    keys = [(t["name"], _key(key["key"]), key["records"], _percent(key)) for t in topics for key in t["keys"]]
-    show.table("Heaviest keys", ("topic", "key", "records", "share"), keys)
-    for topic in topics:
-        seen = topic["looked_at"]
-        ticks = f"ticks {seen['first_tick']:,} to {seen['last_tick']:,}"
-        show.say(f"Keys of {topic['name']}: counted over its last {seen['records']:,} records, {ticks}.")
+def _show_skew(topics: list[dict[str, Any]]) -> None:
+    partition_rows = [
+        (topic_skew["name"], _format_partition(topic_skew, partition), partition["records"], _format_share(partition))
+        for topic_skew in topics
+        for partition in topic_skew["partitions"]
+    ]
+    show.print_table("Partitions", ("topic", "partition", "records", "share"), partition_rows)
+    key_rows = [
+        (topic_skew["name"], _format_key(key["key"]), key["records"], _format_share(key))
+        for topic_skew in topics
+        for key in topic_skew["keys"]
+    ]
+    show.print_table("Heaviest keys", ("topic", "key", "records", "share"), key_rows)
+    for topic_facts in topics:
+        looked_at = topic_facts["looked_at"]
+        ticks = f"ticks {looked_at['first_tick']:,} to {looked_at['last_tick']:,}"
+        show.say(f"Keys of {topic_facts['name']}: counted over its last {looked_at['records']:,} records, {ticks}.")
 
 
-def _partition(topic: dict[str, Any], part: dict[str, Any]) -> str:
-    is_present = part["topic_id"] == topic["partitions"][-1]["topic_id"]
-    return str(part["partition"]) if is_present else f"{part['partition']}, before it was recreated"
+def _format_partition(topic: dict[str, Any], partition: dict[str, Any]) -> str:
+    is_present = partition["topic_id"] == topic["partitions"][-1]["topic_id"]
+    return str(partition["partition"]) if is_present else f"{partition['partition']}, before it was recreated"
 
 
-def _key(key: bytes | None) -> str:
-    text = "null" if key is None else show.cell(key)
-    return text if key is None or text.isprintable() else f"0x{key.hex()}"
+def _format_key(key: bytes | None) -> str:
+    key_text = "null" if key is None else show.cell(key)
+    return key_text if key is None or key_text.isprintable() else f"0x{key.hex()}"
 
 
-def _percent(part: dict[str, Any]) -> str:
-    return f"{part['share']:.1%}"
+def _format_share(spread_part: dict[str, Any]) -> str:
+    return f"{spread_part['share']:.1%}"
 
 
-def _lag(topic: dict[str, Any]) -> Any:
+def _format_lag(topic: dict[str, Any]) -> Any:
     return "topic was recreated" if topic["made_anew"] else topic["lag"]
 
 
-def _kafka(kafka: dict[str, Any]) -> str:
-    if kafka["running"] is False and not kafka.get("error"):
+def _describe_kafka(kafka_facts: dict[str, Any]) -> str:
+    if kafka_facts["running"] is False and not kafka_facts.get("error"):
         return "Kafka  embedded, not running; `lakehouse kafka up` starts it"
-    kind = "embedded" if kafka["embedded"] else "configured"
-    state = {True: "answers", None: "not asked", False: kafka.get("error", "does not answer")}[kafka["running"]]
-    return f"Kafka  {kind}, {kafka['bootstrap_servers']}: {state}"
+    kafka_kind = "embedded" if kafka_facts["embedded"] else "configured"
+    state_text = {True: "answers", None: "not asked", False: kafka_facts.get("error", "does not answer")}[
+        kafka_facts["running"]
+    ]
+    return f"Kafka  {kafka_kind}, {kafka_facts['bootstrap_servers']}: {state_text}"

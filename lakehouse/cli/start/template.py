@@ -102,10 +102,10 @@ RECORDS = """\
 """
 
 
-def files(name: str) -> dict[str, str]:
+def files_of_app(app_name: str) -> dict[str, str]:
     """Return the files of an application by their names."""
     return {
-        "app.py": APP.replace("{name}", name),
+        "app.py": APP.replace("{name}", app_name),
         "test_app.py": TEST,
         "scenario.json": SCENARIO,
         "lakehouse.toml": SETTINGS,

@@ -17,75 +17,95 @@ from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.subject import Reads
-from lakehouse.lake.place import state_of
+from lakehouse.lake.place import state_place
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 
 
-def verify(layout: Layout, app: App) -> dict[str, Any]:
+def verify_tables(layout: Layout, app: App) -> dict[str, Any]:
     """Return {"ok", "problems", "tick", "tables", "topics", "quarantined"}. Raises NotFound before the first tick."""
-    covers = reader.bronze_covers(layout)
+    covers = reader.read_bronze_coverage(layout)
     if not covers:
         raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run.")
-    topics = {name: _topic(layout, name, covers["topics"].get(name)) for name in app.topics}
-    tables = {table.name: _table(layout, table, covers, topics) for table in app.tables}
-    known = set(reader.names(layout, "quarantine"))
-    quarantined = reader.quarantined(layout, [s.name for s in app.sources if s.name in known])
-    problems = [f"topic {name}: {text}" for name, found in topics.items() for text in found.pop("problems")]
-    problems += [f"table {name}: {text}" for name, found in tables.items() for text in found.pop("problems")]
+    topic_reports = {name: _verify_topic(layout, name, covers["topics"].get(name)) for name in app.topics}
+    table_reports = {table.name: _verify_table(layout, table, covers, topic_reports) for table in app.tables}
+    quarantine_names = set(reader.table_names(layout, "quarantine"))
+    quarantined = reader.count_quarantined(
+        layout, [source.name for source in app.sources if source.name in quarantine_names]
+    )
+    problems = [f"topic {name}: {text}" for name, report in topic_reports.items() for text in report.pop("problems")]
+    problems += [f"table {name}: {text}" for name, report in table_reports.items() for text in report.pop("problems")]
     return {
         "ok": not problems,
         "problems": problems,
         "tick": covers["tick"],
-        "tables": tables,
-        "topics": topics,
+        "tables": table_reports,
+        "topics": topic_reports,
         "quarantined": quarantined,
     }
 
 
-def _table(layout: Layout, table: Table, covers: dict[str, Any], topics: dict[str, Any]) -> dict[str, Any]:
-    if table.name not in reader.names(layout, "silver"):
+def _verify_table(
+    layout: Layout, table: Table, covers: dict[str, Any], topic_reports: dict[str, Any]
+) -> dict[str, Any]:
+    if table.name not in reader.table_names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
-    found, reads = reader.facts(layout, "silver", table.name), Reads.of(table.stream)
-    wanted, tick = facts.last_of_topics(reads, covers), found.tick or 0
-    decided = facts.last_of(facts.interventions(layout), table.name, reads)
-    records = sum(topics[topic]["records"] for topic in reads.topics)
-    log = reader.log(layout, state_of(layout, table).name)
-    seen = sum(commit["records"] or 0 for commit in log)
+    table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of(table.stream)
+    topic_tick, tick = facts.last_topic_tick(reads, covers), table_facts.tick or 0
+    intervention_tick = facts.last_intervention_tick(facts.intervention_ticks(layout), table.name, reads)
+    record_count = sum(topic_reports[topic]["records"] for topic in reads.topics)
+    commit_log = reader.read_log_rows(layout, state_place(layout, table).name)
+    seen_count = sum(commit["records"] or 0 for commit in commit_log)
     problems = []
-    if tick < wanted:
-        problems.append(f"is at tick {tick}, its topic has records up to tick {wanted}; run silver")
-    elif tick < decided:
-        above = ", ".join(sorted(reads.tables))
-        where = f"it, or in one of the tables that it reads ({above})," if above else "it"
-        problems.append(f"is at tick {tick}, somebody intervened in {where} at tick {decided}; run silver")
+    if tick < topic_tick:
+        problems.append(f"is at tick {tick}, its topic has records up to tick {topic_tick}; run silver")
+    elif tick < intervention_tick:
+        tables_above = ", ".join(sorted(reads.tables))
+        table_text = f"it, or in one of the tables that it reads ({tables_above})," if tables_above else "it"
+        problems.append(
+            f"is at tick {tick}, somebody intervened in {table_text} at tick {intervention_tick}; run silver"
+        )
     # The changes of the tables that a table reads are among the records that it saw.
-    elif not reads.tables and _begins_empty(log) and seen != records:
-        problems.append(f"its commits say that they saw {seen} records, its topics have {records} in bronze")
-    return {"rows": found.rows, "version": found.version, "tick": tick, "records": seen, "problems": problems}
+    elif not reads.tables and _begins_empty(commit_log) and seen_count != record_count:
+        problems.append(f"its commits say that they saw {seen_count} records, its topics have {record_count} in bronze")
+    return {
+        "rows": table_facts.rows,
+        "version": table_facts.version,
+        "tick": tick,
+        "records": seen_count,
+        "problems": problems,
+    }
 
 
-def _begins_empty(log: list[dict[str, Any]]) -> bool:
+def _begins_empty(commit_log: list[dict[str, Any]]) -> bool:
     """Whether a log tells the whole life of a table; a restored one begins with what its changelog held."""
-    return log[-1]["version"] == 0 and not any(commit["operation"].startswith("restore") for commit in log)
+    return commit_log[-1]["version"] == 0 and not any(
+        commit["operation"].startswith("restore") for commit in commit_log
+    )
 
 
-def _topic(layout: Layout, name: str, said: dict[str, Any] | None) -> dict[str, Any]:
-    result: dict[str, Any] = {"records": 0, "offsets": {}, "holes": 0, "noted": 0, "problems": []}
-    if said is None:
-        return result
-    for gap in facts.gaps(layout, name):
-        result["noted"] += (gap["to_offset"] or gap["from_offset"]) - gap["from_offset"]
-    for part in facts.offsets(layout, name):
-        partition, here = part["partition"], part["topic_id"] == said["id"]
-        where = f"partition {partition}" + ("" if here else f" of the earlier topic {part['topic_id']}")
-        end = said["next"].get(str(partition), 0) if here else part["last"] + 1
-        result["records"] += part["records"]
-        result["holes"] += end - part["first"] - part["offsets"]
-        if here:
-            result["offsets"][str(partition)] = [part["first"], end]
-        if part["records"] != part["offsets"]:
-            result["problems"].append(f"{where}: {part['records'] - part['offsets']} records are in bronze twice")
-        if part["last"] >= end:
-            result["problems"].append(f"{where}: has offset {part['last']}, its last commit says {end} comes next")
-    return result
+def _verify_topic(layout: Layout, name: str, covered: dict[str, Any] | None) -> dict[str, Any]:
+    topic_report: dict[str, Any] = {"records": 0, "offsets": {}, "holes": 0, "noted": 0, "problems": []}
+    if covered is None:
+        return topic_report
+    for gap in facts.bronze_gaps(layout, name):
+        topic_report["noted"] += (gap["to_offset"] or gap["from_offset"]) - gap["from_offset"]
+    for offset_counts in facts.offset_counts(layout, name):
+        partition, is_present_topic = offset_counts["partition"], offset_counts["topic_id"] == covered["id"]
+        partition_text = f"partition {partition}" + (
+            "" if is_present_topic else f" of the earlier topic {offset_counts['topic_id']}"
+        )
+        end_offset = covered["next"].get(str(partition), 0) if is_present_topic else offset_counts["last"] + 1
+        topic_report["records"] += offset_counts["records"]
+        topic_report["holes"] += end_offset - offset_counts["first"] - offset_counts["offsets"]
+        if is_present_topic:
+            topic_report["offsets"][str(partition)] = [offset_counts["first"], end_offset]
+        if offset_counts["records"] != offset_counts["offsets"]:
+            topic_report["problems"].append(
+                f"{partition_text}: {offset_counts['records'] - offset_counts['offsets']} records are in bronze twice"
+            )
+        if offset_counts["last"] >= end_offset:
+            topic_report["problems"].append(
+                f"{partition_text}: has offset {offset_counts['last']}, its last commit says {end_offset} comes next"
+            )
+    return topic_report

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 def differing_rows(changes: Sequence[Unlike], caption: str | None) -> None:
     """Print keys that differ, each with its row before and after; of a changed row only the columns that differ."""
-    from lakehouse.lake.row.difference import COLUMNS, cells
+    from lakehouse.lake.row.difference import COLUMNS, change_cells
 
-    show.table("", COLUMNS, list(map(cells, changes)), caption=caption)
+    show.print_table("", COLUMNS, list(map(change_cells, changes)), caption=caption)

@@ -27,20 +27,20 @@ TABLE_HELD = 3
 INTERRUPTED = 130
 
 
-def told(error: Exception) -> str | None:
+def file_error_message(error: Exception) -> str | None:
     """Return a message for what is wrong with a file or a folder that an error names; None for another error.
 
     The error may be Python's, or quote a report of delta-rs: "Unable to open file /lake/x", "(os error 13)" below it.
     """
     if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
-        path, number = os.fsdecode(error.filename), error.errno
-    elif found := REPORT.search(str(error)):
-        path, number = found[1], int(found[2])
+        file_path, error_number = os.fsdecode(error.filename), error.errno
+    elif report_match := REPORT.search(str(error)):
+        file_path, error_number = report_match[1], int(report_match[2])
     else:
         return None
-    if number not in TOLD:
+    if error_number not in TOLD:
         return None
-    return f"{path}: {os.strerror(number)}: {TOLD[number]}. --debug shows where it happened."
+    return f"{file_path}: {os.strerror(error_number)}: {TOLD[error_number]}. --debug shows where it happened."
 
 
 def exit_code(error: LakehouseError) -> int:

@@ -40,19 +40,19 @@ FoldOption = Annotated[
 
 
 def asked_moment(
-    time: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
+    time_text: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
 ) -> At | None:
     """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
-    if clock is not None and time is None:
+    if clock is not None and time_text is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
-    return moment_of(time, clock=cast(ClockName, clock or "event"), version=version, tick=tick, offsets=offsets)
+    return moment_of(time_text, clock=cast(ClockName, clock or "event"), version=version, tick=tick, offsets=offsets)
 
 
-def required(at: At | None) -> At:
+def required_moment(moment: At | None) -> At:
     """Return the moment; ConfigError where none was given."""
-    if at is None:
+    if moment is None:
         raise ConfigError("expected a moment: --version, --tick, --at (with --clock commit) or --offsets.")
-    return at
+    return moment
 
 
 def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
@@ -60,10 +60,10 @@ def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
     if app is None:
         return None
 
-    def fold(name: str, moment: At) -> pa.Table:
+    def fold_at_moment(name: str, moment: At) -> pa.Table:
         from lakehouse.run.lake import Lake
         from lakehouse.run.start.application import load_app
 
         return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
 
-    return fold
+    return fold_at_moment

@@ -42,19 +42,19 @@ PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would ch
 
 def app_of(app: str | None, settings: Settings) -> str:
     """Return the application that a command line means: the named one, or that of the settings. Raises ConfigError."""
-    if (found := app or settings.lake.app) is not None:
-        return found
-    here = guessed_app()
+    if (named_app := app or settings.lake.app) is not None:
+        return named_app
+    suggested_app = guessed_app()
     raise ConfigError(
-        f"no application is named. Name it with --app {here}, or once for all commands in lakehouse.toml: "
-        f'app = "{here}" under [lake].'
+        f"no application is named. Name it with --app {suggested_app}, or once for all commands in lakehouse.toml: "
+        f'app = "{suggested_app}" under [lake].'
     )
 
 
 def guessed_app() -> str:
     """Return the file of the current folder that seems to declare an application; FILE.py if there are several."""
-    files = [path for path in sorted(Path().glob("*.py")) if APPLICATION.search(path.read_bytes())]
-    return files[0].name if len(files) == 1 else "FILE.py"
+    app_files = [path for path in sorted(Path().glob("*.py")) if APPLICATION.search(path.read_bytes())]
+    return app_files[0].name if len(app_files) == 1 else "FILE.py"
 
 
 def with_app(app: str | None) -> str:

@@ -11,20 +11,20 @@ PAUSE_SECONDS = 1.0
 T = TypeVar("T")
 
 
-def pause() -> None:
+def pause_between_looks() -> None:
     """Wait until the next look."""
     time.sleep(PAUSE_SECONDS)
 
 
-def each_time(look: Callable[[], T]) -> Iterator[T]:
+def each_change(look: Callable[[], T]) -> Iterator[T]:
     """Yield what a look gives, at once and whenever it gives something else. It ends by Ctrl-C, see `until_ctrl_c`."""
-    found = look()
-    yield found
+    last_value = look()
+    yield last_value
     while True:
-        pause()
-        if (now := look()) != found:
-            found = now
-            yield found
+        pause_between_looks()
+        if (new_value := look()) != last_value:
+            last_value = new_value
+            yield last_value
 
 
 def until_ctrl_c() -> AbstractContextManager[None]:

@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.formats.plain import plain
+from lakehouse.formats.plain import plain_text
 from lakehouse.formats.shown import ABSENT as ABSENT
 from lakehouse.formats.shown import cell as cell
-from lakehouse.formats.shown import in_json
 from lakehouse.formats.shown import moment as moment
 from lakehouse.formats.shown import number as number
 from lakehouse.formats.shown import pairs as pairs
 from lakehouse.formats.shown import value as value
+from lakehouse.formats.shown import without_not_finite
 from lakehouse.markup.text import OBEYED
 from lakehouse.markup.text import escaped as escaped
 
@@ -39,7 +39,7 @@ def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
     typer.echo(escaped(text), err=stderr, nl=nl)
 
 
-def clear() -> None:
+def clear_terminal() -> None:
     """Clear the terminal; where there is none, go on below."""
     console().clear()
 
@@ -50,7 +50,7 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
 
-def table(
+def print_table(
     title: str,
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
@@ -65,29 +65,38 @@ def table(
     cells = [list(row) for row in rows]
     if title:  # as a line of its own: a table's title is broken at the table's width
         console().print(Text(escaped(f"\n{title}"), "bold"))
-    shown = Table(caption=None if caption is None else Text(escaped(caption)), caption_justify="left")
-    for place, name in enumerate(columns):
-        values = [row[place] for row in cells if row[place] is not None]
-        numbers = bool(values) and all(isinstance(value, int | float | Decimal) for value in values)
-        shown.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
-    texts = [text or (number if name in NUMBERED else cell) for name in columns]
+    rich_table = Table(caption=None if caption is None else Text(escaped(caption)), caption_justify="left")
+    for column_number, name in enumerate(columns):
+        column_values = [row[column_number] for row in cells if row[column_number] is not None]
+        is_numeric = bool(column_values) and all(isinstance(value, int | float | Decimal) for value in column_values)
+        rich_table.add_column(Text(escaped(name)), justify="right" if is_numeric else "left", overflow="fold")
+    text_makers = [text or (number if name in NUMBERED else cell) for name in columns]
     for row in cells:
-        shown.add_row(*[Text(escaped(of(value))) for of, value in zip(texts, row, strict=True)])
-    console().print(shown)
+        rich_table.add_row(*[Text(escaped(to_text(value))) for to_text, value in zip(text_makers, row, strict=True)])
+    console().print(rich_table)
 
 
 def as_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as one line of JSON. stderr: of what goes on meanwhile, so that stdout has the result alone."""
-    line = json.dumps(in_json(value), default=plain, ensure_ascii=False)
-    typer.echo(OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], line), err=stderr)
+    line = json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False)
+    typer.echo(OBEYED.sub(lambda match: json.dumps(match[0])[1:-1], line), err=stderr)
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV: as they are for a program or a file, escaped on a terminal."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    csv_text = io.StringIO()
+    writer = csv.writer(csv_text, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        writer.writerow(["" if v is None else v if isinstance(v, str | int | float) else plain(v) for v in row])
+        writer.writerow(
+            [
+                ""
+                if cell_value is None
+                else cell_value
+                if isinstance(cell_value, str | int | float)
+                else plain_text(cell_value)
+                for cell_value in row
+            ]
+        )
     # Not by echo, which takes colours out for a program.
-    sys.stdout.write(escaped(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
+    sys.stdout.write(escaped(csv_text.getvalue()) if sys.stdout.isatty() else csv_text.getvalue())

@@ -38,44 +38,44 @@ def audit(
 
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
-    wanted = application.table(table)
-    with ExitStack() as stack:
-        found = Lake(settings=settings).audit(
-            application, wanted, deep=deep, listen=_told if json else _progress(stack)
+    declared_table = application.table(table)
+    with ExitStack() as exit_stack:
+        audit_result = Lake(settings=settings).audit(
+            application, declared_table, deep=deep, listen=_say_part_as_json if json else _show_checked_part(exit_stack)
         )  # fmt: skip
     if json:
-        show.as_json(found.plain())
+        show.as_json(audit_result.plain())
     else:
-        _print(found)
-    if not found.ok:
+        _print_audit(audit_result)
+    if not audit_result.ok:
         raise typer.Exit(FAILED)
 
 
-def _told(part: str) -> None:
+def _say_part_as_json(part: str) -> None:
     """The part that is being checked, for a program that waits."""
     show.as_json({"event": "progress", "part": part}, stderr=True)
 
 
-def _progress(stack: ExitStack) -> Callable[[str], None]:
+def _show_checked_part(exit_stack: ExitStack) -> Callable[[str], None]:
     """The part that is being checked, for a person who waits: on stderr, if that is a terminal."""
     console = show.console(stderr=True)
     if not console.is_terminal:
         return lambda part: None
-    status = stack.enter_context(console.status("audit: starting Spark"))
-    return lambda part: status.update(f"audit: {part}")
+    console_status = exit_stack.enter_context(console.status("audit: starting Spark"))
+    return lambda part: console_status.update(f"audit: {part}")
 
 
-def _print(found: Audit) -> None:
-    title, columns, rows = found.counted()
+def _print_audit(audit_result: Audit) -> None:
+    title, columns, rows = audit_result.counted()
     if rows:
-        show.table(title, columns, rows)
+        show.print_table(title, columns, rows)
     else:
         show.say(title)
-    for note in found.notes:
+    for note in audit_result.notes:
         show.say(f"note: {note}.")
-    for number, problem in enumerate(found.problems, 1):
-        show.say(f"\nproblem {number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
-    total = sum(partition.offsets for partition in found.partitions)
-    if found.ok:
-        said = [f"{total:,} offsets, each accounted for"] if found.partitions else []
-        show.say(f"ok: {', '.join([*said, *(['rows as a refold gives'] if found.deep else [])])}.")
+    for problem_number, problem in enumerate(audit_result.problems, 1):
+        show.say(f"\nproblem {problem_number}: {problem.found}\n  expected: {problem.expected}\n  do: {problem.do}")
+    offset_total = sum(partition.offsets for partition in audit_result.partitions)
+    if audit_result.ok:
+        ok_texts = [f"{offset_total:,} offsets, each accounted for"] if audit_result.partitions else []
+        show.say(f"ok: {', '.join([*ok_texts, *(['rows as a refold gives'] if audit_result.deep else [])])}.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.repair.backfill import progress
+from lakehouse.cli.repair.backfill import show_build_progress
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 
@@ -33,27 +33,27 @@ def backtest(
 
     settings = lake_of(config, lake)
     app = app_of(app, settings)
-    first, second = load_app(app).table(table), load_app(other).table(table)
+    first_table, second_table = load_app(app).table(table), load_app(other).table(table)
     one = Lake(settings=settings)
-    with progress(as_json=json) as listen:
-        found = one.backtest(first, second, to=to, listen=listen)
-    of = found.differing
-    some = [(one["key"], one["before"], one["after"]) for one in of.changes]
-    contents = {app: found.first, other: found.second}
+    with show_build_progress(as_json=json) as show_step:
+        comparison = one.backtest(first_table, second_table, to=to, listen=show_step)
+    differences = comparison.differing
+    example_rows = [(one["key"], one["before"], one["after"]) for one in differences.changes]
+    contents_by_app = {app: comparison.first, other: comparison.second}
     if json:
-        sides = [{"app": name, "rows": one.rows, "hash": str(one.hash)} for name, one in contents.items()]
+        json_sides = [{"app": name, "rows": one.rows, "hash": str(one.hash)} for name, one in contents_by_app.items()]
         show.as_json(
             {
-                "table": table, "tick": found.tick, "equal": of.equal, "contents": sides,
-                **of.counts(), "examples": [dict(zip(SHOWN, one, strict=True)) for one in some],
+                "table": table, "tick": comparison.tick, "equal": differences.equal, "contents": json_sides,
+                **differences.counts(), "examples": [dict(zip(SHOWN, one, strict=True)) for one in example_rows],
             }
         )  # fmt: skip
         return
-    rows = [(name, one.rows, str(one.hash)) for name, one in contents.items()]
-    show.table(f"{table} at tick {found.tick:,}", ("declared in", "rows", "hash"), rows)
+    content_rows = [(name, one.rows, str(one.hash)) for name, one in contents_by_app.items()]
+    show.print_table(f"{table} at tick {comparison.tick:,}", ("declared in", "rows", "hash"), content_rows)
     show.say(
-        "They make the same rows." if of.equal else
-        f"{other} has {of.added:,} keys more, {of.removed:,} fewer, and {of.changed:,} with another row."
+        "They make the same rows." if differences.equal else
+        f"{other} has {differences.added:,} keys more, {differences.removed:,} fewer, and {differences.changed:,} with another row."
     )  # fmt: skip
-    if some:
-        show.table("Some of them", ("key", app, other), some)
+    if example_rows:
+        show.print_table("Some of them", ("key", app, other), example_rows)

@@ -13,7 +13,7 @@ from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, 
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lakehouse.run.start.application import Found
+    from lakehouse.run.start.application import LoadedApp
 
 
 def capture(
@@ -43,40 +43,49 @@ def capture(
     from lakehouse.run.start.application import find_app
 
     settings = lake_of(config, lake)
-    found = find_app(app_of(app, settings))
-    of = found.app.table(table)
-    file = out or _folder(found) / f"{table}-{_slug(key)}.json"
-    if file.exists():
-        raise ConfigError(f"{file} exists already; expected a new name: --out FILE. Nothing was written.")
-    module = found.where if found.file is None else found.file.stem
-    if found.file is not None and file.absolute().parent.resolve() != found.file.absolute().parent.resolve():
+    found_app = find_app(app_of(app, settings))
+    declared_table = found_app.app.table(table)
+    scenario_file = out or _folder_of_app(found_app) / f"{table}-{_file_name_part(key)}.json"
+    if scenario_file.exists():
+        raise ConfigError(f"{scenario_file} exists already; expected a new name: --out FILE. Nothing was written.")
+    module_name = found_app.where if found_app.file is None else found_app.file.stem
+    if (
+        found_app.file is not None
+        and scenario_file.absolute().parent.resolve() != found_app.file.absolute().parent.resolve()
+    ):
         raise ConfigError(
-            f"--out {file}: expected a file in {found.file.absolute().parent}: a scenario finds {found.file.name} "
+            f"--out {scenario_file}: expected a file in {found_app.file.absolute().parent}: a scenario finds {found_app.file.name} "
             "beside itself."
         )
-    if not file.absolute().parent.is_dir():
-        raise ConfigError(f"--out {file}: there is no folder {file.parent}. Make it, or name another file.")
+    if not scenario_file.absolute().parent.is_dir():
+        raise ConfigError(
+            f"--out {scenario_file}: there is no folder {scenario_file.parent}. Make it, or name another file."
+        )
     layout = Layout(settings.lake.path)
     with show.console(stderr=True).status("reading bronze") as status:
-        made = captured(
-            layout, found.app, f"{module}:{found.name}", of, key, limit,
-            listen=lambda records: status.update(f"{records:,} records of bronze read"),
+        scenario = captured(
+            layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
+            listen=lambda record_text: status.update(f"{record_text:,} records of bronze read"),
         )  # fmt: skip
-    file.write_text(made.text, encoding="utf-8")
-    part = f"the first {made.taken:,} of {made.of:,}" if made.taken < made.of else f"{made.of:,}"
-    records = f"{part} {'record' if made.of == 1 else 'records'} of {', '.join(of.stream.topics)}"
-    show.say(f"{file}: {records} behind the key {key} of {table}.")
-    if made.reordered:
+    scenario_file.write_text(scenario.text, encoding="utf-8")
+    count_text = (
+        f"the first {scenario.taken:,} of {scenario.of:,}" if scenario.taken < scenario.of else f"{scenario.of:,}"
+    )
+    record_text = (
+        f"{count_text} {'record' if scenario.of == 1 else 'records'} of {', '.join(declared_table.stream.topics)}"
+    )
+    show.say(f"{scenario_file}: {record_text} behind the key {key} of {table}.")
+    if scenario.reordered:
         show.say(
             "In the file, records of several partitions are in the order of their order times, unlike in the lake."
         )
-    show.say(f"Run it: lakehouse test run {file}")
+    show.say(f"Run it: lakehouse test run {scenario_file}")
 
 
-def _folder(found: Found) -> Path:
-    return Path() if found.file is None else found.file.parent
+def _folder_of_app(found_app: LoadedApp) -> Path:
+    return Path() if found_app.file is None else found_app.file.parent
 
 
-def _slug(key: str) -> str:
+def _file_name_part(key: str) -> str:
     """A key as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", key)[:80] or "empty"

@@ -16,12 +16,12 @@ def check(app: AppOption = None, config: ConfigOption = None, lake: LakeOption =
 
     Example: lakehouse test check --app app.py
     """
-    from lakehouse.cli.start.verify import verify
+    from lakehouse.cli.start.verify import verify_tables
     from lakehouse.lake.layout import Layout
     from lakehouse.run.start.application import load_app
 
     settings = lake_of(config, lake)
-    found = verify(Layout(settings.lake.path), load_app(app_of(app, settings)))
-    show.as_json(found)
-    if not found["ok"]:
+    check_report = verify_tables(Layout(settings.lake.path), load_app(app_of(app, settings)))
+    show.as_json(check_report)
+    if not check_report["ok"]:
         raise typer.Exit(FAILED)

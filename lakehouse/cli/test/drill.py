@@ -46,80 +46,116 @@ def drill(
     settings = lake_of(config, lake)
     layout = Layout(settings.lake.path)
     if history:
-        _history(layout.root, check_name(table, "table") if table is not None else None, json=json)
+        _show_history(layout.root, check_name(table, "table") if table is not None else None, json=json)
         return
     if table is None:
         raise ConfigError("drill: expected a table, such as lakehouse test drill totals; or --history.")
     application = load_app(app_of(app, settings))
-    wanted = application.table(table)
-    topics = [check_topic(topic)] if topic is not None else [s.topic for s in application.sinks if s.of == wanted]
-    with ExitStack() as stack:
-        published = _published(stack, settings, topics[0], needed=topic is not None) if topics else None
+    declared_table = application.table(table)
+    changelog_topics = (
+        [check_topic(topic)]
+        if topic is not None
+        else [sink.topic for sink in application.sinks if sink.of == declared_table]
+    )
+    with ExitStack() as exit_stack:
+        published_changelog = (
+            _published_changelog(exit_stack, settings, changelog_topics[0], is_needed=topic is not None)
+            if changelog_topics
+            else None
+        )
         from lakehouse.run.drill.drill import DAMAGES, drill
         from lakehouse.spark.open_lake import OpenLake
 
         spark = Lake(settings=settings).spark
         # What is damaged here on purpose would fill the screen with stack traces; what was found stands in the result.
         spark.sparkContext.setLogLevel("OFF")
-        done = drill(
-            OpenLake(spark, layout).open(wanted), published, tuple(damage or DAMAGES),
-            _told if json else _shown,
+        drill_result = drill(
+            OpenLake(spark, layout).open(declared_table), published_changelog, tuple(damage or DAMAGES),
+            _say_case_as_json if json else _show_case,
         )  # fmt: skip
     if json:
-        show.as_json(asdict(done))
+        show.as_json(asdict(drill_result))
     else:
         show.say(
-            f"Table {done.table} at tick {done.tick:,}: {done.rows:,} rows, hash {done.hash}. "
-            f"{'Every damage was found, and nothing is lost' if done.ok else 'SOMETHING IS WRONG'}; {done.seconds} s."
+            f"Table {drill_result.table} at tick {drill_result.tick:,}: {drill_result.rows:,} rows, hash {drill_result.hash}. "
+            f"{'Every damage was found, and nothing is lost' if drill_result.ok else 'SOMETHING IS WRONG'}; {drill_result.seconds} s."
         )
-    if not done.ok:
+    if not drill_result.ok:
         raise typer.Exit(FAILED)
 
 
-def _published(stack: ExitStack, settings: Settings, topic: str, *, needed: bool) -> Published | None:
+def _published_changelog(exit_stack: ExitStack, settings: Settings, topic: str, *, is_needed: bool) -> Published | None:
     """Where the changelog can be read; None where the application alone names the topic, and Kafka can't be reached."""
     from lakehouse.run.repair.restore import Published
-    from lakehouse.run.start.kafka import kafka
+    from lakehouse.run.start.kafka import open_kafka
 
     try:
-        return Published(topic, stack.enter_context(kafka(settings)), settings.kafka.options)
+        return Published(topic, exit_stack.enter_context(open_kafka(settings)), settings.kafka.options)
     except KafkaUnavailable:
-        if needed:
+        if is_needed:
             raise
         return None
 
 
-def _told(case: DrillCase) -> None:
+def _say_case_as_json(drill_case: DrillCase) -> None:
     """A line for each damage, for a program that waits; stdout has the result alone."""
-    way = {one.way: one.seconds for one in case.restored}
+    seconds_by_way = {restored_way.way: restored_way.seconds for restored_way in drill_case.restored}
     show.as_json(
-        {"event": "progress", "damage": case.damage, "found_by": case.found_by, "restored_seconds": way}, stderr=True
+        {
+            "event": "progress",
+            "damage": drill_case.damage,
+            "found_by": drill_case.found_by,
+            "restored_seconds": seconds_by_way,
+        },
+        stderr=True,
     )
 
 
-def _shown(case: DrillCase) -> None:
-    show.table(
-        f"{case.damage}: {case.done}",
+def _show_case(drill_case: DrillCase) -> None:
+    show.print_table(
+        f"{drill_case.damage}: {drill_case.done}",
         ("way", "seconds", "rows", "equal", "lost", "reason"),
-        [(one.way, one.seconds, one.rows, one.equal, one.lost, one.reason) for one in case.restored],
+        [
+            (
+                restored_way.way,
+                restored_way.seconds,
+                restored_way.rows,
+                restored_way.equal,
+                restored_way.lost,
+                restored_way.reason,
+            )
+            for restored_way in drill_case.restored
+        ],
     )
-    found = f"found in {case.found_seconds} s by {case.found_by}" if case.found_by is not None else "NOT FOUND"
-    show.say(found)
+    finding_text = (
+        f"found in {drill_case.found_seconds} s by {drill_case.found_by}"
+        if drill_case.found_by is not None
+        else "NOT FOUND"
+    )
+    show.say(finding_text)
 
 
-def _history(root: str, table: str | None, *, json: bool) -> None:
+def _show_history(root: str, table: str | None, *, json: bool) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.drill.logbook import history
+    from lakehouse.run.drill.logbook import read_history
 
-    found = history(Layout(root), table)
+    past_drills = read_history(Layout(root), table)
     if json:
-        for one in found:
-            show.as_json(one)
-    elif not found:
+        for past_drill in past_drills:
+            show.as_json(past_drill)
+    elif not past_drills:
         show.say("No drill was run yet.")
     else:
-        rows = [
-            (one["at"], one["table"], one["tick"], one["rows"], len(one["cases"]), one["ok"], one["seconds"])
-            for one in found
+        drill_rows = [
+            (
+                past_drill["at"],
+                past_drill["table"],
+                past_drill["tick"],
+                past_drill["rows"],
+                len(past_drill["cases"]),
+                past_drill["ok"],
+                past_drill["seconds"],
+            )
+            for past_drill in past_drills
         ]
-        show.table("Drills", ("at", "table", "tick", "rows", "damages", "ok", "seconds"), rows)
+        show.print_table("Drills", ("at", "table", "tick", "rows", "damages", "ok", "seconds"), drill_rows)

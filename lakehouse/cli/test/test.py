@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakehouse.run.scenario.suite import CaseResult, EngineName
 
 
-class On(StrEnum):
+class EngineChoice(StrEnum):
     """Which engine."""
 
     model = "model"
@@ -25,7 +25,11 @@ class On(StrEnum):
     both = "both"
 
 
-ENGINES: dict[On, tuple[EngineName, ...]] = {On.model: ("model",), On.spark: ("spark",), On.both: ("model", "spark")}
+ENGINES: dict[EngineChoice, tuple[EngineName, ...]] = {
+    EngineChoice.model: ("model",),
+    EngineChoice.spark: ("spark",),
+    EngineChoice.both: ("model", "spark"),
+}
 
 
 def run_scenarios(
@@ -42,8 +46,8 @@ def run_scenarios(
         Path | None, typer.Option("--output-file", "-o", metavar="FILE", help='and {"outputs": [...]}.')
     ] = None,
     engine: Annotated[
-        On, typer.Option(help="The model runs in milliseconds, in plain Python; what counts is Spark.")
-    ] = On.model,
+        EngineChoice, typer.Option(help="The model runs in milliseconds, in plain Python; what counts is Spark.")
+    ] = EngineChoice.model,
     batch: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,30 +75,34 @@ def run_scenarios(
     if "" not in sys.path:
         sys.path.insert(0, "")
     outcomes: list[CaseResult] = []
-    found = suite.cases(paths or [], but=report)
+    test_cases = suite.find_cases(paths or [], excluded_file=report)
     if statements is not None or inputs is not None or outputs is not None:
         if statements is None or inputs is None or outputs is None:
             raise ConfigError("-s, -i and -o go together: the statements, the inputs, and the expected outputs.")
-        found.append(suite.Case(statements, scenario_of(statements, inputs, outputs)))
-    if not found:
+        test_cases.append(suite.Case(statements, scenario_of(statements, inputs, outputs)))
+    if not test_cases:
         raise ConfigError("expected scenario files, or folders that hold some; or -s, -i and -o.")
     if "spark" in engines:
-        show.say(f"{len(found)} files; Spark runs some at once, a few at first, and they are shown then.", stderr=True)
-    for outcome in suite.run(found, engines, batches, suite.spark_engine):
+        show.say(
+            f"{len(test_cases)} files; Spark runs some at once, a few at first, and they are shown then.", stderr=True
+        )
+    for outcome in suite.run_cases(test_cases, engines, batches, suite.spark_engine):
         outcomes.append(outcome)
-        _show(outcome)
+        _show_outcome(outcome)
     if report is not None:
         suite.write_report(report, outcomes)
-    passed, failed = (sum(outcome.passed is wanted for outcome in outcomes) for wanted in (True, False))
-    show.say(f"{passed} passed, {failed} failed")
-    if failed:
+    passed_count, failed_count = (
+        sum(outcome.passed is is_passed for outcome in outcomes) for is_passed in (True, False)
+    )
+    show.say(f"{passed_count} passed, {failed_count} failed")
+    if failed_count:
         raise typer.Exit(FAILED)
 
 
-def _show(outcome: CaseResult) -> None:
-    word = {True: "passed", False: "FAILED", None: "skipped"}[outcome.passed]
+def _show_outcome(case_result: CaseResult) -> None:
+    outcome_word = {True: "passed", False: "FAILED", None: "skipped"}[case_result.passed]
     show.say(
-        f"{word:7} {outcome.file} ({outcome.engine}, batch {outcome.batch}, {outcome.seconds:.2f} s): {outcome.name}"
+        f"{outcome_word:7} {case_result.file} ({case_result.engine}, batch {case_result.batch}, {case_result.seconds:.2f} s): {case_result.name}"
     )
-    for line in outcome.message.splitlines():
+    for line in case_result.message.splitlines():
         show.say(f"    {line}")

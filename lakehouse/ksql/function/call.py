@@ -11,7 +11,7 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 AsMoment = Callable[[Sql, Kind], Sql]
 _MOMENTS = {"date": k.DATE, "time": k.TIME, "timestamp": k.TIMESTAMP}
@@ -61,7 +61,7 @@ def unknown(name: str) -> str:
         return f"{name} gives several rows: it stands in the SELECT of a stream, once"
     if name in NOT_HERE:
         return f"function '{name}' is not here: {NOT_HERE[name]}"
-    return f"can't find any functions with the name '{name}'.{near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])}"
+    return f"can't find any functions with the name '{name}'.{suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])}"
 
 
 def _shown(argument: Argument) -> str:

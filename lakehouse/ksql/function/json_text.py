@@ -12,7 +12,7 @@ from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.names.field import field_name
-from lakehouse.plan.names.json_path import pointer
+from lakehouse.plan.names.json_path import json_pointer
 
 _FAMILY = "Texts and bytes"
 
@@ -26,7 +26,7 @@ def _extracted(of: Sql, path: Sql) -> str:
     if path.literal is None:
         at = f"ksql_json_pointer({path.text})"
     else:
-        known = pointer(path.literal)
+        known = json_pointer(path.literal)
         at = "cast(NULL AS string)" if known is None else literal(known)
     value = "CASE WHEN _at LIKE '\"%' THEN ksql_json_text(_at) WHEN _at NOT IN ('', 'null') THEN _at END"
     return let(f"ksql_json_at({of.text}, {at})", "_at", lambda _: value)

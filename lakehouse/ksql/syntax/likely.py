@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Types of other databases, and what they are here.
@@ -21,7 +21,7 @@ TYPES = {
 
 def meant_type(word: str, known: Iterable[str]) -> str:
     """Return which type an unknown word means: one that is near, or what another database's is here."""
-    if meant := near(word, list(known)):
+    if meant := suggest_near(word, list(known)):
         return meant
     return f" Did you mean {TYPES[word.upper()]}?" if word.upper() in TYPES else ""
 
@@ -52,7 +52,7 @@ def meant(text: str, at: int, found: str, expected: set[str]) -> str:
     if found == "(" and (call := _last_word(before)):
         return f" A comma is missing before {call}(...)."
     # The word before is taken as a name (FROM s WERE ...), so the error comes one word late.
-    if (word := _last_word(before)) and (keyword := near(word, [one for one in expected if one.isalpha()])):
+    if (word := _last_word(before)) and (keyword := suggest_near(word, [one for one in expected if one.isalpha()])):
         return f"{keyword.rstrip('?')} for {word}?"
     return ""
 

@@ -15,7 +15,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
 from lakehouse.ksql.syntax.statement import Statement
 from lakehouse.ksql.syntax.texts import TOO_DEEP
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 LENGTH_MAX = 1_000_000
 EXPECTED_MAX = 8
@@ -90,7 +90,7 @@ def _unexpected(error: UnexpectedInput, text: str) -> SqlError:
         names, found = set(), "the end of the statement"
     keywords = [word for name in names if (word := _word(name)).isupper()]
     is_misspelt = found.isidentifier() and found.upper() not in ("SELECT", "ALL")
-    meant = (near(found, keywords) if is_misspelt else "") or likely.meant(text, at, found, set(keywords))
+    meant = (suggest_near(found, keywords) if is_misspelt else "") or likely.meant(text, at, found, set(keywords))
     names -= _names() if "IDENT" in names else set()
     words = sorted({word for name in names if (word := _word(name))}, key=lambda word: (word[0].isupper(), word))
     shown = words[:EXPECTED_MAX] if len(words) <= EXPECTED_MAX else [*words[:EXPECTED_MAX], "..."]

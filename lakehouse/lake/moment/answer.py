@@ -13,8 +13,8 @@ from lakehouse.formats.shown import value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
-from lakehouse.markup.text import InNotebook, as_html, table
-from lakehouse.plan.refused.near import near
+from lakehouse.markup.text import InNotebook, as_html, to_html_table
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows
 
 
-MISSING = re.compile(r"query: Catalog Error: Table with name (.+?) does not exist!")
+MISSING_TABLE = re.compile(r"query: Catalog Error: Table with name (.+?) does not exist!")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,11 +50,11 @@ class Answered(InNotebook):
 
 
 @as_html.register
-def _answer(found: Answered) -> str:
-    return table(found.columns, found.rows, value)
+def _answer_as_html(found: Answered) -> str:
+    return to_html_table(found.columns, found.rows, value)
 
 
-def ask(
+def answer_query(
     layout: Layout, sql: str, moment: At | None = None, fold: FoldRows | None = None, limit: int | None = None
 ) -> Answered:
     """Answer one SELECT of DuckDB's SQL, now or at a moment, the first `limit` rows.
@@ -63,20 +63,20 @@ def ask(
     can't be read without `fold`.
     """
     try:
-        relation = reader.query(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
+        relation = reader.query_lake(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
         # As Arrow: fetchall would need a package more for times with a zone.
         return Answered((relation if limit is None else relation.limit(limit)).to_arrow_table())
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
     except ConfigError as error:
-        if named := MISSING.match(str(error)):
-            raise NotFound(_no_table(layout, named[1])) from error
+        if missing_table := MISSING_TABLE.match(str(error)):
+            raise NotFound(_missing_table_message(layout, missing_table[1])) from error
         raise
 
 
-def _no_table(layout: Layout, name: str) -> str:
+def _missing_table_message(layout: Layout, name: str) -> str:
     """What is said of a table that there is not: DuckDB would name tables of its own as what may be meant."""
-    there = reader.names(layout, "silver")
-    has = f"It has: {', '.join(there)}." if there else "It has none yet; `lakehouse run` makes them."
-    meant = near(name, there)
-    return f"query: there is no table {name} in {layout.root}.{meant} {has} `lakehouse look tables` lists all."
+    table_names = reader.table_names(layout, "silver")
+    listing = f"It has: {', '.join(table_names)}." if table_names else "It has none yet; `lakehouse run` makes them."
+    suggestion = suggest_near(name, table_names)
+    return f"query: there is no table {name} in {layout.root}.{suggestion} {listing} `lakehouse look tables` lists all."

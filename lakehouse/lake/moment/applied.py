@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files, subject
-from lakehouse.lake.moment.commits import commits
+from lakehouse.lake.moment.commits import read_own_commits
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.plan.table import Table
@@ -22,28 +22,28 @@ class AppliedRecords:
     watermark: int | None = None
 
 
-def told(layout: Layout, table: Table, at: At | None) -> AppliedRecords:
+def read_applied_records(layout: Layout, table: Table, moment: At | None) -> AppliedRecords:
     """Return which records make a table at a moment; None is now. Raises NotFound, ConfigError.
 
     A version whose files are gone does not count as one.
     """
-    source = files.Files(layout)
-    line = Timeline(source, subject.seen(layout, table))
-    cut, version = line.cut(at), line.version(at)
-    if version is not None and at is not None and not files.readable(line.subject.path, version):
+    lake_files = files.LakeFiles(layout)
+    timeline = Timeline(lake_files, subject.declared_subject(layout, table))
+    cut, version = timeline.cut(moment), timeline.version(moment)
+    if version is not None and moment is not None and not files.is_version_readable(timeline.subject.path, version):
         version = None
-    return AppliedRecords(cut, version, _watermark(source, table, cut) if cut.whole else None)
+    return AppliedRecords(cut, version, _watermark_at_cut(lake_files, table, cut) if cut.whole else None)
 
 
-def _watermark(source: files.Files, table: Table, cut: Cut) -> int | None:
+def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> int | None:
     """The watermark of a table at a tick, if a commit has it."""
-    kept = subject.kept(source.layout, table)
-    if not table.has_clock or source.opened(kept.path) is None:
+    kept_subject = subject.declared_state_subject(lake_files.layout, table)
+    if not table.has_clock or lake_files.opened(kept_subject.path) is None:
         return None
-    line = Timeline(source, kept)
-    known = commits(line.log, kept.name, cut.tick, cut.tick)
-    stood = [commit for commit in known if commit.tick <= cut.tick and "clock" in commit.said]
-    if not stood or line.waits(stood[-1].tick, cut.tick):
+    timeline = Timeline(lake_files, kept_subject)
+    commits_to_tick = read_own_commits(timeline.log, kept_subject.name, cut.tick, cut.tick)
+    clock_commits = [commit for commit in commits_to_tick if commit.tick <= cut.tick and "clock" in commit.said]
+    if not clock_commits or timeline.waits(clock_commits[-1].tick, cut.tick):
         return None
-    watermark: int | None = stood[-1].said["clock"]["watermark"]
+    watermark: int | None = clock_commits[-1].said["clock"]["watermark"]
     return watermark

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
 
-WRITES = ("MERGE", "WRITE")  # other operations' commits may carry lakehouse's text, but it is not theirs
+WRITE_OPERATIONS = ("MERGE", "WRITE")  # other operations' commits may carry lakehouse's text, but it is not theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,49 +26,61 @@ class Commit:
     time_ms: int = 0
 
 
-def is_ours(said: CommitInfo, name: str) -> bool:
+def is_own_commit(commit: CommitInfo, progress_name: str) -> bool:
     """Say whether lakehouse made a commit, of the table whose progress is in the log under `name`."""
-    return said.metadata.get("app") == f"lakehouse.{name}" and said.operation in WRITES
+    return commit.metadata.get("app") == f"lakehouse.{progress_name}" and commit.operation in WRITE_OPERATIONS
 
 
-def commits(log: CommitLog, name: str, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
+def read_own_commits(
+    log: CommitLog, progress_name: str, back_to: int | None = None, up_to: int | None = None
+) -> list[Commit]:
     """Return a table's commits by lakehouse that are still in its log, oldest first.
 
     back_to: the oldest tick of interest; commits before the one that reached it may be left out. up_to: the newest tick
     of interest; commits after the first one past it are left out.
     """
-    found: list[Commit] = []
-    for commit in ours(log, name, None if up_to is None else lambda said: said["tick"] > up_to):
-        found.append(commit)
+    own_commits: list[Commit] = []
+    for commit in walk_own_commits(
+        log, progress_name, None if up_to is None else lambda metadata: metadata["tick"] > up_to
+    ):
+        own_commits.append(commit)
         if back_to is not None and commit.tick <= back_to and "from_tick" in commit.said:
             break
-    return found[::-1]
+    return own_commits[::-1]
 
 
-def ours(log: CommitLog, name: str, past: Callable[[Mapping[str, Any]], bool | None] | None = None) -> Iterator[Commit]:
+def walk_own_commits(
+    log: CommitLog, progress_name: str, is_past: Callable[[Mapping[str, Any]], bool | None] | None = None
+) -> Iterator[Commit]:
     """Yield a table's commits by lakehouse, newest first; the log is read only as far as they are asked for.
 
     past: of a commit's metadata, whether the commit is past the tick of interest (see `CommitLog.first`); commits after
     the first one past it are left out.
     """
-    last = log.newest
-    if past is not None:
-        first = log.first(lambda said: past(said.metadata) if is_ours(said, name) else None)
-        if first is not None:
-            later = (v for v in range(first + 1, log.newest + 1) if (said := log.at(v)) and is_ours(said, name))
-            last = next(later, log.newest + 1) - 1
-    for said in log.back(last):
-        if is_ours(said, name):
-            tick = said.metadata["tick"]
-            from_tick = said.metadata.get("from_tick", tick)
-            yield Commit(said.version, tick, from_tick, last, said.metadata, said.time_ms)
-            last = said.version - 1
+    last_version = log.newest
+    if is_past is not None:
+        first_later = log.first(
+            lambda commit: is_past(commit.metadata) if is_own_commit(commit, progress_name) else None
+        )
+        if first_later is not None:
+            later_versions = (
+                version
+                for version in range(first_later + 1, log.newest + 1)
+                if (commit := log.at(version)) and is_own_commit(commit, progress_name)
+            )
+            last_version = next(later_versions, log.newest + 1) - 1
+    for commit in log.walk_back(last_version):
+        if is_own_commit(commit, progress_name):
+            tick = commit.metadata["tick"]
+            from_tick = commit.metadata.get("from_tick", tick)
+            yield Commit(commit.version, tick, from_tick, last_version, commit.metadata, commit.time_ms)
+            last_version = commit.version - 1
 
 
-def before_swap(log: CommitLog, name: str, tick: int) -> int | None:
+def version_before_swap(log: CommitLog, progress_name: str, tick: int) -> int | None:
     """Return the version before the first swap after a tick replaced the table's rows with others.
 
     None if there was no swap: the newest version still has the rows of the tick.
     """
-    later = (commit for commit in commits(log, name, tick) if commit.tick > tick)
-    return next((commit.version - 1 for commit in later if commit.said.get("operation") == "swap"), None)
+    later_commits = (commit for commit in read_own_commits(log, progress_name, tick) if commit.tick > tick)
+    return next((commit.version - 1 for commit in later_commits if commit.said.get("operation") == "swap"), None)

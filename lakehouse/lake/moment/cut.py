@@ -48,21 +48,25 @@ class Cut:
             conditions.append(before)
         return reduce(and_, conditions) if conditions else True
 
-    def within(self, other: Cut) -> Cut:
+    def within(self, later_cut: Cut) -> Cut:
         """Return the cut of the records that count by both cuts: up to this one's tick, which is the earlier one."""
-        times = [ms for ms in (self.event_ms, other.event_ms) if ms is not None]
-        offsets, ids = self.offsets or other.offsets, {**(other.ids or {}), **(self.ids or {})}
-        if self.offsets and other.offsets:
-            offsets = {topic: self._both(other, topic) for topic in {*self.offsets, *other.offsets}}
-        return Cut(self.tick, min(times, default=None), offsets, ids or None)
+        event_times = [ms for ms in (self.event_ms, later_cut.event_ms) if ms is not None]
+        merged_offsets, topic_ids = self.offsets or later_cut.offsets, {**(later_cut.ids or {}), **(self.ids or {})}
+        if self.offsets and later_cut.offsets:
+            merged_offsets = {
+                topic: self._offsets_of_both(later_cut, topic) for topic in {*self.offsets, *later_cut.offsets}
+            }
+        return Cut(self.tick, min(event_times, default=None), merged_offsets, topic_ids or None)
 
-    def _both(self, other: Cut, topic: str) -> Mapping[int, int]:
+    def _offsets_of_both(self, later_cut: Cut, topic: str) -> Mapping[int, int]:
         """The offsets of a topic below which records count by both cuts."""
-        mine, theirs = (self.offsets or {}).get(topic), (other.offsets or {}).get(topic)
-        ids = [(cut.ids or {}).get(topic) for cut in (self, other)]
-        if mine is not None and None not in ids and ids[0] != ids[1]:
-            return mine  # theirs belong to a later topic of that name, and all records of this one came before it
-        return _smaller(mine, theirs)
+        own_offsets, later_offsets = (self.offsets or {}).get(topic), (later_cut.offsets or {}).get(topic)
+        topic_ids = [(cut.ids or {}).get(topic) for cut in (self, later_cut)]
+        if own_offsets is not None and None not in topic_ids and topic_ids[0] != topic_ids[1]:
+            return (
+                own_offsets  # theirs belong to a later topic of that name, and all records of this one came before it
+            )
+        return _smaller_offsets(own_offsets, later_offsets)
 
     def details(self) -> dict[str, Any]:
         """Return the cut in the form that an intervention keeps."""
@@ -70,15 +74,22 @@ class Cut:
         return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets, **ids}
 
 
-def _smaller(one: Mapping[int, int] | None, other: Mapping[int, int] | None) -> Mapping[int, int]:
+def _smaller_offsets(
+    own_offsets: Mapping[int, int] | None, later_offsets: Mapping[int, int] | None
+) -> Mapping[int, int]:
     """The smaller offset of each partition; a partition that is not named has no records that count."""
-    if one is None or other is None:
-        return one or other or {}
-    return {partition: min(one[partition], other[partition]) for partition in one.keys() & other.keys()}
+    if own_offsets is None or later_offsets is None:
+        return own_offsets or later_offsets or {}
+    return {
+        partition: min(own_offsets[partition], later_offsets[partition])
+        for partition in own_offsets.keys() & later_offsets.keys()
+    }
 
 
-def cut_of(details: Mapping[str, Any]) -> Cut:
+def cut_from_details(details: Mapping[str, Any]) -> Cut:
     """Return the cut from the form that an intervention keeps."""
     offsets = details.get("offsets")
-    numbered = offsets and {topic: {int(p): n for p, n in of.items()} for topic, of in offsets.items()}
-    return Cut(details["tick"], details.get("event_ms"), numbered, details.get("ids"))
+    offsets_by_topic = offsets and {
+        topic: {int(p): n for p, n in partition_offsets.items()} for topic, partition_offsets in offsets.items()
+    }
+    return Cut(details["tick"], details.get("event_ms"), offsets_by_topic, details.get("ids"))

@@ -9,21 +9,21 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import CommitLog, is_table, local_log
-from lakehouse.lake.in_effect import LACKED
+from lakehouse.lake.commit_log import CommitLog, is_table, open_local_log
+from lakehouse.lake.in_effect import KINDS_NOT_IN_BRONZE
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.source import Ends
-from lakehouse.lake.sql import literal
+from lakehouse.lake.sql import quote_literal
 from lakehouse.semantics.epoch import NO_TICK
 
 
-class OpenedFiles:
+class LocalTable:
     """A Delta table in a local folder."""
 
     def __init__(self, path: str) -> None:
         self._table = reader.open_table(path, path)
         self._path = path
-        self.log: CommitLog = local_log(path, self._table.version())
+        self.log: CommitLog = open_local_log(path, self._table.version())
 
     def properties(self) -> Mapping[str, str]:
         return {name: value or "" for name, value in self._table.metadata().configuration.items()}
@@ -32,71 +32,80 @@ class OpenedFiles:
         return reader.read_progress(self._table, name).tick
 
     def oldest_readable(self) -> int:
-        low, high = self.log.oldest(), self.log.newest
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if readable(self._path, middle) else (middle + 1, high)
-        return low
+        low_version, high_version = self.log.oldest_version(), self.log.newest
+        while low_version < high_version:
+            middle_version = (low_version + high_version) // 2
+            low_version, high_version = (
+                (low_version, middle_version)
+                if is_version_readable(self._path, middle_version)
+                else (middle_version + 1, high_version)
+            )
+        return low_version
 
 
-class Files:
+class LakeFiles:
     """The files of one lake. Raises ConfigError for a lake that is not in a local folder."""
 
     def __init__(self, layout: Layout) -> None:
-        reader.local_root(layout)
+        reader.require_local_root(layout)
         self.layout = layout
 
-    def opened(self, path: str) -> OpenedFiles | None:
-        return OpenedFiles(path) if is_table(path) else None
+    def opened(self, path: str) -> LocalTable | None:
+        return LocalTable(path) if is_table(path) else None
 
-    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
+    def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
         for topic in topics:
-            path = reader.path_of(self.layout, "bronze", topic)
-            where = f"topic = {literal(topic)} AND tick > {after} AND tick <= {to}"
-            if is_table(path) and rows(path, "tick", where, 1).num_rows:
+            topic_path = reader.find_table_path(self.layout, "bronze", topic)
+            condition = f"topic = {quote_literal(topic)} AND tick > {after_tick} AND tick <= {to_tick}"
+            if is_table(topic_path) and read_rows_where(topic_path, "tick", condition, 1).num_rows:
                 return True
         return False
 
-    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        found: dict[str, Ends] = {}
+    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
+        ends_by_topic: dict[str, Ends] = {}
         for topic in topics:
-            path = reader.path_of(self.layout, "bronze", topic)
-            if not is_table(path) or to <= NO_TICK:
+            topic_path = reader.find_table_path(self.layout, "bronze", topic)
+            if not is_table(topic_path) or to_tick <= NO_TICK:
                 continue
-            where = f'topic = {literal(topic)} AND tick <= {to} GROUP BY topic_id, "partition"'
-            columns = 'topic_id, "partition", max("offset") + 1 AS next, max(tick) AS tick'
-            parts = rows(path, columns, where).to_pylist()
-            if parts:
-                of = max(parts, key=lambda part: part["tick"])["topic_id"]
-                found[topic] = Ends(of, {p["partition"]: p["next"] for p in parts if p["topic_id"] == of})
-        return found
+            condition = f'topic = {quote_literal(topic)} AND tick <= {to_tick} GROUP BY topic_id, "partition"'
+            select_columns = 'topic_id, "partition", max("offset") + 1 AS next, max(tick) AS tick'
+            partition_rows = read_rows_where(topic_path, select_columns, condition).to_pylist()
+            if partition_rows:
+                topic_id = max(partition_rows, key=lambda part: part["tick"])["topic_id"]
+                ends_by_topic[topic] = Ends(
+                    topic_id, {p["partition"]: p["next"] for p in partition_rows if p["topic_id"] == topic_id}
+                )
+        return ends_by_topic
 
-    def has_interventions(self, table: str, after: int, to: int) -> bool:
-        if to <= after or not is_table(self.layout.interventions):
+    def has_interventions(self, table: str, after_tick: int, to_tick: int) -> bool:
+        if to_tick <= after_tick or not is_table(self.layout.interventions):
             return False
-        where = f'"table" = {literal(table)} AND "at" > {after} AND "at" <= {to}'
+        condition = f'"table" = {quote_literal(table)} AND "at" > {after_tick} AND "at" <= {to_tick}'
         if self.layout.beside is not None:
-            where += f" AND kind IN ({', '.join(map(literal, LACKED))})"
-        return bool(rows(self.layout.interventions, '"at"', where, 1).num_rows)
+            condition += f" AND kind IN ({', '.join(map(quote_literal, KINDS_NOT_IN_BRONZE))})"
+        return bool(read_rows_where(self.layout.interventions, '"at"', condition, 1).num_rows)
 
 
-def readable(path: str, version: int) -> bool:
+def is_version_readable(path: str, version: int) -> bool:
     """Say whether a version's files still exist: VACUUM removes those that later versions no longer need."""
-    if not has(path, version):
+    if not has_version(path, version):
         return False
-    files = reader.files(reader.open_table(path, path, version))
-    return all(Path(path, file).exists() for file in files)
+    file_paths = reader.list_file_paths(reader.open_table(path, path, version))
+    return all(Path(path, file_path).exists() for file_path in file_paths)
 
 
-def has(path: str, version: int) -> bool:
+def has_version(path: str, version: int) -> bool:
     """Say whether a table's log has a version."""
     return Path(path, "_delta_log", f"{version:020}.json").exists()
 
 
-def rows(path: str, columns: str, where: str, limit: int | None = None) -> pa.Table:
+def read_rows_where(table_path: str, select_columns: str, condition: str, limit: int | None = None) -> pa.Table:
     """Return rows of the Delta table at `path`; files whose statistics lie outside the condition are not read."""
-    cut = f" LIMIT {limit}" if limit is not None else ""
-    table: DeltaTable = reader.open_table(path, path)
-    return reader.arrow(
-        QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t WHERE {where}{cut}").read_all()
+    limit_clause = f" LIMIT {limit}" if limit is not None else ""
+    delta_table: DeltaTable = reader.open_table(table_path, table_path)
+    return reader.to_arrow_table(
+        QueryBuilder()
+        .register("t", delta_table)
+        .execute(f"SELECT {select_columns} FROM t WHERE {condition}{limit_clause}")
+        .read_all()
     )

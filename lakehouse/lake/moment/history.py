@@ -18,18 +18,18 @@ from lakehouse.lake.moment.version import Version
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, written
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, moment_text
 
 
 class History:
     """The versions of one table: visits, state.visits. NotFound for no such table, ConfigError for a remote lake."""
 
     def __init__(self, layout: Layout, name: str) -> None:
-        self._files = files.Files(layout)
+        self._files = files.LakeFiles(layout)
         self.layout = layout
-        self.layer, self.name = reader.split(name)
+        self.layer, self.name = reader.split_layer(name)
         self.what = f"table {self.name!r}" if self.layer == "silver" else f"{self.layer}.{self.name}"
-        self.path = reader.path_of(layout, self.layer, self.name)
+        self.path = reader.find_table_path(layout, self.layer, self.name)
         self.timeline = Timeline(self._files, self._subject())
         self.newest, self.topics = self.timeline.newest, self.timeline.topics
         self.key = tuple(filter(None, (self.timeline.properties.get(KEY) or "").split(",")))
@@ -37,7 +37,7 @@ class History:
     def _subject(self) -> Subject:
         match self.layer:
             case "silver":
-                return subject.visible(self.layout, self.name)
+                return subject.visible_subject(self.layout, self.name)
             case "bronze":
                 return Subject(self.name, self.what, self.path, INGEST)
             case _:
@@ -47,81 +47,96 @@ class History:
         """Yield the versions that the log has, newest first."""
         return self.timeline.versions()
 
-    def at(self, at: At | None) -> int | None:
+    def at(self, moment: At | None) -> int | None:
         """Return the version that is the table at a moment; None for a moment between versions.
 
         Raises NotFound for a moment that can't be read, and says which can.
         """
-        found = self.timeline.version(at)
-        if found is None or at is None or self.readable(found):
-            return found
-        if isinstance(at, AtVersion):
-            raise NotFound(f"{self.what}, version {found}: some of its files are gone (VACUUM). It has {self.span()}.")
+        version_number = self.timeline.version(moment)
+        if version_number is None or moment is None or self.readable(version_number):
+            return version_number
+        if isinstance(moment, AtVersion):
+            raise NotFound(
+                f"{self.what}, version {version_number}: some of its files are gone (VACUUM). It has {self.span()}."
+            )
         # OPTIMIZE wrote the rows into other files; VACUUM may have removed some of those that it replaced.
-        same = next((version.same for version in self if version.version == found), found)
-        return same if self.readable(same) else None
+        same_rows_version = next(
+            (version.newest_same for version in self if version.version == version_number), version_number
+        )
+        return same_rows_version if self.readable(same_rows_version) else None
 
     def readable(self, version: int) -> bool:
         """Say whether a version's files still exist: VACUUM removes those that later versions no longer need."""
-        return files.readable(self.path, version)
+        return files.is_version_readable(self.path, version)
 
     def has(self, version: int) -> bool:
         """Say whether the log has a version."""
-        return files.has(self.path, version)
+        return files.has_version(self.path, version)
 
     def oldest_readable(self) -> int:
         """Return the oldest version from which on all versions can be read."""
-        return files.OpenedFiles(self.path).oldest_readable()
+        return files.LocalTable(self.path).oldest_readable()
 
     def span(self) -> str:
         """Say which moments the table has versions for."""
         return self.timeline.span()
 
-    def around(self, at: At) -> str:
+    def explain_missing(self, moment: At) -> str:
         """Say why there is no version to read for a moment, and which moments near it have one."""
-        found = self.timeline.version(at)
-        why = "lies between versions" if found is None else f"is version {found}, whose files are gone (VACUUM)"
-        near = " and ".join(filter(None, self._neighbours(at)))
-        return f"{self.what} at {at} {why}. " + (f"The nearest are {near}." if near else "No version near it is known.")
+        version_number = self.timeline.version(moment)
+        explanation = (
+            "lies between versions"
+            if version_number is None
+            else f"is version {version_number}, whose files are gone (VACUUM)"
+        )
+        nearest = " and ".join(filter(None, self._nearest_moments(moment)))
+        return f"{self.what} at {moment} {explanation}. " + (
+            f"The nearest are {nearest}." if nearest else "No version near it is known."
+        )
 
-    def _neighbours(self, at: At) -> tuple[str | None, str | None]:
+    def _nearest_moments(self, moment: At) -> tuple[str | None, str | None]:
         """The nearest moments before and after one that have a version, as text."""
-        if isinstance(at, AtEvent):
-            return self._event_times(at.ms)
-        found = list(self)
-        match at:
+        if isinstance(moment, AtEvent):
+            return self._nearest_event_times(moment.ms)
+        known_versions = list(self)
+        match moment:
             case AtCommit(ms):
-                before = [v for v in found if v.time_ms <= ms]
+                versions_before = [v for v in known_versions if v.time_ms <= ms]
             case AtVersion(version):
-                before = [v for v in found if v.version <= version]
+                versions_before = [v for v in known_versions if v.version <= version]
             case AtTick() | AtOffsets():
-                tick = at.tick if isinstance(at, AtTick) else self._tick_before(at.offsets)
-                found = [v for v in found if v.tick is not None]
-                before = [v for v in found if v.tick is not None and v.tick <= tick]
-        after = found[: len(found) - len(before)]
-        return self._first_readable(before), self._first_readable(reversed(after))
+                tick = moment.tick if isinstance(moment, AtTick) else self._tick_before(moment.offsets)
+                known_versions = [v for v in known_versions if v.tick is not None]
+                versions_before = [v for v in known_versions if v.tick is not None and v.tick <= tick]
+        versions_after = known_versions[: len(known_versions) - len(versions_before)]
+        return self._first_readable(versions_before), self._first_readable(reversed(versions_after))
 
-    def _tick_before(self, named: Offsets) -> int:
-        bronze = self._files.opened(self.layout.records)
-        return NO_TICK if bronze is None else offsets.last_tick_before(bronze.log, named)
+    def _tick_before(self, named_offsets: Offsets) -> int:
+        bronze_log = self._files.opened(self.layout.records)
+        return NO_TICK if bronze_log is None else offsets.last_tick_before(bronze_log.log, named_offsets)
 
     def _first_readable(self, versions: Iterable[Version]) -> str | None:
         return next((str(version) for version in versions if self.readable(version.version)), None)
 
-    def _event_times(self, ms: int) -> tuple[str | None, str | None]:
+    def _nearest_event_times(self, ms: int) -> tuple[str | None, str | None]:
         """The last event time before one, and the first after it, for which a version is exact."""
-        before: str | None = None
-        after: str | None = None
-        bound: int | None = None
+        time_before: str | None = None
+        time_after: str | None = None
+        upper_bound: int | None = None
         for version in self:
             if version.covers and self.readable(version.version):
-                begin, end = version.through, None if bound is None else bound - 1
-                if begin is not None and begin > ms and (end is None or begin <= end):
-                    after = f"event time {written(begin)} (version {version.version})"
-                elif before is None and end is not None and end < ms and (begin is None or begin <= end):
-                    before = f"event time {written(end)} (version {version.version})"
+                begin_ms, end_ms = version.through, None if upper_bound is None else upper_bound - 1
+                if begin_ms is not None and begin_ms > ms and (end_ms is None or begin_ms <= end_ms):
+                    time_after = f"event time {moment_text(begin_ms)} (version {version.version})"
+                elif (
+                    time_before is None
+                    and end_ms is not None
+                    and end_ms < ms
+                    and (begin_ms is None or begin_ms <= end_ms)
+                ):
+                    time_before = f"event time {moment_text(end_ms)} (version {version.version})"
             if version.made in ("intervention", "unknown"):
                 break
             if version.first is not None:
-                bound = version.first if bound is None else min(bound, version.first)
-        return before, after
+                upper_bound = version.first if upper_bound is None else min(upper_bound, version.first)
+        return time_before, time_after

@@ -10,26 +10,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.lake.commit_log import CommitInfo, CommitLog, covers
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, find_tick_coverage
 from lakehouse.lake.moment.source import Ends, LakeFacts, TableLog
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import Offsets, left_out
+from lakehouse.semantics.moment import Offsets, partitions_left_out
 
 
-def ends_at(source: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
+def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
     """Return how far bronze was with topics at a complete tick: by the tick's commit, or else by the rows."""
     if bronze is None or tick == NO_TICK:
         return {}
-    said = covers(bronze.log, tick)
-    if said is None:
-        return source.ends(topics, tick)
-    return {topic: _ends(of) for topic, of in said["topics"].items() if topic in topics}
+    coverage = find_tick_coverage(bronze.log, tick)
+    if coverage is None:
+        return lake_facts.ends(topics, tick)
+    return {
+        topic: _parse_ends(topic_coverage) for topic, topic_coverage in coverage["topics"].items() if topic in topics
+    }
 
 
-def topics_of(bronze: TableLog | None) -> list[str]:
+def list_bronze_topics(bronze: TableLog | None) -> list[str]:
     """Return the topics that bronze's last commit names."""
-    said = None if bronze is None else covers(bronze.log)
-    return sorted(said["topics"]) if said is not None else []
+    coverage = None if bronze is None else find_tick_coverage(bronze.log)
+    return sorted(coverage["topics"]) if coverage is not None else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,87 +50,117 @@ class OffsetBounds:
     known: Collection[str]
 
 
-def check(offsets: Offsets, bounds: OffsetBounds) -> None:
+def check_offsets(offsets: Offsets, bounds: OffsetBounds) -> None:
     """Raise NotFound for offsets that can't be read of a table, ConfigError if a partition of a topic is left out.
 
     Offsets of a topic that the table does not read mean nothing for it: several tables may be asked for one moment.
     """
-    what, topics, taken, now, known = bounds.what, bounds.topics, bounds.taken, bounds.now, bounds.known
-    ends = {(topic, p): n for topic in topics if topic in taken for p, n in taken[topic].next.items()}
-    add = left_out(offsets, ends)
-    also = f" There are records of other partitions, too: add {add} (or smaller ones)." if add else ""
-    for topic, of in offsets.items():
-        is_read = topic in topics
-        if topic not in now and (not is_read or any(of.values())):
-            reads = "" if is_read else f"; and {what} does not read topic {topic!r}, but {', '.join(sorted(topics))}"
-            raise NotFound(f"offsets of {topic}: bronze has {', '.join(sorted(known)) or 'no topics yet'}{reads}.")
-        for partition, offset in of.items():
-            place, there = f"{topic}/{partition}", _next(now, topic, partition)
-            if offset > there:
+    label, read_topics, taken_ends, bronze_ends, bronze_topics = (
+        bounds.what,
+        bounds.topics,
+        bounds.taken,
+        bounds.now,
+        bounds.known,
+    )
+    end_offsets = {
+        (topic, p): n for topic in read_topics if topic in taken_ends for p, n in taken_ends[topic].next.items()
+    }
+    missing_partitions = partitions_left_out(offsets, end_offsets)
+    missing_hint = (
+        f" There are records of other partitions, too: add {missing_partitions} (or smaller ones)."
+        if missing_partitions
+        else ""
+    )
+    for topic, partition_offsets in offsets.items():
+        is_read = topic in read_topics
+        if topic not in bronze_ends and (not is_read or any(partition_offsets.values())):
+            reads_hint = (
+                "" if is_read else f"; and {label} does not read topic {topic!r}, but {', '.join(sorted(read_topics))}"
+            )
+            raise NotFound(
+                f"offsets of {topic}: bronze has {', '.join(sorted(bronze_topics)) or 'no topics yet'}{reads_hint}."
+            )
+        for partition, offset in partition_offsets.items():
+            partition_place, bronze_end = f"{topic}/{partition}", _next_offset(bronze_ends, topic, partition)
+            if offset > bronze_end:
                 raise NotFound(
-                    f"offsets {place}={offset}: bronze has {place} up to {there}; expected at most that. Run the "
-                    f"application first, or name an earlier offset.{also}"
+                    f"offsets {partition_place}={offset}: bronze has {partition_place} up to {bronze_end}; expected at most that. Run the "
+                    f"application first, or name an earlier offset.{missing_hint}"
                 )
-            if is_read and offset > (end := ends.get((topic, partition), 0)):
+            if is_read and offset > (taken_end := end_offsets.get((topic, partition), 0)):
                 raise NotFound(
-                    f"offsets {place}={offset}: {what} has taken in {place} up to {end} (tick {bounds.tick}), "
-                    f"of {there} that bronze has; expected at most that. Run its application first, or name an "
-                    f"earlier offset.{also}"
+                    f"offsets {partition_place}={offset}: {label} has taken in {partition_place} up to {taken_end} (tick {bounds.tick}), "
+                    f"of {bronze_end} that bronze has; expected at most that. Run its application first, or name an "
+                    f"earlier offset.{missing_hint}"
                 )
-    if add:
+    if missing_partitions:
         # To fill in an offset that is left out would be to guess.
-        raise ConfigError(f"offsets: expected one for every partition with records; add {add} (or smaller ones).")
+        raise ConfigError(
+            f"offsets: expected one for every partition with records; add {missing_partitions} (or smaller ones)."
+        )
 
 
-def ticks_at(log: CommitLog, offsets: Offsets, now: Mapping[str, Ends]) -> Iterator[int]:
+def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends: Mapping[str, Ends]) -> Iterator[int]:
     """Yield the ticks after which bronze was at just these offsets, newest first; none if it never was.
 
     log: bronze's. offsets: of the topics that count. now: how far bronze is with them.
     """
-    wanted = {topic: {p: n for p, n in of.items() if n} for topic, of in offsets.items()}
+    wanted_offsets = {
+        topic: {p: n for p, n in partition_offsets.items() if n} for topic, partition_offsets in offsets.items()
+    }
 
-    def is_earlier(said: CommitInfo) -> bool:
+    def is_earlier(commit: CommitInfo) -> bool:
         """Whether a topic was then another one of the same name."""
-        known = said.metadata["topics"]
-        return any(topic in now and topic in known and known[topic]["id"] != now[topic].id for topic in wanted)
+        topic_coverage = commit.metadata["topics"]
+        return any(
+            topic in current_ends and topic in topic_coverage and topic_coverage[topic]["id"] != current_ends[topic].id
+            for topic in wanted_offsets
+        )
 
-    def is_past(said: CommitInfo) -> bool | None:
-        if "topics" not in said.metadata:
+    def is_past(commit: CommitInfo) -> bool | None:
+        if "topics" not in commit.metadata:
             return None
-        return not is_earlier(said) and not all(_is_before(_moved(said, topic), wanted[topic]) for topic in wanted)
+        return not is_earlier(commit) and not all(
+            _is_at_or_before(_reached_offsets(commit, topic), wanted_offsets[topic]) for topic in wanted_offsets
+        )
 
-    past = log.first(is_past)
-    for said in log.back(None if past is None else past - 1):
-        if "topics" not in said.metadata:
+    past_version = bronze_log.first(is_past)
+    for commit in bronze_log.walk_back(None if past_version is None else past_version - 1):
+        if "topics" not in commit.metadata:
             continue
-        if is_earlier(said) or any(_moved(said, topic) != wanted[topic] for topic in wanted):
+        if is_earlier(commit) or any(
+            _reached_offsets(commit, topic) != wanted_offsets[topic] for topic in wanted_offsets
+        ):
             return
-        yield int(said.metadata["tick"])
-    if not any(wanted.values()):
+        yield int(commit.metadata["tick"])
+    if not any(wanted_offsets.values()):
         yield NO_TICK
 
 
-def last_tick_before(log: CommitLog, offsets: Offsets) -> int:
+def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
     """Return the last tick after which bronze had no record at or after these offsets. log: bronze's."""
-    for said in log.back():
-        if "topics" in said.metadata and all(_is_before(_moved(said, topic), of) for topic, of in offsets.items()):
-            return int(said.metadata["tick"])
+    for commit in bronze_log.walk_back():
+        if "topics" in commit.metadata and all(
+            _is_at_or_before(_reached_offsets(commit, topic), partition_offsets)
+            for topic, partition_offsets in offsets.items()
+        ):
+            return int(commit.metadata["tick"])
     return NO_TICK
 
 
-def _ends(of: Mapping[str, Any]) -> Ends:
-    return Ends(of["id"], {int(p): n for p, n in of["next"].items() if n})
+def _parse_ends(topic_coverage: Mapping[str, Any]) -> Ends:
+    return Ends(topic_coverage["id"], {int(p): n for p, n in topic_coverage["next"].items() if n})
 
 
-def _next(ends: Mapping[str, Ends], topic: str, partition: int) -> int:
-    return ends[topic].next.get(partition, 0) if topic in ends else 0
+def _next_offset(ends_by_topic: Mapping[str, Ends], topic: str, partition: int) -> int:
+    return ends_by_topic[topic].next.get(partition, 0) if topic in ends_by_topic else 0
 
 
-def _moved(said: CommitInfo, topic: str) -> Mapping[int, int]:
+def _reached_offsets(commit: CommitInfo, topic: str) -> Mapping[int, int]:
     """The first offset not yet taken in, of each partition that has records."""
-    of = said.metadata["topics"].get(topic)
-    return {} if of is None else _ends(of).next
+    topic_coverage = commit.metadata["topics"].get(topic)
+    return {} if topic_coverage is None else _parse_ends(topic_coverage).next
 
 
-def _is_before(stood: Mapping[int, int], wanted: Mapping[int, int]) -> bool:
-    return all(n <= wanted.get(p, 0) for p, n in stood.items())
+def _is_at_or_before(reached_offsets: Mapping[int, int], wanted_offsets: Mapping[int, int]) -> bool:
+    return all(n <= wanted_offsets.get(p, 0) for p, n in reached_offsets.items())

@@ -24,14 +24,14 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.commits import before_swap
-from lakehouse.lake.moment.files import Files
+from lakehouse.lake.moment.commits import version_before_swap
+from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.subject import Reads, Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
-from lakehouse.lake.sql import answer, check_select, engine, register
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment
+from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
@@ -50,107 +50,116 @@ class Snapshot:
     rows: Rows
 
 
-def snapshot(layout: Layout, name: str, at: At | None, fold: FoldRows | None = None) -> Snapshot:
+def snapshot(layout: Layout, name: str, moment: At | None, fold: FoldRows | None = None) -> Snapshot:
     """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be read."""
     history = History(layout, name)
     try:
-        version = history.at(at)
-        why = ""
+        version = history.at(moment)
+        reason = ""
     except NotFound as error:
-        if not (isinstance(at, AtVersion) and history.has(at.version)):
+        if not (isinstance(moment, AtVersion) and history.has(moment.version)):
             raise
-        version, why = None, str(error)  # VACUUM removed it; the log still has its tick
-    if at is None or version is not None:
-        return Snapshot(history, version, reader.dataset(history.path, version))
+        version, reason = None, str(error)  # VACUUM removed it; the log still has its tick
+    if moment is None or version is not None:
+        return Snapshot(history, version, reader.open_dataset(history.path, version))
     if fold is not None and history.layer == "silver":
-        return Snapshot(history, None, fold(history.name, at))
-    more = "With --app, which names the application, Spark folds it from bronze."
+        return Snapshot(history, None, fold(history.name, moment))
+    hint = "With --app, which names the application, Spark folds it from bronze."
     if history.layer != "silver":
-        more = f"Between versions only {history.name} itself can be read, with --app, which names the application."
-    raise NotFound(f"{why or history.around(at)} {more}")
+        hint = f"Between versions only {history.name} itself can be read, with --app, which names the application."
+    raise NotFound(f"{reason or history.explain_missing(moment)} {hint}")
 
 
-def rows_at(layout: Layout, layer: str, name: str, at: At, fold: FoldRows | None = None) -> Rows:
+def rows_at(layout: Layout, layer: str, name: str, past_moment: At, fold: FoldRows | None = None) -> Rows:
     """Return the rows of any layer's table at a moment. Raises NotFound; ConfigError for a meaningless moment."""
     if layer in ("silver", "state"):
-        return snapshot(layout, f"{layer}.{name}", at, fold).rows
+        return snapshot(layout, f"{layer}.{name}", past_moment, fold).rows
     import pyarrow.dataset as ds
 
-    what = f"{layer}.{name}"
-    history, version = History(layout, what), None
-    kept = ds.scalar(True)
+    label = f"{layer}.{name}"
+    history, version = History(layout, label), None
+    condition = ds.scalar(True)
     if layer == "bronze":  # a topic's own table may hold a tick that is not complete
-        kept = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete)
-    match at:
+        condition = (ds.field("topic") == name) & (ds.field("tick") <= history.timeline.complete)
+    match past_moment:
         case AtVersion() | AtCommit():
-            version = history.at(at)
+            version = history.at(past_moment)
             if version is None:
-                raise NotFound(history.around(at))
+                raise NotFound(history.explain_missing(past_moment))
         case AtTick(tick):
-            if tick > (complete := history.timeline.complete):
-                raise NotFound(f"{what} at tick {tick}: bronze has ticks up to {complete}.")
-            kept &= ds.field("tick") <= tick
-            version = None if layer == "bronze" else before_swap(history.timeline.log, what, tick)
+            if tick > (complete_tick := history.timeline.complete):
+                raise NotFound(f"{label} at tick {tick}: bronze has ticks up to {complete_tick}.")
+            condition &= ds.field("tick") <= tick
+            version = None if layer == "bronze" else version_before_swap(history.timeline.log, label, tick)
         case AtEvent(ms):
-            if "timestamp" not in reader.dataset(history.path).schema.names:
-                raise ConfigError(f"{what} has no event time. Name a tick, a commit time or a version of it.")
-            kept &= ds.field("timestamp") <= pa.scalar(moment(ms), pa.timestamp("us", "UTC"))
+            if "timestamp" not in reader.open_dataset(history.path).schema.names:
+                raise ConfigError(f"{label} has no event time. Name a tick, a commit time or a version of it.")
+            condition &= ds.field("timestamp") <= pa.scalar(to_datetime(ms), pa.timestamp("us", "UTC"))
         case AtOffsets():
             if layer != "bronze":
-                raise ConfigError(f"{what} can't be read by offsets. Name a tick, or a commit time.")
-            kept &= _before(layout, name, at)
-    return reader.dataset(history.path, version).filter(kept)
+                raise ConfigError(f"{label} can't be read by offsets. Name a tick, or a commit time.")
+            condition &= _rows_before_offsets(layout, name, past_moment)
+    return reader.open_dataset(history.path, version).filter(condition)
 
 
-def _before(layout: Layout, topic: str, at: AtOffsets) -> object:
+def _rows_before_offsets(layout: Layout, topic: str, offsets_moment: AtOffsets) -> object:
     """The rows of a topic before offsets; those of an earlier topic of its name came before all of them."""
     import pyarrow.dataset as ds
 
-    subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, Reads(frozenset({topic})))
-    cut = Timeline(Files(layout), subject).cut(at)
-    parts = [(ds.field("partition") == p) & (ds.field("offset") < n) for p, n in at.offsets.get(topic, {}).items()]
-    return reduce(or_, parts, ds.field("topic_id") != (cut.ids or {}).get(topic, ""))
+    topic_subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, Reads(frozenset({topic})))
+    cut = Timeline(LakeFiles(layout), topic_subject).cut(offsets_moment)
+    partition_conditions = [
+        (ds.field("partition") == p) & (ds.field("offset") < n)
+        for p, n in offsets_moment.offsets.get(topic, {}).items()
+    ]
+    return reduce(or_, partition_conditions, ds.field("topic_id") != (cut.ids or {}).get(topic, ""))
 
 
-def query(layout: Layout, sql: str, at: At, fold: FoldRows | None = None) -> duckdb.DuckDBPyRelation:
+def query(layout: Layout, sql: str, moment: At, fold: FoldRows | None = None) -> duckdb.DuckDBPyRelation:
     """Answer SQL over the tables that it names, as they were at a moment. Raises as `rows_at` and `reader.query` do."""
-    connection = engine(reader.LAYERS)
+    connection = open_duckdb(reader.LAYERS)
     try:
         check_select(connection, sql)
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
-    tables = sorted(set(_named(layout, connection, sql)))
-    if isinstance(at, AtVersion) and len(tables) > 1:
-        names = ", ".join(f"{layer}.{name}" for layer, name in tables)
-        raise ConfigError(f"query at {at}: each table has versions of its own; found {names}. Name a tick, or a time.")
-    for layer, name in tables:
-        register(connection, layer, name, rows_at(layout, layer, name, at, fold))
-    return answer(connection, sql)
+    named_tables = sorted(set(_walk_named_tables(layout, connection, sql)))
+    if isinstance(moment, AtVersion) and len(named_tables) > 1:
+        table_list = ", ".join(f"{layer}.{name}" for layer, name in named_tables)
+        raise ConfigError(
+            f"query at {moment}: each table has versions of its own; found {table_list}. Name a tick, or a time."
+        )
+    for layer, name in named_tables:
+        register_table(connection, layer, name, rows_at(layout, layer, name, moment, fold))
+    return run_select(connection, sql)
 
 
-def _named(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, str]]:
+def _walk_named_tables(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, str]]:
     """The tables that a SELECT names: layer and name. Raises NotFound for one that does not exist."""
-    text = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [EXPLAIN.sub("", sql)]).fetchall()[0][0]
-    tree = json.loads(text)
-    own = {item["key"].lower() for node in _nodes(tree) for item in node.get("cte_map", {}).get("map", ())}
-    for node in _nodes(tree):
+    tree_json = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [EXPLAIN.sub("", sql)]).fetchall()[0][0]
+    syntax_tree = json.loads(tree_json)
+    own_names = {
+        item["key"].lower() for node in _walk_nodes(syntax_tree) for item in node.get("cte_map", {}).get("map", ())
+    }
+    for node in _walk_nodes(syntax_tree):
         if node.get("type") != "BASE_TABLE":
             continue
-        catalog, schema, said = node["catalog_name"], node["schema_name"].lower(), node["table_name"]
+        catalog, schema, table_name = node["catalog_name"], node["schema_name"].lower(), node["table_name"]
         layer = "silver" if schema in ("", "main") else schema
-        known = reader.names(layout, layer) if layer in reader.LAYERS and not catalog else []
+        layer_tables = reader.table_names(layout, layer) if layer in reader.LAYERS and not catalog else []
         # SQL does not tell upper case from lower case.
-        found = [name for name in known if name.lower() == said.lower()]
-        if found:
-            yield layer, said if said in found else found[0]
-        elif schema or said.lower() not in own:
-            full = ".".join(filter(None, (catalog, schema, said)))
-            raise NotFound(f"query: there is no table {full}. `lakehouse look tables` lists what there is.")
+        matching_names = [name for name in layer_tables if name.lower() == table_name.lower()]
+        if matching_names:
+            yield layer, table_name if table_name in matching_names else matching_names[0]
+        elif schema or table_name.lower() not in own_names:
+            full_name = ".".join(filter(None, (catalog, schema, table_name)))
+            raise NotFound(f"query: there is no table {full_name}. `lakehouse look tables` lists what there is.")
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def _walk_nodes(syntax_tree: Any) -> Iterator[dict[str, Any]]:
     """Every object in parsed SQL."""
-    if isinstance(tree, dict):
-        yield tree
-    for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _nodes(part)
+    if isinstance(syntax_tree, dict):
+        yield syntax_tree
+    for child in (
+        syntax_tree.values() if isinstance(syntax_tree, dict) else syntax_tree if isinstance(syntax_tree, list) else ()
+    ):
+        yield from _walk_nodes(child)

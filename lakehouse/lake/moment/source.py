@@ -52,14 +52,14 @@ class LakeFacts(Protocol):
         """Open the Delta table at a path; None if there is none."""
         ...
 
-    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
+    def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
         """Say whether bronze has records of these topics in the ticks (after, to]."""
         ...
 
-    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
+    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
         """Return how far the rows of bronze up to a tick are with topics; topics without rows are left out."""
         ...
 
-    def has_interventions(self, table: str, after: int, to: int) -> bool:
+    def has_interventions(self, table: str, after_tick: int, to_tick: int) -> bool:
         """Say whether somebody intervened in a table in the ticks (after, to]."""
         ...

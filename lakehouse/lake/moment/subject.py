@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.place import places
+from lakehouse.lake.place import table_places
 from lakehouse.plan.evolution.change import tables_of, topics_of
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -25,7 +25,7 @@ class Reads:
         return Reads(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
 
 
-def reads_of(properties: Mapping[str, str]) -> Reads | None:
+def reads_from_properties(properties: Mapping[str, str]) -> Reads | None:
     """Return what a table is made from, by its properties; None if they don't tell."""
     topics = topics_of(properties)
     return None if topics is None else Reads(topics, tables_of(properties))
@@ -48,24 +48,24 @@ class Subject:
     reads: Reads | None = None
 
 
-def visible(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
+def visible_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
     """Return what people see of a table."""
-    kept = (layout.state(table), f"state.{table}")
-    return Subject(table, f"table {table!r}", layout.silver(table), table, kept, reads)
+    state_place = (layout.state(table), f"state.{table}")
+    return Subject(table, f"table {table!r}", layout.silver(table), table, state_place, reads)
 
 
-def state(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
+def state_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
     """Return what a table keeps and does not show."""
-    name = f"state.{table}"
-    return Subject(table, name, layout.state(table), name, None, reads)
+    state_name = f"state.{table}"
+    return Subject(table, state_name, layout.state(table), state_name, None, reads)
 
 
-def seen(layout: Layout, table: Table) -> Subject:
+def declared_subject(layout: Layout, table: Table) -> Subject:
     """Return what people see of a declared table."""
-    return visible(layout, table.name, Reads.of(table.stream))
+    return visible_subject(layout, table.name, Reads.of(table.stream))
 
 
-def kept(layout: Layout, table: Table) -> Subject:
+def declared_state_subject(layout: Layout, table: Table) -> Subject:
     """Return what a declared table keeps, which may be the same as what people see."""
-    of = visible if len(places(layout, table)) == 1 else state
-    return of(layout, table.name, Reads.of(table.stream))
+    make_subject = visible_subject if len(table_places(layout, table)) == 1 else state_subject
+    return make_subject(layout, table.name, Reads.of(table.stream))

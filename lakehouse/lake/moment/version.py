@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
-from lakehouse.lake.moment.commits import is_ours
+from lakehouse.lake.moment.commits import is_own_commit
 from lakehouse.semantics.epoch import OPEN_EPOCH
 
-QUIET = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
+QUIET_OPERATIONS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,62 +31,84 @@ class Version:
     covers: bool = False
     first: int | None = None
     through: int | None = None
-    same: int = -1
+    newest_same: int = -1
 
     def __str__(self) -> str:
         return f"version {self.version}" + ("" if self.tick is None else f" (tick {self.tick})")
 
 
-def versions(log: CommitLog, name: str, kept: CommitLog | None = None, *, restored: bool = False) -> Iterator[Version]:
+def walk_versions(
+    log: CommitLog, progress_name: str, state_log: CommitLog | None = None, *, restored: bool = False
+) -> Iterator[Version]:
     """Yield the versions that a table's log has, newest first.
 
     name: the name of its progress in the log. kept: the log of its state, if that is more than the visible table: the
     commits of the visible table follow from those of the state, which have the times. restored: whether the table began
     with rows that are in no commit.
     """
-    state = None if kept is None else _State(versions(kept, f"state.{name}"))
-    same = log.newest
-    for said in log.back():
-        version = replace(_version(said, name, restored=restored), same=same)
-        version = version if state is None else state.told(version)
+    state_commits = None if state_log is None else _StateCommits(walk_versions(state_log, f"state.{progress_name}"))
+    newest_same = log.newest
+    for commit in log.walk_back():
+        version = replace(_version_of_commit(commit, progress_name, restored=restored), newest_same=newest_same)
+        version = version if state_commits is None else state_commits.told(version)
         yield version
-        same = same if version.made == "nothing" else version.version - 1
+        newest_same = newest_same if version.made == "nothing" else version.version - 1
 
 
-class _State:
+class _StateCommits:
     """The commits of a table's state, newest first."""
 
-    def __init__(self, commits: Iterator[Version]) -> None:
-        self._commits = commits
-        self._next = next(commits, None)
+    def __init__(self, state_versions: Iterator[Version]) -> None:
+        self._commits = state_versions
+        self._next = next(state_versions, None)
 
-    def told(self, seen: Version) -> Version:
+    def told(self, visible_version: Version) -> Version:
         """Return a version of the visible table, with its kind and its times from the state's commits behind it."""
-        if seen.made == "nothing" or seen.tick is None or seen.from_tick is None:
-            return seen
-        found = []
-        while self._next is not None and (self._next.tick is None or self._next.tick > seen.from_tick):
-            if self._next.made != "nothing" and (self._next.tick is None or self._next.tick <= seen.tick):
-                found.append(self._next)
+        if visible_version.made == "nothing" or visible_version.tick is None or visible_version.from_tick is None:
+            return visible_version
+        state_versions = []
+        while self._next is not None and (self._next.tick is None or self._next.tick > visible_version.from_tick):
+            if self._next.made != "nothing" and (self._next.tick is None or self._next.tick <= visible_version.tick):
+                state_versions.append(self._next)
             self._next = next(self._commits, None)
-        if not found:
-            return seen
-        odd = [version for version in found if version.made != "records"]
-        first = min((version.first for version in found if version.first is not None), default=None)
-        made = odd[0].made if odd else "records"
-        return replace(seen, made=made, covers=found[0].covers, first=first, through=found[0].through)
+        if not state_versions:
+            return visible_version
+        other_versions = [version for version in state_versions if version.made != "records"]
+        first_event_ms = min((version.first for version in state_versions if version.first is not None), default=None)
+        change_kind = other_versions[0].made if other_versions else "records"
+        return replace(
+            visible_version,
+            made=change_kind,
+            covers=state_versions[0].covers,
+            first=first_event_ms,
+            through=state_versions[0].through,
+        )
 
 
-def _version(commit: CommitInfo, name: str, *, restored: bool) -> Version:
-    number, ms, said = commit.version, commit.time_ms, commit.metadata
-    if not is_ours(commit, name):
-        created = commit.operation == "CREATE TABLE" and not restored
-        return Version(number, ms, "nothing" if created or commit.operation in QUIET else "unknown", covers=created)
-    tick, times = said["tick"], said.get("times") or {}
-    made: Literal["nothing", "records", "intervention", "unknown"] = "records"
-    if "operation" in said:
-        made = "nothing" if said["operation"] == OPEN_EPOCH else "intervention"
-    elif "through" not in times or (times["first"] is None and not said.get("records")):
-        made = "unknown"  # of an earlier release
-    known = made in ("records", "intervention") and "through" in times
-    return Version(number, ms, made, tick, said.get("from_tick", tick), known, times.get("first"), times.get("through"))
+def _version_of_commit(commit: CommitInfo, progress_name: str, *, restored: bool) -> Version:
+    version_number, commit_ms, metadata = commit.version, commit.time_ms, commit.metadata
+    if not is_own_commit(commit, progress_name):
+        is_created = commit.operation == "CREATE TABLE" and not restored
+        return Version(
+            version_number,
+            commit_ms,
+            "nothing" if is_created or commit.operation in QUIET_OPERATIONS else "unknown",
+            covers=is_created,
+        )
+    tick, event_times = metadata["tick"], metadata.get("times") or {}
+    change_kind: Literal["nothing", "records", "intervention", "unknown"] = "records"
+    if "operation" in metadata:
+        change_kind = "nothing" if metadata["operation"] == OPEN_EPOCH else "intervention"
+    elif "through" not in event_times or (event_times["first"] is None and not metadata.get("records")):
+        change_kind = "unknown"  # of an earlier release
+    has_times = change_kind in ("records", "intervention") and "through" in event_times
+    return Version(
+        version_number,
+        commit_ms,
+        change_kind,
+        tick,
+        metadata.get("from_tick", tick),
+        has_times,
+        event_times.get("first"),
+        event_times.get("through"),
+    )

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.moment import between, chosen, field
-from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.lake.record.moment import bronze_field, choose_records, ticks_between
+from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.semantics.moment import At
 
 if TYPE_CHECKING:
@@ -96,27 +96,29 @@ class BronzeRows:
     untimed: how many are from 1970's first millisecond or earlier. ids, partitions: all that bronze has of the topic.
     """
 
-    def __init__(self, layout: Layout, topic: str, at: At | None = None, from_tick: int | None = None) -> None:
+    def __init__(self, layout: Layout, topic: str, moment: At | None = None, from_tick: int | None = None) -> None:
         self.topic = topic
-        self._of = chosen(layout, topic, at, from_tick)
-        self._table = reader.open_table(reader.path_of(layout, "bronze", topic), f"bronze.{topic}")
+        self._of = choose_records(layout, topic, moment, from_tick)
+        self._table = reader.open_table(reader.find_table_path(layout, "bronze", topic), f"bronze.{topic}")
         self._rows = self._table.to_pyarrow_dataset()
-        rows, self._batch = self._sizes()
-        lake = duckdb.connect(config={"enable_external_access": "false"})
-        columns = {name: field(name) for name in ("tick", "topic_id", "partition", "offset")}
-        columns |= {"ms": _milliseconds("timestamp"), "chosen": self._of.filter()}
-        lake.register("rows", self._scan(columns, between(0, self._of.complete), BATCH_ROWS).to_reader())
-        lake.execute(COUNT)
-        whole: Any = lake.execute(WHOLE).fetchone()
-        highest, self.oldest_ms, self.newest_ms, self.untimed = whole
-        self.partitions = 1 + max(highest or 0, *self._of.next, 0)
-        ids = {row[0] for row in lake.execute("SELECT DISTINCT topic_id FROM counted").fetchall()}
-        self.ids = frozenset(ids | ({self._of.topic_id} - {None}))
-        self.parts = tuple(PartitionRows(*row) for row in lake.execute(PARTS).fetchall())
+        slice_rows, self._batch = self._row_limits()
+        connection = duckdb.connect(config={"enable_external_access": "false"})
+        scan_columns = {name: bronze_field(name) for name in ("tick", "topic_id", "partition", "offset")}
+        scan_columns |= {"ms": _column_ms("timestamp"), "chosen": self._of.filter()}
+        connection.register(
+            "rows", self._scan(scan_columns, ticks_between(0, self._of.complete), BATCH_ROWS).to_reader()
+        )
+        connection.execute(COUNT)
+        totals: Any = connection.execute(WHOLE).fetchone()
+        highest_partition, self.oldest_ms, self.newest_ms, self.untimed = totals
+        self.partitions = 1 + max(highest_partition or 0, *self._of.next, 0)
+        topic_ids = {row[0] for row in connection.execute("SELECT DISTINCT topic_id FROM counted").fetchall()}
+        self.ids = frozenset(topic_ids | ({self._of.topic_id} - {None}))
+        self.parts = tuple(PartitionRows(*row) for row in connection.execute(PARTS).fetchall())
         self.counts: dict[int, int] = {}
         for part in self.parts:
             self.counts[part.partition] = self.counts.get(part.partition, 0) + part.records
-        self._slices = _slices(lake.execute(SLICES.format(rows=rows)).fetchall())
+        self._slices = _merge_slices(connection.execute(SLICES.format(rows=slice_rows)).fetchall())
 
     @property
     def records(self) -> int:
@@ -125,97 +127,115 @@ class BronzeRows:
 
     def read(self, skip: Mapping[int, int] | None = None) -> Iterator[list[BronzeRow]]:
         """Yield the chosen records in the lake's order, some at a time. skip: how many to leave out, by partition."""
-        left = dict(skip or {})
-        for part in self._slices:
-            if all(left.get(partition, 0) >= n for partition, n in part.counts.items()):
-                for partition, n in part.counts.items():
-                    left[partition] -= n
+        skip_counts = dict(skip or {})
+        for tick_slice in self._slices:
+            if all(skip_counts.get(partition, 0) >= count for partition, count in tick_slice.counts.items()):
+                for partition, count in tick_slice.counts.items():
+                    skip_counts[partition] -= count
                 continue
-            scan = self._scan(_whole(), self._of.filter() & between(part.first, part.last), self._batch)
-            for rows in in_order(scan.to_batches(), ORDER):
-                kept = rows if not any(left.values()) else [row for row in rows if not _skipped(left, row[2])]
-                if kept:
-                    yield list(map(BronzeRow._make, kept))
+            scanner = self._scan(
+                _row_columns(), self._of.filter() & ticks_between(tick_slice.first, tick_slice.last), self._batch
+            )
+            for rows in sort_rows(scanner.to_batches(), ORDER):
+                kept_rows = (
+                    rows
+                    if not any(skip_counts.values())
+                    else [row for row in rows if not _skip_one(skip_counts, row[2])]
+                )
+                if kept_rows:
+                    yield list(map(BronzeRow._make, kept_rows))
 
     def find(self, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], BronzeRow]:
         """Return chosen records by their place: (partition, number of the record in it, counted from 0)."""
-        wanted = sorted(set(places))
-        before: dict[int, int] = {}
-        found: dict[tuple[int, int], BronzeRow] = {}
-        for part in self._slices:
-            here = {
-                (p, n): (p, n - before.get(p, 0))
-                for p, n in wanted
-                if 0 <= n - before.get(p, 0) < part.counts.get(p, 0)
+        wanted_places = sorted(set(places))
+        counts_before: dict[int, int] = {}
+        rows_by_place: dict[tuple[int, int], BronzeRow] = {}
+        for tick_slice in self._slices:
+            places_here = {
+                (p, n): (p, n - counts_before.get(p, 0))
+                for p, n in wanted_places
+                if 0 <= n - counts_before.get(p, 0) < tick_slice.counts.get(p, 0)
             }
-            if here:
-                rows = self._nth(part, list(here.values()))
-                found |= {place: rows[local] for place, local in here.items()}
-            for partition, n in part.counts.items():
-                before[partition] = before.get(partition, 0) + n
-        return found
+            if places_here:
+                slice_rows = self._rows_by_number(tick_slice, list(places_here.values()))
+                rows_by_place |= {place: slice_rows[local_place] for place, local_place in places_here.items()}
+            for partition, n in tick_slice.counts.items():
+                counts_before[partition] = counts_before.get(partition, 0) + n
+        return rows_by_place
 
-    def _nth(self, part: _Slice, places: list[tuple[int, int]]) -> dict[tuple[int, int], BronzeRow]:
-        lake = duckdb.connect(config={"enable_external_access": "false"})
-        these = self._of.filter() & between(part.first, part.last)
-        columns = {name: field(name) for name in ("partition", "tick", "offset")}
-        lake.register("rows", self._scan(columns, these, BATCH_ROWS).to_reader())
-        text = NTH.format(partitions=[p for p, _ in places], numbers=[n for _, n in places])
-        numbers = {(p, tick, offset): (p, n) for p, tick, offset, n in lake.execute(text).fetchall()}
-        found = {}
-        for partition, tick, offset in numbers:
-            at = (field("partition") == partition) & (field("tick") == tick) & (field("offset") == offset)
-            row = self._scan(_whole(), these & at, self._batch).to_table().to_pylist()[0]
-            found[numbers[partition, tick, offset]] = BronzeRow(**row)
-        return found
+    def _rows_by_number(self, tick_slice: _Slice, places: list[tuple[int, int]]) -> dict[tuple[int, int], BronzeRow]:
+        connection = duckdb.connect(config={"enable_external_access": "false"})
+        slice_filter = self._of.filter() & ticks_between(tick_slice.first, tick_slice.last)
+        scan_columns = {name: bronze_field(name) for name in ("partition", "tick", "offset")}
+        connection.register("rows", self._scan(scan_columns, slice_filter, BATCH_ROWS).to_reader())
+        numbers_sql = NTH.format(partitions=[p for p, _ in places], numbers=[n for _, n in places])
+        numbers_by_row = {
+            (p, tick, offset): (p, n) for p, tick, offset, n in connection.execute(numbers_sql).fetchall()
+        }
+        rows_by_number = {}
+        for partition, tick, offset in numbers_by_row:
+            row_filter = (
+                (bronze_field("partition") == partition)
+                & (bronze_field("tick") == tick)
+                & (bronze_field("offset") == offset)
+            )
+            row = self._scan(_row_columns(), slice_filter & row_filter, self._batch).to_table().to_pylist()[0]
+            rows_by_number[numbers_by_row[partition, tick, offset]] = BronzeRow(**row)
+        return rows_by_number
 
-    def _scan(self, columns: Mapping[str, ds.Expression], chosen: ds.Expression, rows: int) -> ds.Scanner:
+    def _scan(
+        self, scan_columns: Mapping[str, ds.Expression], row_filter: ds.Expression, batch_rows: int
+    ) -> ds.Scanner:
         import pyarrow.dataset as ds
 
         # A row group is decoded as a whole, which takes memory enough: its bytes are not held as well.
-        pieces = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+        fragment_options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
         return self._rows.scanner(
-            columns=dict(columns), filter=(field("topic") == self.topic) & chosen, batch_size=rows, batch_readahead=2,
-            fragment_readahead=1, fragment_scan_options=pieces,
+            columns=dict(scan_columns), filter=(bronze_field("topic") == self.topic) & row_filter, batch_size=batch_rows, batch_readahead=2,
+            fragment_readahead=1, fragment_scan_options=fragment_options,
         )  # fmt: skip
 
-    def _sizes(self) -> tuple[int, int]:
+    def _row_limits(self) -> tuple[int, int]:
         """How many rows to sort, and to read, at once: as many as fit a certain size in the files."""
-        actions = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
-        topics, *sizes = (actions[name].to_pylist() for name in ("partition.topic", "num_records", "size_bytes"))
-        of = [pair for topic, *pair in zip(topics, *sizes, strict=True) if topic == self.topic]
-        rows, size = (max(1, sum(numbers)) for numbers in (zip(*of, strict=True) if of else ([], [])))
+        add_actions = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
+        file_topics, *size_columns = (
+            add_actions[name].to_pylist() for name in ("partition.topic", "num_records", "size_bytes")
+        )
+        topic_sizes = [pair for topic, *pair in zip(file_topics, *size_columns, strict=True) if topic == self.topic]
+        row_count, file_bytes = (
+            max(1, sum(numbers)) for numbers in (zip(*topic_sizes, strict=True) if topic_sizes else ([], []))
+        )
         return (
-            min(SLICE_ROWS, max(1, SLICE_FILE_BYTES * rows // size)),
-            min(BATCH_ROWS, max(16, BATCH_FILE_BYTES * rows // size)),
+            min(SLICE_ROWS, max(1, SLICE_FILE_BYTES * row_count // file_bytes)),
+            min(BATCH_ROWS, max(16, BATCH_FILE_BYTES * row_count // file_bytes)),
         )
 
 
-def _slices(counted: Iterable[tuple[int, int, int, int, int]]) -> list[_Slice]:
+def _merge_slices(counted_rows: Iterable[tuple[int, int, int, int, int]]) -> list[_Slice]:
     """Return the slices, from rows of slice number, first and last tick, partition, and records."""
-    found: dict[int, _Slice] = {}
-    for number, first, last, partition, n in counted:
-        of = found.setdefault(number, _Slice(first, last, {}))
-        of.first, of.last = min(of.first, first), max(of.last, last)
-        of.counts[partition] = n
-    return list(found.values())
+    slices_by_number: dict[int, _Slice] = {}
+    for number, first_tick, last_tick, partition, n in counted_rows:
+        tick_slice = slices_by_number.setdefault(number, _Slice(first_tick, last_tick, {}))
+        tick_slice.first, tick_slice.last = min(tick_slice.first, first_tick), max(tick_slice.last, last_tick)
+        tick_slice.counts[partition] = n
+    return list(slices_by_number.values())
 
 
-def _skipped(left: dict[int, int], partition: int) -> bool:
+def _skip_one(skip_counts: dict[int, int], partition: int) -> bool:
     """Say whether a record is to be left out, and count it."""
-    if left.get(partition, 0) <= 0:
+    if skip_counts.get(partition, 0) <= 0:
         return False
-    left[partition] -= 1
+    skip_counts[partition] -= 1
     return True
 
 
-def _whole() -> dict[str, ds.Expression]:
+def _row_columns() -> dict[str, ds.Expression]:
     """The columns of a `BronzeRow`."""
-    times = {name: field(name).cast("int64") for name in ("order_time", "timestamp")}
-    return {name: field(name) for name in BronzeRow._fields} | times
+    times = {name: bronze_field(name).cast("int64") for name in ("order_time", "timestamp")}
+    return {name: bronze_field(name) for name in BronzeRow._fields} | times
 
 
-def _milliseconds(name: str) -> ds.Expression:
+def _column_ms(name: str) -> ds.Expression:
     import pyarrow.compute as pc
 
-    return pc.divide(field(name).cast("int64"), 1000)
+    return pc.divide(bronze_field(name).cast("int64"), 1000)

@@ -12,16 +12,16 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.lake.moment.files import Files
+from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.place import INGEST
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment, written
+from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, to_datetime
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenRecords:
     """Records of a topic: those of the complete ticks from `first` to `last`, and up to `at`, an event time or offsets.
 
     `topic_id` is the id that the topic has now, `next` its first offsets that bronze does not have.
@@ -36,96 +36,100 @@ class Chosen:
     next: dict[int, int]
 
     def filter(self) -> ds.Expression:
-        chosen = between(self.first, self.last)
+        row_filter = ticks_between(self.first, self.last)
         if isinstance(self.at, AtEvent):
-            chosen &= field("timestamp") <= pa.scalar(moment(self.at.ms), pa.timestamp("us", "UTC"))
+            row_filter &= bronze_field("timestamp") <= pa.scalar(to_datetime(self.at.ms), pa.timestamp("us", "UTC"))
         elif isinstance(self.at, AtOffsets):
             cut = Cut(self.last, offsets=self.at.offsets, ids={self.topic: self.topic_id} if self.topic_id else None)
-            chosen &= cut.lies_before(*map(field, ("topic", "topic_id", "partition", "offset")))
-        return chosen
+            row_filter &= cut.lies_before(*map(bronze_field, ("topic", "topic_id", "partition", "offset")))
+        return row_filter
 
 
-def chosen(layout: Layout, topic: str, at: At | None, from_tick: int | None) -> Chosen:
+def choose_records(layout: Layout, topic: str, past_moment: At | None, from_tick: int | None) -> ChosenRecords:
     """Return what a moment means for a topic; None is now. A commit time means the last tick that bronze had then.
 
     Offsets belong to the topic as it is now; the records of an earlier topic of its name came before them.
     Raises NotFound for a topic or a moment that bronze does not have, ConfigError for a moment that a topic can't have.
     """
-    reader.local_root(layout)
-    if topic not in (known := reader.names(layout, "bronze")):
-        raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(known) or 'no topics yet'}.")
-    if isinstance(at, AtVersion):
+    reader.require_local_root(layout)
+    if topic not in (bronze_topics := reader.table_names(layout, "bronze")):
+        raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(bronze_topics) or 'no topics yet'}.")
+    if isinstance(past_moment, AtVersion):
         raise ConfigError(
-            f"{at}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past log "
+            f"{past_moment}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past log "
             f"bronze.{topic}` lists the ticks."
         )
-    complete = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
-    first, last = from_tick or 0, complete
-    if isinstance(at, AtTick | AtCommit):
-        last = at.tick if isinstance(at, AtTick) else _tick_at(layout, at)
-    for tick in (first, last):
-        if tick > complete:
+    complete_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
+    first_tick, last_tick = from_tick or 0, complete_tick
+    if isinstance(past_moment, AtTick | AtCommit):
+        last_tick = past_moment.tick if isinstance(past_moment, AtTick) else _tick_at_time(layout, past_moment)
+    for tick in (first_tick, last_tick):
+        if tick > complete_tick:
             raise NotFound(
-                f"tick {tick}: bronze is at tick {complete}. `lakehouse past log bronze.{topic}` lists them."
+                f"tick {tick}: bronze is at tick {complete_tick}. `lakehouse past log bronze.{topic}` lists them."
             )
-    if first > last:
-        raise ConfigError(f"from tick {first} to tick {last}: expected the smaller one first.")
-    topic_id, following = _end(layout, topic, complete)
-    upto = at if isinstance(at, AtEvent | AtOffsets) else None
-    found = Chosen(topic, first, last, complete, upto, topic_id, following)
-    if isinstance(at, AtOffsets):
-        _check_offsets(found, at)
-    return found
+    if first_tick > last_tick:
+        raise ConfigError(f"from tick {first_tick} to tick {last_tick}: expected the smaller one first.")
+    topic_id, next_offsets = _topic_end(layout, topic, complete_tick)
+    upper_bound = past_moment if isinstance(past_moment, AtEvent | AtOffsets) else None
+    chosen_records = ChosenRecords(topic, first_tick, last_tick, complete_tick, upper_bound, topic_id, next_offsets)
+    if isinstance(past_moment, AtOffsets):
+        _check_chosen_offsets(chosen_records, past_moment)
+    return chosen_records
 
 
-def _end(layout: Layout, topic: str, complete: int) -> tuple[str | None, dict[int, int]]:
+def _topic_end(layout: Layout, topic: str, complete_tick: int) -> tuple[str | None, dict[int, int]]:
     """The id that a topic has now, and the first offset of each partition that bronze does not have.
 
     From the last tick's commit; from the rows if the log no longer has it.
     """
-    said = reader.bronze_covers(layout).get("topics", {}).get(topic)
-    if said is not None:
-        return said["id"], {int(partition): offset for partition, offset in said["next"].items()}
-    ends = Files(layout).ends([topic], complete).get(topic)
-    return (None, {}) if ends is None else (ends.id, dict(ends.next))
+    topic_coverage = reader.read_bronze_coverage(layout).get("topics", {}).get(topic)
+    if topic_coverage is not None:
+        return topic_coverage["id"], {int(partition): offset for partition, offset in topic_coverage["next"].items()}
+    topic_ends = LakeFiles(layout).ends([topic], complete_tick).get(topic)
+    return (None, {}) if topic_ends is None else (topic_ends.id, dict(topic_ends.next))
 
 
-def _tick_at(layout: Layout, at: AtCommit) -> int:
+def _tick_at_time(layout: Layout, commit_moment: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
-    begins = at.ms
-    for number, commit in enumerate(reader.commits(reader.open_table(layout.records, "bronze"))):
-        said, begins = reader.user_metadata(commit), reader.time_ms(commit)
-        if number == 0 and at.ms > max(begins, time.time() * 1000):
-            raise NotFound(f"{at}: that time is in the future, so it can't be read yet. Name an earlier one.")
-        if "topics" in said and begins <= at.ms:
-            return int(said["tick"])
-    raise NotFound(f"{at}: bronze's log has no tick of that time or before; it begins at {written(begins)}.")
-
-
-def _check_offsets(found: Chosen, at: AtOffsets) -> None:
-    topic = found.topic
-    if found.topic_id is None:
-        raise NotFound(f"{at}: bronze has no record of topic {topic!r} yet. Run its application first.")
-    named = at.offsets.get(topic, {})
-    if missing := [partition for partition in sorted(found.next) if partition not in named]:
-        raise ConfigError(
-            f"{at}: partition {missing[0]} of topic {topic!r} is not among them; expected the first offset not taken "
-            f"in of each: {','.join(f'{topic}/{p}={n}' for p, n in sorted(found.next.items()))}."
-        )
-    for partition, end in sorted(named.items()):
-        if end > found.next.get(partition, 0):
+    commit_ms = commit_moment.ms
+    for commit_number, commit in enumerate(reader.walk_commits(reader.open_table(layout.records, "bronze"))):
+        metadata, commit_ms = reader.parse_user_metadata(commit), reader.commit_time_ms(commit)
+        if commit_number == 0 and commit_moment.ms > max(commit_ms, time.time() * 1000):
             raise NotFound(
-                f"{topic}/{partition}={end}: bronze has this partition up to offset {found.next.get(partition, 0)}, "
+                f"{commit_moment}: that time is in the future, so it can't be read yet. Name an earlier one."
+            )
+        if "topics" in metadata and commit_ms <= commit_moment.ms:
+            return int(metadata["tick"])
+    raise NotFound(
+        f"{commit_moment}: bronze's log has no tick of that time or before; it begins at {moment_text(commit_ms)}."
+    )
+
+
+def _check_chosen_offsets(chosen_records: ChosenRecords, offsets_moment: AtOffsets) -> None:
+    topic = chosen_records.topic
+    if chosen_records.topic_id is None:
+        raise NotFound(f"{offsets_moment}: bronze has no record of topic {topic!r} yet. Run its application first.")
+    named_offsets = offsets_moment.offsets.get(topic, {})
+    if missing_partitions := [partition for partition in sorted(chosen_records.next) if partition not in named_offsets]:
+        raise ConfigError(
+            f"{offsets_moment}: partition {missing_partitions[0]} of topic {topic!r} is not among them; expected the first offset not taken "
+            f"in of each: {','.join(f'{topic}/{p}={n}' for p, n in sorted(chosen_records.next.items()))}."
+        )
+    for partition, end_offset in sorted(named_offsets.items()):
+        if end_offset > chosen_records.next.get(partition, 0):
+            raise NotFound(
+                f"{topic}/{partition}={end_offset}: bronze has this partition up to offset {chosen_records.next.get(partition, 0)}, "
                 "exclusive. Run its application first, or name an earlier offset."
             )
 
 
-def between(first: int, last: int) -> ds.Expression:
+def ticks_between(first_tick: int, last_tick: int) -> ds.Expression:
     """The rows of the ticks from `first` to `last`."""
-    return (field("tick") >= first) & (field("tick") <= last)
+    return (bronze_field("tick") >= first_tick) & (bronze_field("tick") <= last_tick)
 
 
-def field(name: str) -> ds.Expression:
+def bronze_field(name: str) -> ds.Expression:
     """A column of bronze."""
     import pyarrow.dataset as ds  # imports pandas as well, which only reads of rows have to wait for
 

@@ -19,14 +19,20 @@ class OrderTime(NamedTuple):
     order: int
 
 
-def order_times(path: str, tick: int) -> list[OrderTime]:
+def read_order_times(path: str, tick: int) -> list[OrderTime]:
     """Return the order times that a tick's rows have in the bronze table at a local path, a partition each."""
-    reached: dict[tuple[str, int], int] = {}
-    columns = {"topic": field("topic"), "partition": field("partition"), "order": field("order_time").cast("int64")}
-    rows = DeltaTable(path).to_pyarrow_dataset()
-    for batch in rows.scanner(columns=columns, filter=field("tick") == tick, batch_size=ROWS).to_batches():
-        largest = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([("order", "max")])
-        for row in largest.to_pylist():
+    largest_by_place: dict[tuple[str, int], int] = {}
+    scan_columns = {
+        "topic": field("topic"),
+        "partition": field("partition"),
+        "order": field("order_time").cast("int64"),
+    }
+    bronze_dataset = DeltaTable(path).to_pyarrow_dataset()
+    for batch in bronze_dataset.scanner(
+        columns=scan_columns, filter=field("tick") == tick, batch_size=ROWS
+    ).to_batches():
+        batch_maxima = pa.Table.from_batches([batch]).group_by(["topic", "partition"]).aggregate([("order", "max")])
+        for row in batch_maxima.to_pylist():
             place = row["topic"], row["partition"]
-            reached[place] = max(row["order_max"], reached.get(place, row["order_max"]))
-    return [OrderTime(*place, order // 1000) for place, order in sorted(reached.items())]
+            largest_by_place[place] = max(row["order_max"], largest_by_place.get(place, row["order_max"]))
+    return [OrderTime(*place, order // 1000) for place, order in sorted(largest_by_place.items())]

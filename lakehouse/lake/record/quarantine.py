@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from lakehouse.errors import NotFound
-from lakehouse.formats.unfit import FOUND
+from lakehouse.formats.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.repaired import repaired
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.lake.record.repaired import read_repaired
+from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ COLUMNS = (
     "timestamp_type",
 )  # fmt: skip
 PLACE = 'tick, order_time, topic, "partition", "offset"'
-RECORDS = "SELECT * FROM records WHERE {chosen} ORDER BY {order} {limit}"
-COUNTS = "SELECT count(*), count(fixed_at) FROM records WHERE {chosen}"
-REASONS = """
+RECORDS_SQL = "SELECT * FROM records WHERE {chosen} ORDER BY {order} {limit}"
+COUNTS_SQL = "SELECT count(*), count(fixed_at) FROM records WHERE {chosen}"
+REASONS_SQL = """
     SELECT regexp_replace(reason, $found, '') AS kind, count(*) AS records,
         count(*) FILTER (fixed_at IS NULL) AS open, min(tick) AS first_tick,
         max(tick) AS last_tick, min("timestamp") AS first_time, max("timestamp") AS last_time,
@@ -91,57 +91,59 @@ class Reason:
     example: Quarantined
 
 
-ALL = Choice()
+ALL_RECORDS = Choice()
 
 
-def records(
-    layout: Layout, stream: str, choice: Choice = ALL, limit: int | None = None, *, newest_first: bool = False
+def read_quarantined(
+    layout: Layout, stream: str, choice: Choice = ALL_RECORDS, limit: int | None = None, *, newest_first: bool = False
 ) -> list[Quarantined]:
     """Return a stream's quarantined records in the lake's order. Raises NotFound for a stream without a quarantine."""
-    order = ", ".join(f"{name} DESC" for name in PLACE.split(", ")) if newest_first else PLACE
-    text, values = _chosen(choice)
-    asked = RECORDS.format(chosen=text, order=order, limit=_limit(limit))
-    return [_quarantined(row) for row in _rows(layout, stream, asked, values)]
+    order_columns = ", ".join(f"{name} DESC" for name in PLACE.split(", ")) if newest_first else PLACE
+    condition, values = _choice_condition(choice)
+    records_sql = RECORDS_SQL.format(chosen=condition, order=order_columns, limit=_limit_clause(limit))
+    return [_quarantined_from_row(row) for row in _query_quarantine(layout, stream, records_sql, values)]
 
 
-def reasons(layout: Layout, stream: str, choice: Choice = ALL, limit: int | None = None) -> list[Reason]:
+def read_reasons(layout: Layout, stream: str, choice: Choice = ALL_RECORDS, limit: int | None = None) -> list[Reason]:
     """Return the reasons of a stream's quarantined records, the most frequent first; NotFound as above."""
-    text, values = _chosen(choice)
-    example = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason", "fixed_at"))
-    asked = REASONS.format(chosen=text, example=example, place=PLACE, limit=_limit(limit))
-    rows = _rows(layout, stream, asked, {**values, "found": FOUND})
-    return [Reason(**{**row, "example": _quarantined(row["example"])}) for row in rows]
+    condition, values = _choice_condition(choice)
+    example_fields = ", ".join(f"'{name}': \"{name}\"" for name in (*COLUMNS, "reason", "fixed_at"))
+    reasons_sql = REASONS_SQL.format(chosen=condition, example=example_fields, place=PLACE, limit=_limit_clause(limit))
+    rows = _query_quarantine(layout, stream, reasons_sql, {**values, "found": FOUND_PART})
+    return [Reason(**{**row, "example": _quarantined_from_row(row["example"])}) for row in rows]
 
 
-def counts(layout: Layout, stream: str, choice: Choice = ALL) -> tuple[int, int]:
+def count_quarantined_records(layout: Layout, stream: str, choice: Choice = ALL_RECORDS) -> tuple[int, int]:
     """Return the number of chosen records, and how many of them are open, not fixed; NotFound as above."""
-    text, values = _chosen(choice)
-    records, fixed = _open(layout, stream).execute(COUNTS.format(chosen=text), values or None).fetchall()[0]
-    return records, records - fixed
+    condition, values = _choice_condition(choice)
+    record_count, fixed_count = (
+        _open_quarantine(layout, stream).execute(COUNTS_SQL.format(chosen=condition), values or None).fetchall()[0]
+    )
+    return record_count, record_count - fixed_count
 
 
-def still_open(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
+def count_open_by_stream(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
     """Return by stream the number of quarantined records that no replay has fixed."""
-    return {stream: counts(layout, stream)[1] for stream in streams}
+    return {stream: count_quarantined_records(layout, stream)[1] for stream in streams}
 
 
-def _rows(layout: Layout, stream: str, asked: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    found: Any = _open(layout, stream).sql(asked, params=values).to_arrow_table()
-    rows: list[dict[str, Any]] = found.to_pylist()
+def _query_quarantine(layout: Layout, stream: str, query_sql: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    arrow_table: Any = _open_quarantine(layout, stream).sql(query_sql, params=values).to_arrow_table()
+    rows: list[dict[str, Any]] = arrow_table.to_pylist()
     return rows
 
 
-def _open(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
-    known = reader.names(layout, "quarantine")
-    if stream not in known:
+def _open_quarantine(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
+    quarantined_streams = reader.table_names(layout, "quarantine")
+    if stream not in quarantined_streams:
         raise NotFound(
-            f"stream {stream!r} has no quarantine in {layout.root}. There are: {', '.join(known) or 'none yet'}. "
+            f"stream {stream!r} has no quarantine in {layout.root}. There are: {', '.join(quarantined_streams) or 'none yet'}. "
             "`lakehouse run` makes them."
         )
     connection = duckdb.connect(config={"enable_external_access": "false"})
     connection.execute("SET TimeZone = 'UTC'")
-    connection.register("quarantine", reader.dataset(layout.quarantine(stream)))
-    connection.register("repaired", repaired(layout, stream))
+    connection.register("quarantine", reader.open_dataset(layout.quarantine(stream)))
+    connection.register("repaired", read_repaired(layout, stream))
     connection.execute(
         "CREATE VIEW records AS SELECT quarantine.*, fixed_at FROM quarantine "
         'LEFT JOIN repaired USING (topic_id, "partition", "offset")'
@@ -149,33 +151,33 @@ def _open(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _chosen(choice: Choice) -> tuple[str, dict[str, Any]]:
+def _choice_condition(choice: Choice) -> tuple[str, dict[str, Any]]:
     """Return a condition in SQL, and its values."""
-    parts, values = ["true"], dict[str, Any]()
+    conditions, values = ["true"], dict[str, Any]()
     if choice.reason is not None:
-        parts.append("contains(reason, $reason)")
+        conditions.append("contains(reason, $reason)")
         values["reason"] = choice.reason
-    for name, sign in (("start_ms", ">="), ("end_ms", "<")):
-        if (ms := getattr(choice, name)) is not None:
-            parts.append(f'epoch_ms("timestamp") {sign} ${name}')
-            values[name] = ms
+    for name, comparison in (("start_ms", ">="), ("end_ms", "<")):
+        if (bound_ms := getattr(choice, name)) is not None:
+            conditions.append(f'epoch_ms("timestamp") {comparison} ${name}')
+            values[name] = bound_ms
     if choice.open:
-        parts.append("fixed_at IS NULL")
+        conditions.append("fixed_at IS NULL")
     if choice.places:
-        names = []
+        parameter_names = []
         for number, place in enumerate(choice.places):
-            values |= {f"{name}_{number}": part for name, part in zip("tpo", place, strict=True)}
-            names.append(f"($t_{number}, $p_{number}, $o_{number})")
-        parts.append(f'(topic, "partition", "offset") IN ({", ".join(names)})')
-    return " AND ".join(parts), values
+            values |= {f"{name}_{number}": place_part for name, place_part in zip("tpo", place, strict=True)}
+            parameter_names.append(f"($t_{number}, $p_{number}, $o_{number})")
+        conditions.append(f'(topic, "partition", "offset") IN ({", ".join(parameter_names)})')
+    return " AND ".join(conditions), values
 
 
-def _limit(limit: int | None) -> str:
+def _limit_clause(limit: int | None) -> str:
     return "" if limit is None else f"LIMIT {limit:d}"
 
 
-def _quarantined(row: dict[str, Any]) -> Quarantined:
-    times = {name: milliseconds(row[name]) for name in ("timestamp", "order_time")}
+def _quarantined_from_row(row: dict[str, Any]) -> Quarantined:
+    times_ms = {name: to_milliseconds(row[name]) for name in ("timestamp", "order_time")}
     headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
-    record = Record(**{**{name: row[name] for name in COLUMNS}, **times, "headers": headers})
+    record = Record(**{**{name: row[name] for name in COLUMNS}, **times_ms, "headers": headers})
     return Quarantined(record, row["reason"], row["fixed_at"])

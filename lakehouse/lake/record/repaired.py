@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse.lake import intervention_log, reader
 from lakehouse.lake.commit_log import is_table
-from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import EVER
 
@@ -20,36 +20,38 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def repaired(layout: Layout, stream: str) -> pa.Table:
+def read_repaired(layout: Layout, stream: str) -> pa.Table:
     """Return the identities of a stream's fixed records, each once, with the tick of the last fix."""
-    fixes = _fixes(layout, stream)
-    if not fixes or not is_table(layout.intervention_records):
+    fix_ticks = _fix_ticks(layout, stream)
+    if not fix_ticks or not is_table(layout.intervention_records):
         return SCHEMA.empty_table()
     import pyarrow.dataset as ds
 
-    names = ["id", "topic_id", "partition", "offset"]
-    found: dict[tuple[Any, ...], int] = {}
-    rows = reader.dataset(layout.intervention_records)
-    for batch in rows.to_batches(columns=names, filter=ds.field("id").isin(list(fixes))):
+    column_names = ["id", "topic_id", "partition", "offset"]
+    fixed_ticks: dict[tuple[Any, ...], int] = {}
+    records = reader.open_dataset(layout.intervention_records)
+    for batch in records.to_batches(columns=column_names, filter=ds.field("id").isin(list(fix_ticks))):
         for row in batch.to_pylist():
             identity = (row["topic_id"], row["partition"], row["offset"])
-            found[identity] = max(found.get(identity, 0), fixes[row["id"]])
-    made = [dict(zip(SCHEMA.names, (*identity, at), strict=True)) for identity, at in found.items()]
-    return pa.Table.from_pylist(made, SCHEMA)
+            fixed_ticks[identity] = max(fixed_ticks.get(identity, 0), fix_ticks[row["id"]])
+    repaired_rows = [
+        dict(zip(SCHEMA.names, (*identity, fixed_tick), strict=True)) for identity, fixed_tick in fixed_ticks.items()
+    ]
+    return pa.Table.from_pylist(repaired_rows, SCHEMA)
 
 
-def _fixes(layout: Layout, stream: str) -> dict[str, int]:
+def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:
     """The ticks of a stream's fixes that are in effect in all of their tables, by id."""
-    tables = intervention_log.by_table(layout)
-    mine = {
+    interventions_by_table = intervention_log.interventions_by_table(layout)
+    fix_ticks = {
         one.id: one.at
-        for decisions in tables.values()
-        for one in decisions
+        for interventions in interventions_by_table.values()
+        for one in interventions
         # A fix of an earlier release does not have its stream.
         if one.kind == "fixed" and one.details.get("stream", stream) == stream
     }
-    for decisions in tables.values():
-        kept = {one.id for one in in_effect(decisions, EVER)}
-        for gone in {one.id for one in decisions} - kept:
-            mine.pop(gone, None)
-    return mine
+    for interventions in interventions_by_table.values():
+        ids_in_effect = {one.id for one in interventions_in_effect(interventions, EVER)}
+        for reverted_id in {one.id for one in interventions} - ids_in_effect:
+            fix_ticks.pop(reverted_id, None)
+    return fix_ticks

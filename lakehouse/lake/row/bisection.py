@@ -11,12 +11,12 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.version import Version
-from lakehouse.lake.sql import check_select, engine, quote
+from lakehouse.lake.sql import check_select, open_duckdb, quote_name
 from lakehouse.semantics.moment import AtVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class TurningVersion:
     """The version where a condition turned false, the one before it, and the results at the versions tried."""
 
     version: Version
@@ -24,7 +24,9 @@ class Turned:
     tried: dict[int, bool]
 
 
-def bisect(layout: Layout, name: str, condition: str, good: int | None = None, bad: int | None = None) -> Turned:
+def bisect(
+    layout: Layout, name: str, condition: str, good_version: int | None = None, bad_version: int | None = None
+) -> TurningVersion:
     """Find the first version of a table (visits, state.visits) where a condition is not true.
 
     condition: a boolean expression in DuckDB's SQL, of aggregates or of a row: then it must hold for every row. Null is
@@ -32,41 +34,49 @@ def bisect(layout: Layout, name: str, condition: str, good: int | None = None, b
     the newest. Raises ConfigError if they are not, or for a text that is no condition; NotFound for a lost version.
     """
     history = History(layout, name)
-    good = history.oldest_readable() if good is None else good
-    bad = history.newest if bad is None else bad
-    if good >= bad:
-        raise ConfigError(f"bisect: good is version {good}, bad is version {bad}; expected bad to be later.")
-    tried: dict[int, bool] = {}
+    good_version = history.oldest_readable() if good_version is None else good_version
+    bad_version = history.newest if bad_version is None else bad_version
+    if good_version >= bad_version:
+        raise ConfigError(
+            f"bisect: good is version {good_version}, bad is version {bad_version}; expected bad to be later."
+        )
+    tried_versions: dict[int, bool] = {}
 
     def holds(version: int) -> bool:
-        found = history.at(AtVersion(version))
-        tried[version] = _holds(history, found, condition)
-        return tried[version]
+        version_number = history.at(AtVersion(version))
+        tried_versions[version] = _is_condition_true(history, version_number, condition)
+        return tried_versions[version]
 
-    if not holds(good):
-        raise ConfigError(f"bisect: the condition is not true at version {good}; with --good, name one where it is.")
-    if holds(bad):
-        raise ConfigError(f"bisect: the condition is true at version {bad}; with --bad, name one where it is not.")
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    version = next((version for version in history if version.version == bad), None)
+    if not holds(good_version):
+        raise ConfigError(
+            f"bisect: the condition is not true at version {good_version}; with --good, name one where it is."
+        )
+    if holds(bad_version):
+        raise ConfigError(
+            f"bisect: the condition is true at version {bad_version}; with --bad, name one where it is not."
+        )
+    while bad_version - good_version > 1:
+        middle_version = (good_version + bad_version) // 2
+        good_version, bad_version = (
+            (middle_version, bad_version) if holds(middle_version) else (good_version, middle_version)
+        )
+    version = next((version for version in history if version.version == bad_version), None)
     if version is None:
-        raise NotFound(f"{history.what}: the log no longer has version {bad}.")
-    return Turned(version, good, tried)
+        raise NotFound(f"{history.what}: the log no longer has version {bad_version}.")
+    return TurningVersion(version, good_version, tried_versions)
 
 
-def _holds(history: History, version: int | None, condition: str) -> bool:
-    connection = engine()
-    connection.register("_rows", reader.dataset(history.path, version))
-    connection.execute(f"CREATE VIEW {quote(history.name)} AS SELECT * FROM _rows")
-    sql = f"SELECT ({condition}\n) AS c FROM {quote(history.name)}"
+def _is_condition_true(history: History, version: int | None, condition: str) -> bool:
+    connection = open_duckdb()
+    connection.register("_rows", reader.open_dataset(history.path, version))
+    connection.execute(f"CREATE VIEW {quote_name(history.name)} AS SELECT * FROM _rows")
+    condition_sql = f"SELECT ({condition}\n) AS c FROM {quote_name(history.name)}"
     try:
-        check_select(connection, sql)
-        kind = str(connection.sql(f"{sql} LIMIT 0").types[0])
-        if kind not in ("BOOLEAN", '"NULL"'):
-            raise ConfigError(f"bisect {condition!r}: expected a condition, true or false; found {kind}.")
-        true = f"SELECT coalesce(bool_and(coalesce(c, false)), true) FROM ({sql})"
-        return bool(connection.execute(true).fetchall()[0][0])
+        check_select(connection, condition_sql)
+        condition_type = str(connection.sql(f"{condition_sql} LIMIT 0").types[0])
+        if condition_type not in ("BOOLEAN", '"NULL"'):
+            raise ConfigError(f"bisect {condition!r}: expected a condition, true or false; found {condition_type}.")
+        all_true_sql = f"SELECT coalesce(bool_and(coalesce(c, false)), true) FROM ({condition_sql})"
+        return bool(connection.execute(all_true_sql).fetchall()[0][0])
     except duckdb.Error as error:
         raise ConfigError(f"bisect {condition!r}: {error}") from error

@@ -8,11 +8,11 @@ import duckdb
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition
+from lakehouse.lake.keys import key_condition_sql
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.rows_at import Snapshot
-from lakehouse.lake.sql import engine, literal, quote, visible
+from lakehouse.lake.sql import open_duckdb, quote_literal, quote_name, visible_columns
 
 PLACE = ("tick", "topic", "partition", "offset")
 RECORD = ("topic", "topic_id", "partition", "offset", "tick", "timestamp", "key", "value")
@@ -25,48 +25,57 @@ def blame(table: Snapshot, key: str, *, limit: int | None = None) -> list[dict[s
     "record": {...} or None}: the record at the position, None if the lake's bronze does not have it (a restored row).
     Raises ConfigError for a table without a key, or a text that is not a key of it.
     """
-    keys, columns = table.history.key, table.rows.schema.names
-    if not keys or "_position" not in columns:
+    key_columns, column_names = table.history.key, table.rows.schema.names
+    if not key_columns or "_position" not in column_names:
         raise ConfigError(
             f"blame {table.history.name}: expected a keyed table, such as visits; the others have no rows that change."
         )
-    connection = engine()
+    connection = open_duckdb()
     connection.register("rows", table.rows)
-    shown = ", ".join(map(quote, (*visible(columns), "_position")))
-    order = ", ".join(map(quote, keys))
-    cut = "" if limit is None else f" LIMIT {limit}"
-    where = key_condition(table.rows, keys, key)
+    selected_columns = ", ".join(map(quote_name, (*visible_columns(column_names), "_position")))
+    key_order = ", ".join(map(quote_name, key_columns))
+    limit_clause = "" if limit is None else f" LIMIT {limit}"
+    condition = key_condition_sql(table.rows, key_columns, key)
     try:
-        found = connection.sql(f"SELECT {shown} FROM rows WHERE {where} ORDER BY {order}{cut}").to_arrow_table()
+        arrow_rows = connection.sql(
+            f"SELECT {selected_columns} FROM rows WHERE {condition} ORDER BY {key_order}{limit_clause}"
+        ).to_arrow_table()
     except (duckdb.Error, OSError) as error:
         raise StorageError(f"{table.history.what}: its rows can't be read: {error}") from error
-    rows = found.to_pylist(maps_as_pydicts="strict")
-    records = _records(table.history.layout, [row["_position"] for row in rows if row["_position"] is not None])
+    rows = arrow_rows.to_pylist(maps_as_pydicts="strict")
+    records_by_place = _records_at_positions(
+        table.history.layout, [row["_position"] for row in rows if row["_position"] is not None]
+    )
     return [
         {
-            "key": {n: row[n] for n in keys},
-            "value": {n: v for n, v in row.items() if n not in keys and n != "_position"},
+            "key": {n: row[n] for n in key_columns},
+            "value": {n: v for n, v in row.items() if n not in key_columns and n != "_position"},
             "position": row["_position"],
-            "record": records.get(_place(row["_position"] or {})),
+            "record": records_by_place.get(_place_of_position(row["_position"] or {})),
         }
         for row in rows
     ]
 
 
-def _records(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _records_at_positions(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The records at these positions, by place."""
-    found = {}
-    for topic in sorted({position["topic"] for position in positions} & set(reader.names(layout, "bronze"))):
-        places = [position for position in positions if position["topic"] == topic]
-        where = [f"topic = {literal(topic)}"]
+    records_by_place = {}
+    for topic in sorted({position["topic"] for position in positions} & set(reader.table_names(layout, "bronze"))):
+        topic_positions = [position for position in positions if position["topic"] == topic]
+        conditions = [f"topic = {quote_literal(topic)}"]
         # The tick tells a topic's records from those of an earlier topic of its name, and lets few files be read.
-        where += [
-            f"{quote(n)} IN ({', '.join({str(int(p[n])) for p in places})})" for n in ("tick", "partition", "offset")
+        conditions += [
+            f"{quote_name(n)} IN ({', '.join({str(int(p[n])) for p in topic_positions})})"
+            for n in ("tick", "partition", "offset")
         ]
-        rows = files.rows(reader.path_of(layout, "bronze", topic), ", ".join(map(quote, RECORD)), " AND ".join(where))
-        found.update({_place(row): row for row in rows.to_pylist()})
-    return found
+        bronze_rows = files.read_rows_where(
+            reader.find_table_path(layout, "bronze", topic),
+            ", ".join(map(quote_name, RECORD)),
+            " AND ".join(conditions),
+        )
+        records_by_place.update({_place_of_position(row): row for row in bronze_rows.to_pylist()})
+    return records_by_place
 
 
-def _place(position: dict[str, Any]) -> tuple[Any, ...]:
+def _place_of_position(position: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(position.get(name) for name in PLACE)

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition
+from lakehouse.lake.keys import key_condition_sql
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.sorted_rows import in_order
-from lakehouse.lake.sql import engine, quote
+from lakehouse.lake.record.sorted_rows import sort_rows
+from lakehouse.lake.sql import open_duckdb, quote_name
 
 KINDS = ("insert", "update_postimage", "delete")
 # The number of changes, of several versions, that are read at once.
@@ -23,47 +23,60 @@ ROWS_A_READ = 50_000
 VERSIONS_A_READ = 64
 
 
-def rows(
-    layout: Layout, name: str, keys: tuple[str, ...], first: int | None, last: int | None, key: str | None
+def walk_net_changes(
+    layout: Layout, name: str, keys: tuple[str, ...], from_version: int | None, to_version: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the changes of versions first to last, in the order of versions and positions, as Delta's feed has them.
 
     key: only the changes of one key, by its text (`lakehouse.formats.key_text`). Raises NotFound, ConfigError as
     `reader.changes` does.
     """
-    table = reader.open_table(reader.path_of(layout, *reader.split(name)), f"table {name!r}")
-    condition = "true" if key is None else key_condition(table.to_pyarrow_dataset(), keys, key)
-    newest = table.version()
-    at, end, count = first or 0, newest if last is None else last, 1
-    if at > end or end > newest:
-        reader.changes(layout, name, first, last)  # says what is wrong
-    while at <= end:
-        until = min(at + count - 1, end)
-        feed = _Feed(reader.change_batches(layout, name, at, until))
-        yield from feed.changes(condition)
-        count = min(count * 2, VERSIONS_A_READ) if feed.read < ROWS_A_READ else max(count // 2, 1)
-        at = until + 1
+    delta_table = reader.open_table(reader.find_table_path(layout, *reader.split_layer(name)), f"table {name!r}")
+    condition = "true" if key is None else key_condition_sql(delta_table.to_pyarrow_dataset(), keys, key)
+    newest_version = delta_table.version()
+    first_version, last_version, version_count = (
+        from_version or 0,
+        newest_version if to_version is None else to_version,
+        1,
+    )
+    if first_version > last_version or last_version > newest_version:
+        reader.read_changes(layout, name, from_version, to_version)  # says what is wrong
+    while first_version <= last_version:
+        until_version = min(first_version + version_count - 1, last_version)
+        change_feed = _ChangeFeed(reader.walk_change_batches(layout, name, first_version, until_version))
+        yield from change_feed.changes(condition)
+        version_count = (
+            min(version_count * 2, VERSIONS_A_READ) if change_feed.read < ROWS_A_READ else max(version_count // 2, 1)
+        )
+        first_version = until_version + 1
 
 
-def coming(
-    layout: Layout, name: str, keys: tuple[str, ...], seen: int, wait: Callable[[], object], key: str | None = None
+def follow_net_changes(
+    layout: Layout,
+    name: str,
+    keys: tuple[str, ...],
+    seen_version: int,
+    wait: Callable[[], object],
+    key: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the changes of the versions after `seen` as they come, without end, as `rows` does.
 
     wait: returns when it is time for the next look. Raises NotFound for a table that begins again, too.
     """
-    path, what = reader.path_of(layout, *reader.split(name)), f"table {name!r}"
+    table_path, label = reader.find_table_path(layout, *reader.split_layer(name)), f"table {name!r}"
     while True:
-        newest = reader.open_table(path, what).version()
-        if newest < seen:
-            raise NotFound(f"{what} begins again: it was at version {seen}, and is at {newest}. Follow it anew.")
-        if newest > seen:
-            yield from rows(layout, name, keys, seen + 1, newest, key)
-        seen = newest
+        newest_version = reader.open_table(table_path, label).version()
+        if newest_version < seen_version:
+            raise NotFound(
+                f"{label} begins again: it was at version {seen_version}, and is at {newest_version}. Follow it anew."
+            )
+        if newest_version > seen_version:
+            yield from walk_net_changes(layout, name, keys, seen_version + 1, newest_version, key)
+        seen_version = newest_version
         wait()
 
 
-class _Feed:
+class _ChangeFeed:
     """Delta's feed of some versions; `read` counts its rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -73,11 +86,11 @@ class _Feed:
 
     def changes(self, condition: str) -> Iterator[dict[str, Any]]:
         """Yield the changes that satisfy a condition, in SQL, in order."""
-        order = self._order()
-        names = self._columns.names
-        for some in in_order(self._left(condition, order), len(order) + 1):
-            for row in some:
-                yield dict(zip(names, row[len(order) + 1 :], strict=True))
+        sort_expressions = self._order()
+        column_names = self._columns.names
+        for sorted_rows in sort_rows(self._left(condition, sort_expressions), len(sort_expressions) + 1):
+            for row in sorted_rows:
+                yield dict(zip(column_names, row[len(sort_expressions) + 1 :], strict=True))
 
     def _order(self) -> list[str]:
         """The SQL expressions to sort changes by, none of them null: changes without a position come first.
@@ -86,24 +99,24 @@ class _Feed:
         """
         if "_position" not in self._columns.names:
             return ["_commit_version"]
-        parts = []
+        sort_expressions = []
         for field in self._columns.field("_position").type:
-            value, nothing = f"_position.{quote(field.name)}", "''"
+            field_value, null_value = f"_position.{quote_name(field.name)}", "''"
             if pa.types.is_integer(field.type):
-                nothing = "0"
+                null_value = "0"
             elif not pa.types.is_string(field.type):
-                value = f"array_to_string(list_transform({value}, lambda n: lpad(n::VARCHAR, 19, '0')), '')"
-            parts.append(f"coalesce({value}, {nothing})")
-        return ["_commit_version", "_position IS NOT NULL", *parts]
+                field_value = f"array_to_string(list_transform({field_value}, lambda n: lpad(n::VARCHAR, 19, '0')), '')"
+            sort_expressions.append(f"coalesce({field_value}, {null_value})")
+        return ["_commit_version", "_position IS NOT NULL", *sort_expressions]
 
-    def _left(self, condition: str, order: list[str]) -> Iterator[pa.RecordBatch]:
-        connection = engine()
-        first = ", ".join(f"{part} AS _by_{number}" for number, part in enumerate(order))
+    def _left(self, condition: str, sort_expressions: list[str]) -> Iterator[pa.RecordBatch]:
+        connection = open_duckdb()
+        sort_columns = ", ".join(f"{part} AS _by_{row_number}" for row_number, part in enumerate(sort_expressions))
         for batch in self._batches:
             connection.register("arrow", pa.Table.from_batches([batch]))
             # Arrow's type of its texts has no filters.
             connection.execute("CREATE OR REPLACE TEMP TABLE feed AS SELECT * FROM arrow")
-            number = f"rowid + {self.read} AS _by_number"
-            told = f"SELECT {first}, {number}, * FROM feed WHERE _change_type IN {KINDS} AND {condition}"
-            yield from connection.sql(told).to_arrow_table().to_batches()
+            row_number = f"rowid + {self.read} AS _by_number"
+            feed_sql = f"SELECT {sort_columns}, {row_number}, * FROM feed WHERE _change_type IN {KINDS} AND {condition}"
+            yield from connection.sql(feed_sql).to_arrow_table().to_batches()
             self.read += batch.num_rows

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lakehouse.model.function.json_text import written
-from lakehouse.plan.names.json_path import pointer
+from lakehouse.plan.names.json_path import json_pointer
 
 _BLANKS = " \t\n\r"
 _DIGITS_MAX = 1000  # Jackson's own limit
@@ -92,6 +92,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "ksql_json_at": _known(_at),
     "ksql_json_fields": _known(_fields),
     "ksql_json_items": _known(_items),
-    "ksql_json_pointer": pointer,
+    "ksql_json_pointer": json_pointer,
     "ksql_json_text": _known(_text),
 }

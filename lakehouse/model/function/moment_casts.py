@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.semantics.moment import EPOCH
-from lakehouse.semantics.years import LAST_MS, in_range
+from lakehouse.semantics.years import LAST_MS, is_possible_time
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def _from_seconds(value: float | Decimal) -> datetime | None:
         return None
     with localcontext(prec=100):
         micros = int(value * 1_000_000)
-    return EPOCH + timedelta(microseconds=micros) if in_range(micros // 1000) else None
+    return EPOCH + timedelta(microseconds=micros) if is_possible_time(micros // 1000) else None
 
 
 def _check_no_moment(value: Any, kind: str) -> None:

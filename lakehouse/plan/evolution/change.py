@@ -39,9 +39,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.evolution.differences import KINDS, Meaning, differences
-from lakehouse.plan.evolution.fingerprint import VERSION, as_text, fingerprint
-from lakehouse.plan.evolution.text import describe
+from lakehouse.plan.evolution.differences import KINDS, Meaning, find_differences
+from lakehouse.plan.evolution.fingerprint import VERSION, fingerprint_text, table_fingerprint
+from lakehouse.plan.evolution.text import declaration_text
 from lakehouse.plan.expression import Json
 from lakehouse.plan.table import Table
 
@@ -63,15 +63,15 @@ class Evolution:
         return self.kind in ("same", "compatible")
 
 
-def declared(table: Table) -> dict[str, str]:
+def declaration_properties(table: Table) -> dict[str, str]:
     """Return a table's declaration as the properties of the table in the lake."""
-    return {PLAN: describe(table), DECLARATION: as_text(fingerprint(table))}
+    return {PLAN: declaration_text(table), DECLARATION: fingerprint_text(table_fingerprint(table))}
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
     """Return the topics that a table in the lake reads, by its properties; None if they don't tell."""
     if DECLARATION in properties:
-        return frozenset(_topics(json.loads(properties[DECLARATION])["stream"]))
+        return frozenset(_upstream_topics(json.loads(properties[DECLARATION])["stream"]))
     return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
 
 
@@ -79,20 +79,24 @@ def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the tables that a table in the lake is made from, directly or indirectly, by its properties."""
     if DECLARATION not in properties:
         return frozenset()
-    return frozenset(_tables(json.loads(properties[DECLARATION])["stream"]))
+    return frozenset(_upstream_tables(json.loads(properties[DECLARATION])["stream"]))
 
 
-def _tables(stream: Json) -> set[str]:
-    return {table for part in _parts(stream) for table in _tables(part)} | {*stream.get("beside", {}).get("tables", ())}
+def _upstream_tables(stream: Json) -> set[str]:
+    return {table for part in _input_streams(stream) for table in _upstream_tables(part)} | {
+        *stream.get("beside", {}).get("tables", ())
+    }
 
 
-def _topics(stream: Json) -> set[str]:
+def _upstream_topics(stream: Json) -> set[str]:
     if "topic" in stream:
         return {stream["topic"]}
-    return {topic for part in _parts(stream) for topic in _topics(part)} | {*stream.get("beside", {}).get("topics", ())}
+    return {topic for part in _input_streams(stream) for topic in _upstream_topics(part)} | {
+        *stream.get("beside", {}).get("topics", ())
+    }
 
 
-def _parts(stream: Json) -> list[Json]:
+def _input_streams(stream: Json) -> list[Json]:
     """The streams that a stream begins with, of its fingerprint."""
     return [*stream.get("merge", ()), *stream.get("join_of", ()), *([stream["stream"]] if "join" in stream else [])]
 
@@ -103,52 +107,54 @@ def change_of(properties: Mapping[str, str], table: Table) -> Evolution:
     Raises PlanError for a table of a later release.
     """
     if DECLARATION in properties:
-        return compare(json.loads(properties[DECLARATION]), fingerprint(table))
+        return compare_fingerprints(json.loads(properties[DECLARATION]), table_fingerprint(table))
     # A table of the first release has only the text, which tells nothing but whether it is the same.
     if PLAN not in properties:
         return Evolution("new_table", ("declaration: found none; another program wrote it: use another name.",))
-    was, now = properties[PLAN], describe(table)
-    if was == now:
+    old_text, new_text = properties[PLAN], declaration_text(table)
+    if old_text == new_text:
         return Evolution("same")
-    return Evolution("refold", (f"declaration: found, by an earlier release,\n{was}\n  declared\n{now}\n  refold it.",))
+    return Evolution(
+        "refold", (f"declaration: found, by an earlier release,\n{old_text}\n  declared\n{new_text}\n  refold it.",)
+    )
 
 
-def compare(was: Json, now: Json) -> Evolution:
+def compare_fingerprints(old_plan: Json, new_plan: Json) -> Evolution:
     """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of a later release."""
-    if was["version"] > VERSION:
+    if old_plan["version"] > VERSION:
         raise PlanError(
-            f"a table in the lake has a declaration of version {was['version']}, by a later release of lakehouse; this "
+            f"a table in the lake has a declaration of version {old_plan['version']}, by a later release of lakehouse; this "
             f"one reads version {VERSION}. Use that release."
         )
-    found = sorted(differences(was, now), key=lambda item: -KINDS.index(item.kind))
-    return Evolution(found[0].kind if found else "same", tuple(item.text for item in found))
+    verdicts = sorted(find_differences(old_plan, new_plan), key=lambda verdict: -KINDS.index(verdict.kind))
+    return Evolution(verdicts[0].kind if verdicts else "same", tuple(verdict.text for verdict in verdicts))
 
 
-def refusal(name: str, change: Evolution) -> str:
+def explain_refusal(table_name: str, change: Evolution) -> str:
     """Say why a table can't go on under its new declaration, and what to do."""
-    needs = "needs a refold" if change.kind == "refold" else "would be another table"
-    advice = f"Give the new declaration another table name: it is built from bronze, while {name} stays."
+    consequence = "needs a refold" if change.kind == "refold" else "would be another table"
+    advice = f"Give the new declaration another table name: it is built from bronze, while {table_name} stays."
     if change.kind == "refold":
         advice = (
-            f"`lakehouse repair backfill {name}` builds it from bronze beside the live table, and swaps it in; "
+            f"`lakehouse repair backfill {table_name}` builds it from bronze beside the live table, and swaps it in; "
             "--plan says what would change. Or give the new declaration another table name: it is built from bronze, "
-            f"while {name} stays."
+            f"while {table_name} stays."
         )
     return "\n".join(
         [
-            f"table {name!r} exists in the lake under another declaration, and {needs}:",
+            f"table {table_name!r} exists in the lake under another declaration, and {consequence}:",
             *(f"  {reason}" for reason in change.reasons),
             advice,
         ]
     )
 
 
-def reaches(name: str, below: Sequence[str]) -> str:
+def explain_reach(table_name: str, tables_below: Sequence[str]) -> str:
     """Say what a backfill of a table means for the tables below it, in their order; nothing if there are none."""
-    if not below:
+    if not tables_below:
         return ""
     return (
-        f"table {name!r} is read by {', '.join(below)}. A backfill of {name} reaches them as changes of its rows; what "
+        f"table {table_name!r} is read by {', '.join(tables_below)}. A backfill of {table_name} reaches them as changes of its rows; what "
         "they had looked up or counted before stays. To have the new logic in all of it, backfill them afterwards, in "
         "this order."
     )

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from lakehouse.duration import duration_text
-from lakehouse.plan.evolution.fingerprint import as_text
+from lakehouse.plan.evolution.fingerprint import fingerprint_text
 from lakehouse.plan.expression import SQL, Json
 from lakehouse.plan.schema import JSON_FORMATS
-from lakehouse.plan.written.canonical import canonical
+from lakehouse.plan.written.canonical import canonical_sql
 
 Meaning = Literal["same", "compatible", "refold", "new_table"]
 KINDS: tuple[Meaning, ...] = ("same", "compatible", "refold", "new_table")
@@ -40,249 +40,349 @@ class Verdict(NamedTuple):
     text: str
 
 
-def differences(was: Json, now: Json) -> list[Verdict]:
+def find_differences(old_plan: Json, new_plan: Json) -> list[Verdict]:
     """Return the differences of two fingerprints; none if they are equal."""
-    was, now = _renewed(was), _renewed(now)
-    found = [*_key(was, now), *_content(was, now), *_beside(was, now), *_stream(was["stream"], now["stream"])]
-    if not found and _untyped(was) != _untyped(now):
-        found = [_differs("refold", "declaration", as_text(was), as_text(now), REFOLD)]
-    return found
+    old_plan, new_plan = _with_canonical_sql(old_plan), _with_canonical_sql(new_plan)
+    verdicts = [
+        *_key_differences(old_plan, new_plan),
+        *_content_differences(old_plan, new_plan),
+        *_beside_differences(old_plan, new_plan),
+        *_stream_differences(old_plan["stream"], new_plan["stream"]),
+    ]
+    if not verdicts and _without_key_types(old_plan) != _without_key_types(new_plan):
+        verdicts = [
+            _describe_change("refold", "declaration", fingerprint_text(old_plan), fingerprint_text(new_plan), REFOLD)
+        ]
+    return verdicts
 
 
-def _differs(kind: Meaning, what: str, was: str, now: str, meaning: str) -> Verdict:
-    return Verdict(kind, f"{what}: found {was}, declared {now}; {meaning}.")
+def _describe_change(verdict_kind: Meaning, part: str, old_text: str, new_text: str, consequence: str) -> Verdict:
+    return Verdict(verdict_kind, f"{part}: found {old_text}, declared {new_text}; {consequence}.")
 
 
-def _renewed(value: Any) -> Any:
+def _with_canonical_sql(value: Any) -> Any:
     """SQL in the form of today's sqlglot, which may differ from the form that the table was created with."""
     if isinstance(value, dict):
-        return {n: canonical(v) if n == SQL else _renewed(v) for n, v in value.items()}
-    return list(map(_renewed, value)) if isinstance(value, list) else value
+        return {name: canonical_sql(part) if name == SQL else _with_canonical_sql(part) for name, part in value.items()}
+    return list(map(_with_canonical_sql, value)) if isinstance(value, list) else value
 
 
-def _untyped(value: Json) -> Json:
+def _without_key_types(plan: Json) -> Json:
     """A key type that only one of two releases can tell is not a difference."""
-    return {**value, "key": [name for name, _ in value["key"]]}
+    return {**plan, "key": [name for name, _ in plan["key"]]}
 
 
-def _key(was: Json, now: Json) -> Iterator[Verdict]:
-    same = [a[0] for a in was["key"]] == [b[0] for b in now["key"]] and all(
-        None in (a[1], b[1]) or a[1] == b[1] for a, b in zip(was["key"], now["key"], strict=True)
+def _key_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
+    is_same = [old_column[0] for old_column in old_plan["key"]] == [
+        new_column[0] for new_column in new_plan["key"]
+    ] and all(
+        None in (old_column[1], new_column[1]) or old_column[1] == new_column[1]
+        for old_column, new_column in zip(old_plan["key"], new_plan["key"], strict=True)
     )
-    if not same:
-        yield _differs("new_table", "key", _columns(was["key"]), _columns(now["key"]), NEW)
-    if (was["window"] is None) != (now["window"] is None):
-        yield _differs("new_table", "window", _window(was["window"]), _window(now["window"]), NEW)
+    if not is_same:
+        yield _describe_change(
+            "new_table", "key", _format_columns(old_plan["key"]), _format_columns(new_plan["key"]), NEW
+        )
+    if (old_plan["window"] is None) != (new_plan["window"] is None):
+        yield _describe_change(
+            "new_table", "window", _format_window(old_plan["window"]), _format_window(new_plan["window"]), NEW
+        )
 
 
-def _content(was: Json, now: Json) -> Iterator[Verdict]:
-    if was["window"] != now["window"] and None not in (was["window"], now["window"]):
-        yield _differs("refold", "window", _window(was["window"]), _window(now["window"]), REFOLD)
-    if ("columns" in was) != ("columns" in now):
-        latest, aggregates = "the latest value of each key", "aggregates"
-        pair = (latest, aggregates) if "columns" in was else (aggregates, latest)
-        yield _differs("refold", "content", *pair, REFOLD)
-    elif "columns" in was:
-        if was["columns"] != now["columns"]:
-            yield _differs("refold", "columns", ", ".join(was["columns"]), ", ".join(now["columns"]), REFOLD)
+def _content_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
+    if old_plan["window"] != new_plan["window"] and None not in (old_plan["window"], new_plan["window"]):
+        yield _describe_change(
+            "refold", "window", _format_window(old_plan["window"]), _format_window(new_plan["window"]), REFOLD
+        )
+    if ("columns" in old_plan) != ("columns" in new_plan):
+        latest_content, aggregate_content = "the latest value of each key", "aggregates"
+        contents = (latest_content, aggregate_content) if "columns" in old_plan else (aggregate_content, latest_content)
+        yield _describe_change("refold", "content", *contents, REFOLD)
+    elif "columns" in old_plan:
+        if old_plan["columns"] != new_plan["columns"]:
+            yield _describe_change(
+                "refold", "columns", ", ".join(old_plan["columns"]), ", ".join(new_plan["columns"]), REFOLD
+            )
     else:
-        for name, sql in was["group_by"].items():
-            if now["group_by"].get(name, sql) != sql:
-                yield _differs("refold", f"group by {name}", _sql(sql), _sql(now["group_by"][name]), REFOLD)
-        for name in sorted({*was["aggregates"], *now["aggregates"]}):
-            a, b = was["aggregates"].get(name), now["aggregates"].get(name)
-            if a != b:
-                yield _differs("refold", f"aggregate {name}", _aggregate(a), _aggregate(b), REFOLD)
+        for name, old_sql in old_plan["group_by"].items():
+            if new_plan["group_by"].get(name, old_sql) != old_sql:
+                yield _describe_change(
+                    "refold", f"group by {name}", _format_sql(old_sql), _format_sql(new_plan["group_by"][name]), REFOLD
+                )
+        for name in sorted({*old_plan["aggregates"], *new_plan["aggregates"]}):
+            old_aggregate, new_aggregate = old_plan["aggregates"].get(name), new_plan["aggregates"].get(name)
+            if old_aggregate != new_aggregate:
+                yield _describe_change(
+                    "refold",
+                    f"aggregate {name}",
+                    _format_aggregate(old_aggregate),
+                    _format_aggregate(new_aggregate),
+                    REFOLD,
+                )
     for part in ("having", "order_by"):
-        if was[part] != now[part]:
-            yield _differs("refold", part, _sql(was[part]), _sql(now[part]), REFOLD)
-    unit, other = (of.get("order_unit", "milliseconds") for of in (was, now))
-    if unit != other and was["order_by"] == now["order_by"]:
-        yield _differs("refold", "the times of order_by", unit, other, REFOLD)
-    before, after = (of.get("tombstones", "by order") for of in (was, now))
-    if before != after:
-        yield _differs("refold", "tombstones", before, after, REFOLD)
-    if was["emit"] != now["emit"]:
-        yield _differs("refold", "emit", was["emit"], now["emit"], REFOLD)
+        if old_plan[part] != new_plan[part]:
+            yield _describe_change("refold", part, _format_sql(old_plan[part]), _format_sql(new_plan[part]), REFOLD)
+    old_unit, new_unit = (plan.get("order_unit", "milliseconds") for plan in (old_plan, new_plan))
+    if old_unit != new_unit and old_plan["order_by"] == new_plan["order_by"]:
+        yield _describe_change("refold", "the times of order_by", old_unit, new_unit, REFOLD)
+    old_tombstones, new_tombstones = (plan.get("tombstones", "by order") for plan in (old_plan, new_plan))
+    if old_tombstones != new_tombstones:
+        yield _describe_change("refold", "tombstones", old_tombstones, new_tombstones, REFOLD)
+    if old_plan["emit"] != new_plan["emit"]:
+        yield _describe_change("refold", "emit", old_plan["emit"], new_plan["emit"], REFOLD)
 
 
-def _beside(was: Json, now: Json) -> Iterator[Verdict]:
-    before, after = was["beside"], now["beside"]
-    if before["suppress"] != after["suppress"]:
-        words = {True: "suppress", False: "no suppress"}
-        meaning = f"only the changelog differs, from now on: {GOES_ON}"
-        yield _differs("compatible", "suppress", words[before["suppress"]], words[after["suppress"]], meaning)
-    final = was["emit"] == now["emit"] == "final"
-    if before["idle"] != after["idle"] and final:
-        meaning = f"from now on final results follow the new setting; those already emitted stay: {GOES_ON}"
-        yield _differs("compatible", "idle", _ms(before["idle"]), _ms(after["idle"]), meaning)
-    if before["retention"] != after["retention"] and (was["window"] is None) == (now["window"] is None):
-        yield from _retention(before["retention"], after["retention"], was, final)
+def _beside_differences(old_plan: Json, new_plan: Json) -> Iterator[Verdict]:
+    old_beside, new_beside = old_plan["beside"], new_plan["beside"]
+    if old_beside["suppress"] != new_beside["suppress"]:
+        setting_words = {True: "suppress", False: "no suppress"}
+        consequence = f"only the changelog differs, from now on: {GOES_ON}"
+        yield _describe_change(
+            "compatible",
+            "suppress",
+            setting_words[old_beside["suppress"]],
+            setting_words[new_beside["suppress"]],
+            consequence,
+        )
+    is_final = old_plan["emit"] == new_plan["emit"] == "final"
+    if old_beside["idle"] != new_beside["idle"] and is_final:
+        consequence = f"from now on final results follow the new setting; those already emitted stay: {GOES_ON}"
+        yield _describe_change(
+            "compatible", "idle", _format_ms(old_beside["idle"]), _format_ms(new_beside["idle"]), consequence
+        )
+    if old_beside["retention"] != new_beside["retention"] and (old_plan["window"] is None) == (
+        new_plan["window"] is None
+    ):
+        yield from _retention_differences(old_beside["retention"], new_beside["retention"], old_plan, is_final)
 
 
-def _retention(before: int | None, after: int | None, was: Json, final: bool) -> Iterator[Verdict]:
-    kind: Meaning = "compatible"
-    if was["window"] is None:
-        kind, meaning = "refold", f"it decides which records are too old and which deletes are remembered; {REFOLD}"
-    elif after is not None and (before is None or after < before):
-        meaning = f"rows of windows that ended longer ago are removed with the next records: {GOES_ON}"
-    elif after is not None or final:
-        meaning = f"rows that were removed do not come back; later ones stay longer: {GOES_ON}"
+def _retention_differences(
+    old_retention: int | None, new_retention: int | None, old_plan: Json, is_final: bool
+) -> Iterator[Verdict]:
+    verdict_kind: Meaning = "compatible"
+    if old_plan["window"] is None:
+        verdict_kind, consequence = (
+            "refold",
+            f"it decides which records are too old and which deletes are remembered; {REFOLD}",
+        )
+    elif new_retention is not None and (old_retention is None or new_retention < old_retention):
+        consequence = f"rows of windows that ended longer ago are removed with the next records: {GOES_ON}"
+    elif new_retention is not None or is_final:
+        consequence = f"rows that were removed do not come back; later ones stay longer: {GOES_ON}"
     else:
-        kind = "refold"
-        meaning = (
+        verdict_kind = "refold"
+        consequence = (
             "a removed window could be recreated from part of its records, so refold the table, or declare a "
             'long retention ("36500 days"), with which it continues'
         )
-    yield _differs(kind, "retention", _ms(before), _ms(after), meaning)
+    yield _describe_change(verdict_kind, "retention", _format_ms(old_retention), _format_ms(new_retention), consequence)
 
 
-def _stream(was: Json, now: Json) -> Iterator[Verdict]:
-    parts, others = _parts(was), _parts(now)
-    if _origin(was) != _origin(now) or len(parts) != len(others):
-        yield _differs("refold", "streams", _names(parts), _names(others), REFOLD)
+def _stream_differences(old_stream: Json, new_stream: Json) -> Iterator[Verdict]:
+    old_parts, new_parts = _stream_parts(old_stream), _stream_parts(new_stream)
+    if _origin_name(old_stream) != _origin_name(new_stream) or len(old_parts) != len(new_parts):
+        yield _describe_change("refold", "streams", _stream_names(old_parts), _stream_names(new_parts), REFOLD)
         return
-    for part, other in zip(parts, others, strict=True):
-        match _origin(was):
+    for old_part, new_part in zip(old_parts, new_parts, strict=True):
+        match _origin_name(old_stream):
             case "merge" | "join_of":
-                yield from _stream(part, other)
+                yield from _stream_differences(old_part, new_part)
             case "topic":
-                yield from _source(part, other)
+                yield from _source_differences(old_part, new_part)
             case origin:
-                yield from _table(origin, part, other)
-    if "join_of" in now:
-        for name in ("on", "how", "within", "prefix"):
-            if was[name] != now[name]:
-                found, given = (_option_of_join(name, of[name]) for of in (was, now))
-                yield _differs("refold", f"{name} of the join of {_names(others)}", found, given, REFOLD)
-    if was["steps"] != now["steps"]:
+                yield from _table_differences(origin, old_part, new_part)
+    if "join_of" in new_stream:
+        for option_name in ("on", "how", "within", "prefix"):
+            if old_stream[option_name] != new_stream[option_name]:
+                old_option, new_option = (
+                    _option_of_join(option_name, stream[option_name]) for stream in (old_stream, new_stream)
+                )
+                yield _describe_change(
+                    "refold", f"{option_name} of the join of {_stream_names(new_parts)}", old_option, new_option, REFOLD
+                )
+    if old_stream["steps"] != new_stream["steps"]:
         # Only the steps that differ, unless only their order does.
-        gone = [step for step in was["steps"] if step not in now["steps"]]
-        new = [step for step in now["steps"] if step not in was["steps"]]
-        pair = (gone, new) if gone or new else (was["steps"], now["steps"])
-        before, after = (", ".join(map(_step, steps)) or "none" for steps in pair)
-        yield _differs("refold", f"steps of stream {_names([was])}", before, after, REFOLD)
+        removed_steps = [step for step in old_stream["steps"] if step not in new_stream["steps"]]
+        added_steps = [step for step in new_stream["steps"] if step not in old_stream["steps"]]
+        shown_steps = (
+            (removed_steps, added_steps) if removed_steps or added_steps else (old_stream["steps"], new_stream["steps"])
+        )
+        old_text, new_text = (", ".join(map(_format_step, steps)) or "none" for steps in shown_steps)
+        yield _describe_change("refold", f"steps of stream {_stream_names([old_stream])}", old_text, new_text, REFOLD)
 
 
-def _parts(stream: Json) -> list[Json]:
+def _stream_parts(stream: Json) -> list[Json]:
     parts: list[Json] = stream.get("merge") or stream.get("join_of") or [stream]
     return parts
 
 
-def _origin(stream: Json) -> str:
+def _origin_name(stream: Json) -> str:
     return next(name for name in ORIGINS if name in stream)
 
 
-def _option_of_join(part: str, value: Any) -> str:
+def _option_of_join(option_name: str, option_value: Any) -> str:
     """A part of a join of two streams, in words."""
-    match part:
+    match option_name:
         case "on":
-            return ", ".join(" = ".join(pair) for pair in value)
+            return ", ".join(" = ".join(pair) for pair in option_value)
         case "within":
-            spans = ", ".join(f"{name} {_ms(value[name])}" for name in ("before", "after", "grace"))
-            return f"{spans}, unmatched {'at once' if value['at_once'] else 'when it closes'}"
-    return str(value)
+            span_texts = ", ".join(f"{name} {_format_ms(option_value[name])}" for name in ("before", "after", "grace"))
+            return f"{span_texts}, unmatched {'at once' if option_value['at_once'] else 'when it closes'}"
+    return str(option_value)
 
 
-def _table(origin: str, was: Json, now: Json) -> Iterator[Verdict]:
+def _table_differences(origin: str, old_stream: Json, new_stream: Json) -> Iterator[Verdict]:
     """Differences where a stream reads a table: another table, or the same one by another key."""
-    if was[origin] != now[origin]:
-        yield _differs("refold", "table that is read", was[origin], now[origin], REFOLD)
-    elif was["key"] != now["key"]:
-        yield _differs("refold", f"key of table {now[origin]}", _columns(was["key"]), _columns(now["key"]), REFOLD)
-    for part in ("on", "how", "prefix", "as_of"):
-        if was.get(part) != now.get(part):
-            pair = (of.get(part, "arrival") for of in (was, now))
-            before, after = (", ".join(map(_sql, value)) if part == "on" else value for value in pair)
-            yield _differs("refold", f"{part} of the join with {now[origin]}", before, after, REFOLD)
-    for part in ("alert", "when", "crossing"):
-        if was.get(part) != now.get(part):
-            before, after = (_sql(of[part]) if part == "when" else of[part] for of in (was, now))
-            yield _differs("refold", f"{part} of the alert", before, after, REFOLD)
-    if "stream" in now:
-        yield from _stream(was["stream"], now["stream"])
+    if old_stream[origin] != new_stream[origin]:
+        yield _describe_change("refold", "table that is read", old_stream[origin], new_stream[origin], REFOLD)
+    elif old_stream["key"] != new_stream["key"]:
+        yield _describe_change(
+            "refold",
+            f"key of table {new_stream[origin]}",
+            _format_columns(old_stream["key"]),
+            _format_columns(new_stream["key"]),
+            REFOLD,
+        )
+    for option_name in ("on", "how", "prefix", "as_of"):
+        if old_stream.get(option_name) != new_stream.get(option_name):
+            option_values = (stream.get(option_name, "arrival") for stream in (old_stream, new_stream))
+            old_text, new_text = (
+                ", ".join(map(_format_sql, option_value)) if option_name == "on" else option_value
+                for option_value in option_values
+            )
+            yield _describe_change(
+                "refold", f"{option_name} of the join with {new_stream[origin]}", old_text, new_text, REFOLD
+            )
+    for option_name in ("alert", "when", "crossing"):
+        if old_stream.get(option_name) != new_stream.get(option_name):
+            old_text, new_text = (
+                _format_sql(stream[option_name]) if option_name == "when" else stream[option_name]
+                for stream in (old_stream, new_stream)
+            )
+            yield _describe_change("refold", f"{option_name} of the alert", old_text, new_text, REFOLD)
+    if "stream" in new_stream:
+        yield from _stream_differences(old_stream["stream"], new_stream["stream"])
 
 
-def _source(was: Json, now: Json) -> Iterator[Verdict]:
-    stream = f"of stream {now['beside']['name']}"
-    for part in ("topic", "key_format", "value_format"):
-        if was[part] != now[part]:
-            yield _differs("refold", f"{part.replace('_', ' ')} {stream}", was[part], now[part], REFOLD)
-    if was["key"] != now["key"]:
-        yield _differs("refold", f"key {stream}", _columns(was["key"]), _columns(now["key"]), REFOLD)
-    if was["event_time"] != now["event_time"]:
-        yield _differs("refold", f"event time {stream}", _sql(was["event_time"]), _sql(now["event_time"]), REFOLD)
-    if was.get("max_ahead") != now.get("max_ahead"):
-        before, after = ("any" if (ms := of.get("max_ahead")) is None else duration_text(ms) for of in (was, now))
-        yield _differs("refold", f"max_ahead {stream}", before, after, REFOLD)
-    if was["value_format"] == now["value_format"]:
-        yield from _value(was, now, stream)
-    a, b = was["beside"]["name"], now["beside"]["name"]
-    if a != b:
-        meaning = f"bad records go to quarantine.{b} from now on, the earlier ones stay in quarantine.{a}: {GOES_ON}"
-        yield _differs("compatible", "name of the stream", a, b, meaning)
+def _source_differences(old_source: Json, new_source: Json) -> Iterator[Verdict]:
+    stream_text = f"of stream {new_source['beside']['name']}"
+    for option_name in ("topic", "key_format", "value_format"):
+        if old_source[option_name] != new_source[option_name]:
+            yield _describe_change(
+                "refold",
+                f"{option_name.replace('_', ' ')} {stream_text}",
+                old_source[option_name],
+                new_source[option_name],
+                REFOLD,
+            )
+    if old_source["key"] != new_source["key"]:
+        yield _describe_change(
+            "refold",
+            f"key {stream_text}",
+            _format_columns(old_source["key"]),
+            _format_columns(new_source["key"]),
+            REFOLD,
+        )
+    if old_source["event_time"] != new_source["event_time"]:
+        yield _describe_change(
+            "refold",
+            f"event time {stream_text}",
+            _format_sql(old_source["event_time"]),
+            _format_sql(new_source["event_time"]),
+            REFOLD,
+        )
+    if old_source.get("max_ahead") != new_source.get("max_ahead"):
+        old_limit, new_limit = (
+            "any" if (ms := source.get("max_ahead")) is None else duration_text(ms)
+            for source in (old_source, new_source)
+        )
+        yield _describe_change("refold", f"max_ahead {stream_text}", old_limit, new_limit, REFOLD)
+    if old_source["value_format"] == new_source["value_format"]:
+        yield from _value_differences(old_source, new_source, stream_text)
+    old_name, new_name = old_source["beside"]["name"], new_source["beside"]["name"]
+    if old_name != new_name:
+        consequence = f"bad records go to quarantine.{new_name} from now on, the earlier ones stay in quarantine.{old_name}: {GOES_ON}"
+        yield _describe_change("compatible", "name of the stream", old_name, new_name, consequence)
 
 
-def _value(was: Json, now: Json, stream: str) -> Iterator[Verdict]:
-    if was["value_format"] not in JSON_FORMATS:
-        if was["value"] != now["value"]:
-            yield _differs("refold", f"schema {stream}", _columns(was["value"]), _columns(now["value"]), REFOLD)
+def _value_differences(old_source: Json, new_source: Json, stream_text: str) -> Iterator[Verdict]:
+    if old_source["value_format"] not in JSON_FORMATS:
+        if old_source["value"] != new_source["value"]:
+            yield _describe_change(
+                "refold",
+                f"schema {stream_text}",
+                _format_columns(old_source["value"]),
+                _format_columns(new_source["value"]),
+                REFOLD,
+            )
         return
-    before, after = was["value"] | was["beside"]["unread"], now["value"] | now["beside"]["unread"]
-    changed = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
-    for name in changed:
+    old_columns, new_columns = (
+        old_source["value"] | old_source["beside"]["unread"],
+        new_source["value"] | new_source["beside"]["unread"],
+    )
+    changed_names = [
+        name for name in sorted(old_columns | new_columns) if old_columns.get(name) != new_columns.get(name)
+    ]
+    for name in changed_names:
         # A column that only one of them has, and reads, is named where it is read.
-        if name in was["value"] | now["value"] and name in before and name in after:
-            yield _differs("refold", f"column {name} {stream}", before[name], after[name], REFOLD)
-    unread = [name for name in changed if name not in was["value"] | now["value"]]
-    if unread:
-        meaning = f"the table does not read them, but a record that does not fit them is quarantined: {GOES_ON}"
-        a, b = (_columns([[name, of[name]] for name in unread if name in of]) for of in (before, after))
-        yield _differs("compatible", f"columns {stream}", a, b, meaning)
+        if name in old_source["value"] | new_source["value"] and name in old_columns and name in new_columns:
+            yield _describe_change(
+                "refold", f"column {name} {stream_text}", old_columns[name], new_columns[name], REFOLD
+            )
+    unread_names = [name for name in changed_names if name not in old_source["value"] | new_source["value"]]
+    if unread_names:
+        consequence = f"the table does not read them, but a record that does not fit them is quarantined: {GOES_ON}"
+        old_unread, new_unread = (
+            _format_columns([[name, columns[name]] for name in unread_names if name in columns])
+            for columns in (old_columns, new_columns)
+        )
+        yield _describe_change("compatible", f"columns {stream_text}", old_unread, new_unread, consequence)
 
 
-def _columns(columns: list[list[Any]]) -> str:
-    return ", ".join(f"{name} {kind}" if kind else name for name, kind in columns) or "none"
+def _format_columns(columns: list[list[Any]]) -> str:
+    return ", ".join(f"{name} {column_type}" if column_type else name for name, column_type in columns) or "none"
 
 
-def _names(streams: list[Json]) -> str:
-    parts = [(part, _parts(part)) for part in streams]
-    return " + ".join(part["beside"]["name"] if inner == [part] else _names(inner) for part, inner in parts)
+def _stream_names(streams: list[Json]) -> str:
+    parts = [(part, _stream_parts(part)) for part in streams]
+    return " + ".join(
+        part["beside"]["name"] if inner_parts == [part] else _stream_names(inner_parts) for part, inner_parts in parts
+    )
 
 
-def _sql(value: Json | None) -> str:
-    return "none" if value is None else SIMPLE_NAME.sub(r"\1", value[SQL])
+def _format_sql(sql_part: Json | None) -> str:
+    return "none" if sql_part is None else SIMPLE_NAME.sub(r"\1", sql_part[SQL])
 
 
-def _ms(value: int | None) -> str:
+def _format_ms(value: int | None) -> str:
     return "none" if value is None else f"{value} ms"
 
 
-def _window(value: Json | None) -> str:
-    if value is None:
+def _format_window(window_part: Json | None) -> str:
+    if window_part is None:
         return "none"
-    if value["kind"] == "hopping" and value["size"] == value["advance"]:
-        value = {"kind": "tumbling", "size": value["size"], "grace": value["grace"]}
-    return f"{value['kind']} ({', '.join(f'{name} {_ms(of)}' for name, of in value.items() if name != 'kind')})"
+    if window_part["kind"] == "hopping" and window_part["size"] == window_part["advance"]:
+        window_part = {"kind": "tumbling", "size": window_part["size"], "grace": window_part["grace"]}
+    return f"{window_part['kind']} ({', '.join(f'{name} {_format_ms(size_ms)}' for name, size_ms in window_part.items() if name != 'kind')})"
 
 
-def _aggregate(value: Json | None) -> str:
-    if value is None:
+def _format_aggregate(aggregate_part: Json | None) -> str:
+    if aggregate_part is None:
         return "none"
-    shown = [f"{name}={_option(of)}" for name, of in sorted(value["options"].items())]
-    return f"{value['kind']}({', '.join([_sql(value['argument']) if value['argument'] else '*', *shown])})"
+    option_texts = [f"{name}={_format_option(option)}" for name, option in sorted(aggregate_part["options"].items())]
+    return f"{aggregate_part['kind']}({', '.join([_format_sql(aggregate_part['argument']) if aggregate_part['argument'] else '*', *option_texts])})"
 
 
-def _option(value: Any) -> str:
-    return f"function #{value['function']}" if isinstance(value, dict) else str(value)
+def _format_option(option_value: Any) -> str:
+    return f"function #{option_value['function']}" if isinstance(option_value, dict) else str(option_value)
 
 
-def _step(step: Json) -> str:
-    ((what, of),) = step.items()
-    if what == "filter":
-        return f"filter {_sql(of)}"
-    if what == "map":
-        ((name, made),) = of.items()
-        arguments = ", ".join(map(_sql, made["arguments"]))
-        return f"map {name} {made['type']} = function #{made['function']}({arguments})"
-    return f"{what} {', '.join(f'{_sql(sql)} AS {name}' for name, sql in sorted(of.items()))}"
+def _format_step(step: Json) -> str:
+    ((step_kind, step_part),) = step.items()
+    if step_kind == "filter":
+        return f"filter {_format_sql(step_part)}"
+    if step_kind == "map":
+        ((name, map_part),) = step_part.items()
+        arguments = ", ".join(map(_format_sql, map_part["arguments"]))
+        return f"map {name} {map_part['type']} = function #{map_part['function']}({arguments})"
+    return f"{step_kind} {', '.join(f'{_format_sql(sql)} AS {name}' for name, sql in sorted(step_part.items()))}"

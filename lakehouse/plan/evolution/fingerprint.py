@@ -26,26 +26,32 @@ from lakehouse.plan.table import Table
 VERSION = 1
 
 
-def fingerprint(table: Table) -> Json:
+def table_fingerprint(table: Table) -> Json:
     """Return what decides the content of a table, as a JSON value."""
     content: Json = {"order_by": None, "window": None, "having": None, "emit": "changes"}
     beside: Json = {"suppress": False, "retention": None, "idle": None}
     for operator in table.operators:
-        decides, stands_beside = operator.fingerprint()
-        content |= decides
-        beside |= stands_beside
-    types = {column.name: column.type for column in table.stream.columns}
-    read = read_by(table.fold.expressions)
+        content_part, beside_part = operator.fingerprint()
+        content |= content_part
+        beside |= beside_part
+    types_by_name = {column.name: column.type for column in table.stream.columns}
+    read_columns = read_by(table.fold.expressions)
     if isinstance(table.fold, Aggregate):
-        key = {item.name: expression_type(item.expression, table.stream.columns) for item in table.fold.by}
-        stream = table.stream.fingerprint(read, keyed=False)
+        key_types = {item.name: expression_type(item.expression, table.stream.columns) for item in table.fold.by}
+        stream_part = table.stream.fingerprint(read_columns, keyed=False)
     else:
-        key = {name: types[name] or None for name in table.key}
-        content["columns"] = sorted(name for name in types if name not in table.key)
-        stream = table.stream.fingerprint(read | {name.lower() for name in types}, keyed=True)
-    return {"version": VERSION, "key": list(map(list, key.items())), **content, "stream": stream, "beside": beside}
+        key_types = {name: types_by_name[name] or None for name in table.key}
+        content["columns"] = sorted(name for name in types_by_name if name not in table.key)
+        stream_part = table.stream.fingerprint(read_columns | {name.lower() for name in types_by_name}, keyed=True)
+    return {
+        "version": VERSION,
+        "key": list(map(list, key_types.items())),
+        **content,
+        "stream": stream_part,
+        "beside": beside,
+    }
 
 
-def as_text(value: Json) -> str:
+def fingerprint_text(value: Json) -> str:
     """Return a fingerprint as one line of JSON, the same line for equal fingerprints."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

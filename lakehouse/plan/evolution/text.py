@@ -10,32 +10,36 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
 
-def describe(item: App | Table | Stream) -> str:
+def declaration_text(item: App | Table | Stream) -> str:
     """Return a declaration as indented text, one line per step; a table, or stream, with the tables that it reads."""
     if isinstance(item, App):
-        return "\n".join([*map(_table, item.tables), *map(_sink, item.sinks), *map(_function, item.functions)])
-    own, stream = (_table(item), item.stream) if isinstance(item, Table) else (_stream(item), item)
-    return "\n".join([own, *map(_table, reversed(stream.tables))])
+        return "\n".join(
+            [*map(_table_text, item.tables), *map(_sink_text, item.sinks), *map(_function_sink_text, item.functions)]
+        )
+    own_text, stream = (_table_text(item), item.stream) if isinstance(item, Table) else (_stream_text(item), item)
+    return "\n".join([own_text, *map(_table_text, reversed(stream.tables))])
 
 
-def _sink(sink: Sink) -> str:
-    of = f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream(sink.of)
-    by = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
-    line = f"TOPIC {sink.topic}{by} <- {of}"
-    kept = f"TOPIC {state_topic(sink.topic)} <- what the table keeps and that changelog leaves out"
-    return f"{line}\n{kept}" if has_state_topic(sink) else line
+def _sink_text(sink: Sink) -> str:
+    source_text = (
+        f"table {sink.of.name}, {sink.mode} changelog" if isinstance(sink.of, Table) else _stream_text(sink.of)
+    )
+    partition_text = f" PARTITION BY {sink.partition_by}" if sink.partition_by else ""
+    topic_line = f"TOPIC {sink.topic}{partition_text} <- {source_text}"
+    state_line = f"TOPIC {state_topic(sink.topic)} <- what the table keeps and that changelog leaves out"
+    return f"{topic_line}\n{state_line}" if has_state_topic(sink) else topic_line
 
 
-def _function(sink: FunctionSink) -> str:
-    return f"FUNCTION {sink.name} <- {_stream(sink.of)}"
+def _function_sink_text(sink: FunctionSink) -> str:
+    return f"FUNCTION {sink.name} <- {_stream_text(sink.of)}"
 
 
-def _table(table: Table) -> str:
-    behind = sorted(table.behind, key=lambda operator: IN_TEXT.index(type(operator)))
-    lines = [line for operator in (table.fold, *behind) for line in operator.lines()]
-    lines = [*lines, *table.stream.lines()]
-    return "\n".join([f"TABLE {table.name} (key {', '.join(table.key)})", *(f"  {line}" for line in lines)])
+def _table_text(table: Table) -> str:
+    later_operators = sorted(table.behind, key=lambda operator: IN_TEXT.index(type(operator)))
+    operator_lines = [line for operator in (table.fold, *later_operators) for line in operator.lines()]
+    operator_lines = [*operator_lines, *table.stream.lines()]
+    return "\n".join([f"TABLE {table.name} (key {', '.join(table.key)})", *(f"  {line}" for line in operator_lines)])
 
 
-def _stream(stream: Stream) -> str:
+def _stream_text(stream: Stream) -> str:
     return "\n".join(stream.lines())

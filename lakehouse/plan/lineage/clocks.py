@@ -20,35 +20,40 @@ if TYPE_CHECKING:
     from lakehouse.plan.table import Table
 
 
-def placing(stream: Stream) -> frozenset[str]:
+def placing_topics(stream: Stream) -> frozenset[str]:
     """Return the topics whose records give a stream's records their places; a table that is looked up gives none."""
     source = stream.source
     if isinstance(source, Source):
         return frozenset({source.topic})
     inputs = source.parts if isinstance(source, TableJoin) else source.inputs
-    return frozenset().union(*map(_placing, inputs))
+    return frozenset().union(*map(_topics_of_input, inputs))
 
 
-def _placing(of: Stream | Table) -> frozenset[str]:
-    return placing(of.stream if hasattr(of, "stream") else of)
+def _topics_of_input(origin_input: Stream | Table) -> frozenset[str]:
+    return placing_topics(origin_input.stream if hasattr(origin_input, "stream") else origin_input)
 
 
 def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
     """Return the topics that move one clock together, in order, by each of them; without those that have their own."""
-    groups: list[frozenset[str]] = []
-    for met in _meeting(stream):
-        touched = [group for group in groups if group & met]
-        groups = [group for group in groups if group not in touched]
-        groups.append(met.union(*touched))
-    return {topic: tuple(sorted(group)) for group in groups if len(group) > 1 for topic in group}
+    topic_groups: list[frozenset[str]] = []
+    for joined_topics in _meeting_topics(stream):
+        touched_groups = [topic_group for topic_group in topic_groups if topic_group & joined_topics]
+        topic_groups = [topic_group for topic_group in topic_groups if topic_group not in touched_groups]
+        topic_groups.append(joined_topics.union(*touched_groups))
+    return {
+        topic: tuple(sorted(topic_group))
+        for topic_group in topic_groups
+        if len(topic_group) > 1
+        for topic in topic_group
+    }
 
 
-def _meeting(stream: Stream) -> Iterator[frozenset[str]]:
+def _meeting_topics(stream: Stream) -> Iterator[frozenset[str]]:
     """The topics of each join that the stream comes from, also through tables."""
     source = stream.source
     if isinstance(source, StreamJoin | JoinOfRows):
-        yield placing(stream)
+        yield placing_topics(stream)
     for part in source.parts:
-        yield from _meeting(part)
+        yield from _meeting_topics(part)
     for table in source.tables:
-        yield from _meeting(table.stream)
+        yield from _meeting_topics(table.stream)

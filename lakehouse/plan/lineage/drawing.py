@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakehouse.plan.app import App
 from lakehouse.plan.lineage import graph
 from lakehouse.plan.lineage.picture import as_svg
-from lakehouse.plan.lineage.text import as_text
+from lakehouse.plan.lineage.text import lineage_text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -17,7 +17,7 @@ class Drawing:
     graph: graph.Graph
 
     def __str__(self) -> str:
-        return as_text(self.graph)
+        return lineage_text(self.graph)
 
     __repr__ = __str__
 
@@ -30,4 +30,4 @@ class Drawing:
 
 def lineage(app: App) -> Drawing:
     """Return which topics, streams and tables each result of an application is made from, and how: print it."""
-    return Drawing(graph.lineage(app))
+    return Drawing(graph.lineage_graph(app))

@@ -45,7 +45,7 @@ class Graph:
     nodes: tuple[Point, ...]
     edges: tuple[Edge, ...]
 
-    def into(self, node: Point) -> list[Edge]:
+    def edges_into(self, node: Point) -> list[Edge]:
         """Return the edges to what a node is made from, in the order of its declaration."""
         return [edge for edge in self.edges if edge.end == node]
 
@@ -58,50 +58,50 @@ class Graph:
     @property
     def ends(self) -> list[Point]:
         """The nodes that nothing is made from."""
-        read = {edge.start for edge in self.edges}
-        return [node for node in self.nodes if node not in read]
+        read_nodes = {edge.start for edge in self.edges}
+        return [node for node in self.nodes if node not in read_nodes]
 
 
-def lineage(app: App) -> Graph:
+def lineage_graph(app: App) -> Graph:
     """Return the lineage of an application."""
     nodes: dict[Point, None] = {}
     edges: dict[tuple[Point, Point], dict[str, None]] = {}
 
-    def add(start: Point, end: Point, how: str = "") -> None:
+    def add(start: Point, end: Point, relation: str = "") -> None:
         nodes.update(dict.fromkeys((start, end)))
-        edges.setdefault((start, end), {}).update({how: None} if how else {})
+        edges.setdefault((start, end), {}).update({relation: None} if relation else {})
 
     for source in app.sources:
         add(Point("topic", source.topic), Point("stream", source.name))
     for table in app.tables:
-        for start, how in inputs(table.stream):
-            add(start, Point("table", table.name), how)
+        for start, relation in lineage_inputs(table.stream):
+            add(start, Point("table", table.name), relation)
     for sink in app.sinks:
         if isinstance(sink.of, Table):
             add(Point("table", sink.of.name), Point("changelog", sink.topic))
             continue
-        for start, how in inputs(sink.of):
-            add(start, Point("topic", sink.topic), how)
+        for start, relation in lineage_inputs(sink.of):
+            add(start, Point("topic", sink.topic), relation)
     for function in app.functions:
-        for start, how in inputs(function.of):
-            add(start, Point("function", function.name), how)
-    return Graph(tuple(nodes), tuple(Edge(*ends, tuple(how)) for ends, how in edges.items()))
+        for start, relation in lineage_inputs(function.of):
+            add(start, Point("function", function.name), relation)
+    return Graph(tuple(nodes), tuple(Edge(*ends, tuple(relation)) for ends, relation in edges.items()))
 
 
-def inputs(stream: Stream, how: str = "") -> Iterator[tuple[Point, str]]:
+def lineage_inputs(stream: Stream, relation: str = "") -> Iterator[tuple[Point, str]]:
     """Yield the streams and tables that a stream reads, and how. how: said of what reads the stream itself."""
     match stream.source:
         case Source(name=name):
-            yield Point("stream", name), how
+            yield Point("stream", name), relation
         case Merge(streams):
             for part in streams:
-                yield from inputs(part, how or "merge")
+                yield from lineage_inputs(part, relation or "merge")
         case TableJoin(stream=part, table=table):
-            yield from inputs(part, how)
-            yield Point("table", table.name), _of_table(stream.source)
+            yield from lineage_inputs(part, relation)
+            yield Point("table", table.name), _table_join_text(stream.source)
         case StreamJoin(left, right):
             for part in (left, right):
-                yield from inputs(part, f"{stream.source.how} join")
+                yield from lineage_inputs(part, f"{stream.source.how} join")
         case ChangesOf(table):
             yield Point("table", table.name), "changes"
         case Crossings(alert=alert, table=table):
@@ -116,6 +116,6 @@ def inputs(stream: Stream, how: str = "") -> Iterator[tuple[Point, str]]:
             yield Point("table", right.name), f"{stream.source.how} join by a foreign key"
 
 
-def _of_table(join: TableJoin) -> str:
-    as_of = {"event time": " as of event time"}.get(join.as_of, "")
-    return f"{join.how} join{as_of}{', broadcast' if join.broadcast else ''}"
+def _table_join_text(join: TableJoin) -> str:
+    as_of_text = {"event time": " as of event time"}.get(join.as_of, "")
+    return f"{join.how} join{as_of_text}{', broadcast' if join.broadcast else ''}"

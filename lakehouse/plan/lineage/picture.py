@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.markup.text import safe
+from lakehouse.markup.text import to_safe_html
 from lakehouse.plan.lineage.graph import Edge, Graph, Point
 
 WIDTH, HEIGHT, GAP, BETWEEN, MARGIN = 200, 44, 14, 130, 8
@@ -32,59 +32,61 @@ class Place:
 
 def as_svg(graph: Graph) -> str:
     """Return the lineage as the text of an SVG file. Names stand in it escaped."""
-    columns = _columns(graph)
-    rows = max((len(column) for column in columns), default=0)
-    width = len(columns) * (WIDTH + BETWEEN) - BETWEEN + 2 * MARGIN
-    height = rows * (HEIGHT + GAP) - GAP + 2 * MARGIN
+    node_columns = _node_columns(graph)
+    row_count = max((len(column) for column in node_columns), default=0)
+    width = len(node_columns) * (WIDTH + BETWEEN) - BETWEEN + 2 * MARGIN
+    height = row_count * (HEIGHT + GAP) - GAP + 2 * MARGIN
     places = {
         node: Place(
-            MARGIN + number * (WIDTH + BETWEEN),
-            MARGIN + (rows - len(column)) * (HEIGHT + GAP) / 2 + row * (HEIGHT + GAP),
+            MARGIN + column_number * (WIDTH + BETWEEN),
+            MARGIN + (row_count - len(column)) * (HEIGHT + GAP) / 2 + row_number * (HEIGHT + GAP),
         )
-        for number, column in enumerate(columns)
-        for row, node in enumerate(column)
+        for column_number, column in enumerate(node_columns)
+        for row_number, node in enumerate(column)
     }
-    edges = "".join(_edge(edge, places[edge.start], places[edge.end]) for edge in graph.edges)
-    nodes = "".join(_node(node, places[node]) for node in graph.nodes)
-    head = f'class="lineage" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {head}><style>{STYLE}</style>{edges}{nodes}</svg>\n'
+    edges = "".join(_draw_edge(edge, places[edge.start], places[edge.end]) for edge in graph.edges)
+    nodes = "".join(_draw_node(node, places[node]) for node in graph.nodes)
+    svg_attributes = f'class="lineage" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {svg_attributes}><style>{STYLE}</style>{edges}{nodes}</svg>\n'
 
 
-def _columns(graph: Graph) -> list[list[Point]]:
+def _node_columns(graph: Graph) -> list[list[Point]]:
     """The nodes by how much lies before them; in a column those of the same inputs are neighbours."""
     depths: dict[Point, int] = {}
 
     def depth(node: Point) -> int:
         if node not in depths:
-            depths[node] = max((depth(edge.start) + 1 for edge in graph.into(node)), default=0)
+            depths[node] = max((depth(edge.start) + 1 for edge in graph.edges_into(node)), default=0)
         return depths[node]
 
-    columns: list[list[Point]] = [[] for _ in range(1 + max(map(depth, graph.nodes), default=-1))]
+    node_columns: list[list[Point]] = [[] for _ in range(1 + max(map(depth, graph.nodes), default=-1))]
     for node in graph.nodes:
-        columns[depths[node]].append(node)
-    rows: dict[Point, float] = {}
-    for column in columns:
-        before = {node: [rows[edge.start] for edge in graph.into(node)] for node in column}
-        column.sort(key=lambda node: sum(before[node]) / max(len(before[node]), 1))
-        rows |= {node: float(row) for row, node in enumerate(column)}
-    return columns
+        node_columns[depths[node]].append(node)
+    row_by_node: dict[Point, float] = {}
+    for column in node_columns:
+        input_rows = {node: [row_by_node[edge.start] for edge in graph.edges_into(node)] for node in column}
+        column.sort(key=lambda node: sum(input_rows[node]) / max(len(input_rows[node]), 1))
+        row_by_node |= {node: float(row_number) for row_number, node in enumerate(column)}
+    return node_columns
 
 
-def _edge(edge: Edge, start: Place, end: Place) -> str:
+def _draw_edge(edge: Edge, start: Place, end: Place) -> str:
     x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT / 2, end.x, end.y + HEIGHT / 2
     bend = (x2 - x1) / 2
-    line = f'<path d="M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2:g},{y2:g}"/>'
+    path_element = f'<path d="M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2:g},{y2:g}"/>'
     if not edge.how:
-        return line
+        return path_element
     # Near the end: many edges may leave one node.
-    label = f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{safe(", ".join(edge.how))}</text>'
-    return line + label
+    label_element = (
+        f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{to_safe_html(", ".join(edge.how))}</text>'
+    )
+    return path_element + label_element
 
 
-def _node(node: Point, at: Place) -> str:
-    name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
+def _draw_node(node: Point, corner: Place) -> str:
+    short_name = node.name if len(node.name) <= NAME_MAX else f"{node.name[: NAME_MAX - 1]}…"
     return (
-        f'<g transform="translate({at.x:g},{at.y:g})"><title>{safe(f"{node.kind} {node.name}")}</title>'
+        f'<g transform="translate({corner.x:g},{corner.y:g})"><title>{to_safe_html(f"{node.kind} {node.name}")}</title>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{COLORS[node.kind]}"/>'
-        f'<text class="kind" x="10" y="16">{node.kind}</text><text x="10" y="33">{safe(name)}</text></g>'
+        f'<text class="kind" x="10" y="16">{node.kind}</text><text x="10" y="33">{to_safe_html(short_name)}</text></g>'
     )

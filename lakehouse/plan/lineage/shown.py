@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakehouse.markup.text import as_html, block
+from lakehouse.markup.text import as_html, to_block
 from lakehouse.plan.app import App, app
 from lakehouse.plan.evolution import text
-from lakehouse.plan.lineage.graph import lineage
+from lakehouse.plan.lineage.graph import lineage_graph
 from lakehouse.plan.lineage.picture import as_svg
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -26,21 +26,21 @@ def describe(item: App | Table | Stream) -> str:
 
     A notebook shows it with a picture.
     """
-    described = Description(text.describe(item))
-    described._item = item
-    return described
+    description = Description(text.declaration_text(item))
+    description._item = item
+    return description
 
 
 @as_html.register
-def _app(shown: App) -> str:
-    return as_svg(lineage(shown)) + block(text.describe(shown))
+def _app_as_html(shown: App) -> str:
+    return as_svg(lineage_graph(shown)) + to_block(text.declaration_text(shown))
 
 
 @as_html.register
-def _table(shown: Table) -> str:
-    return as_svg(lineage(app(shown))) + block(text.describe(shown))
+def _table_as_html(shown: Table) -> str:
+    return as_svg(lineage_graph(app(shown))) + to_block(text.declaration_text(shown))
 
 
 @as_html.register
-def _stream(shown: Stream) -> str:
-    return block(text.describe(shown))
+def _stream_as_html(shown: Stream) -> str:
+    return to_block(text.declaration_text(shown))

@@ -17,20 +17,20 @@ from collections.abc import Iterator
 from lakehouse.plan.lineage.graph import Graph, Point
 
 
-def as_text(graph: Graph) -> str:
+def lineage_text(graph: Graph) -> str:
     """Return the lineage as lines, the results one after the other."""
-    drawn: set[Point] = set()
-    return "\n".join(line for end in graph.ends for line in _below(graph, end, (), drawn))
+    drawn_nodes: set[Point] = set()
+    return "\n".join(line for end in graph.ends for line in _lines_below(graph, end, (), drawn_nodes))
 
 
-def _below(graph: Graph, node: Point, how: tuple[str, ...], drawn: set[Point]) -> Iterator[str]:
-    above = graph.into(node)
-    again = node in drawn and bool(above)
-    drawn.add(node)
-    read = f" ({', '.join(how)})" if how else ""
-    yield f"{node.kind} {node.name}{read}{' ...' if again else ''}"
-    for number, edge in enumerate([] if again else above):
-        last = number == len(above) - 1
-        first, *rest = _below(graph, edge.start, edge.how, drawn)
-        yield ("└─ " if last else "├─ ") + first
-        yield from (("   " if last else "│  ") + line for line in rest)
+def _lines_below(graph: Graph, node: Point, relations: tuple[str, ...], drawn_nodes: set[Point]) -> Iterator[str]:
+    input_edges = graph.edges_into(node)
+    is_repeated = node in drawn_nodes and bool(input_edges)
+    drawn_nodes.add(node)
+    relation_text = f" ({', '.join(relations)})" if relations else ""
+    yield f"{node.kind} {node.name}{relation_text}{' ...' if is_repeated else ''}"
+    for edge_number, edge in enumerate([] if is_repeated else input_edges):
+        is_last = edge_number == len(input_edges) - 1
+        first_line, *other_lines = _lines_below(graph, edge.start, edge.how, drawn_nodes)
+        yield ("└─ " if is_last else "├─ ") + first_line
+        yield from (("   " if is_last else "│  ") + line for line in other_lines)

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"(?:_|(?<![A-Za-z0-9_]))x((?:[0-9a-f]{2})+)_")
 _UNESCAPED = re.compile(r"[^A-Za-z0-9_]+|^_+|^[0-9]|(?:(?<=_)|^)x(?=(?:[0-9a-f]{2})+[^A-Za-z0-9])")
 
 
-def marked(text: str) -> tuple[str, list[str]]:
+def mark_fields(text: str) -> tuple[str, list[str]]:
     """Return a schema's text in which a comment with a number stands for each `from '...'`, and the fields' names."""
     fields: list[str] = []
 
@@ -36,78 +36,80 @@ def marked(text: str) -> tuple[str, list[str]]:
     return _FROM.sub(mark, text), fields
 
 
-def field_of(column: exp.ColumnDef, fields: list[str]) -> str | None:
+def take_field_name(column: exp.ColumnDef, fields: list[str]) -> str | None:
     """Return the name of a column's field if it has another, and take the mark away. Other constraints stay."""
     for constraint in column.constraints:
         comment = constraint.args.get("kind")
-        name = comment.name if isinstance(comment, exp.CommentColumnConstraint) else ""
-        if name.startswith(_MARK) and len(column.constraints) == 1:
+        comment_text = comment.name if isinstance(comment, exp.CommentColumnConstraint) else ""
+        if comment_text.startswith(_MARK) and len(column.constraints) == 1:
             column.set("constraints", None)
-            return fields[int(name.removeprefix(_MARK))]
+            return fields[int(comment_text.removeprefix(_MARK))]
     return None
 
 
-def in_topic(kind: exp.DataType, fields: list[str], what: str) -> exp.DataType:
+def type_in_topic(column_type: exp.DataType, fields: list[str], subject: str) -> exp.DataType:
     """Take the names of fields out of a type, and return it with these instead of its own. Raises PlanError."""
-    other: exp.DataType = kind.copy()
-    for own, there in zip(_members(kind), _members(other), strict=True):
-        field_of(there, fields)
-        if (name := field_of(own, fields)) is not None:
-            there.set("this", exp.to_identifier(name, quoted=True))
-        if own.constraints:
-            raise PlanError(f"{what}: {own.sql('spark')!r} is not a field and its type.")
-    check_inside(kind, what)
-    for struct in _structs(other):
-        check_fields([item.name for item in struct.expressions], what)
-    return other
+    topic_type: exp.DataType = column_type.copy()
+    for own_member, topic_member in zip(_struct_members(column_type), _struct_members(topic_type), strict=True):
+        take_field_name(topic_member, fields)
+        if (name := take_field_name(own_member, fields)) is not None:
+            topic_member.set("this", exp.to_identifier(name, quoted=True))
+        if own_member.constraints:
+            raise PlanError(f"{subject}: {own_member.sql('spark')!r} is not a field and its type.")
+    check_inside(column_type, subject)
+    for struct in _struct_types(topic_type):
+        check_fields([struct_member.name for struct_member in struct.expressions], subject)
+    return topic_type
 
 
-def check_fields(names: list[str], what: str) -> None:
+def check_fields(names: list[str], subject: str) -> None:
     """Raise PlanError for two columns that are read from one field."""
     for name in names:
         if names.count(name) > 1:
-            raise PlanError(f"{what}: the field {name!r} is read twice. Read it once, and select it under both names.")
+            raise PlanError(
+                f"{subject}: the field {name!r} is read twice. Read it once, and select it under both names."
+            )
 
 
-def check_inside(kind: exp.DataType, what: str) -> None:
+def check_inside(kind: exp.DataType, subject: str) -> None:
     """Raise PlanError for a name inside a struct that no table can have: Delta's and Parquet's rules."""
-    for struct in _structs(kind):
-        check_names([item.name for item in struct.expressions], what)
+    for struct in _struct_types(kind):
+        check_names([struct_member.name for struct_member in struct.expressions], subject)
 
 
-def check_names(names: list[str], what: str) -> None:
+def check_names(names: list[str], subject: str) -> None:
     """Raise PlanError for a name of a struct's field that no table can have, or two that differ in case at most."""
-    seen: dict[str, str] = {}
+    names_by_lower: dict[str, str] = {}
     for name in names:
         if not name or _NOT_INSIDE.search(name):
             raise PlanError(
-                f"{what}: a struct has a field {name!r}: expected no blanks, no control characters and none of "
+                f"{subject}: a struct has a field {name!r}: expected no blanks, no control characters and none of "
                 f",;{{}}()=<>:`'\" in its name. Give it another one; where it is a topic's, in the schema: "
-                f'"struct<{suggested(name)}: string from {quoted(name)}>".'
+                f'"struct<{suggest_name(name)}: string from {quote_field(name)}>".'
             )
-        if (other := seen.get(name.lower())) is not None:
+        if (earlier_name := names_by_lower.get(name.lower())) is not None:
             raise PlanError(
-                f"{what}: a struct has fields {other!r} and {name!r}, which are the same name, since case is ignored. "
+                f"{subject}: a struct has fields {earlier_name!r} and {name!r}, which are the same name, since case is ignored. "
                 f"Give one another name; where it is a topic's, in the schema: "
-                f'"struct<{suggested(name)}_2: string from {quoted(name)}>".'
+                f'"struct<{suggest_name(name)}_2: string from {quote_field(name)}>".'
             )
-        seen[name.lower()] = name
+        names_by_lower[name.lower()] = name
 
 
-def suggested(field: str) -> str:
+def suggest_name(field: str) -> str:
     """Return a name that a column may have for a field."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", field).strip("_").lstrip("0123456789_")
     return name[:63] or "field"
 
 
-def quoted(field: str) -> str:
+def quote_field(field: str) -> str:
     """Return the name of a field as a schema's text has it."""
     return "'" + field.replace("'", "''") + "'"
 
 
 def column_name(field: str) -> str:
     """Return the column's name that SQL gives to a field. No two fields have one; a name that is possible stays."""
-    return _UNESCAPED.sub(_escaped, field).removeprefix("_") if _UNESCAPED.search(field) else field
+    return _UNESCAPED.sub(_escape_part, field).removeprefix("_") if _UNESCAPED.search(field) else field
 
 
 def field_name(column: str) -> str:
@@ -120,21 +122,21 @@ def is_escaped(column: str) -> bool:
     return _ESCAPE.search(column) is not None
 
 
-def field_type(kind: exp.DataType) -> exp.DataType:
+def type_with_field_names(column_type: exp.DataType) -> exp.DataType:
     """Return a type with the names that `column_name` has made others of."""
-    other: exp.DataType = kind.copy()
-    for item in _members(other):
-        item.set("this", exp.to_identifier(field_name(item.name), quoted=True))
-    return other
+    renamed_type: exp.DataType = column_type.copy()
+    for struct_member in _struct_members(renamed_type):
+        struct_member.set("this", exp.to_identifier(field_name(struct_member.name), quoted=True))
+    return renamed_type
 
 
-def _escaped(part: re.Match[str]) -> str:
+def _escape_part(part: re.Match[str]) -> str:
     return f"_x{part[0].encode('utf-8', 'replace').hex()}_"
 
 
-def _structs(kind: exp.DataType) -> Iterator[exp.DataType]:
+def _struct_types(kind: exp.DataType) -> Iterator[exp.DataType]:
     return (part for part in kind.find_all(exp.DataType) if part.this == exp.DataType.Type.STRUCT)
 
 
-def _members(kind: exp.DataType) -> list[exp.ColumnDef]:
+def _struct_members(kind: exp.DataType) -> list[exp.ColumnDef]:
     return list(kind.find_all(exp.ColumnDef))

@@ -16,17 +16,17 @@ _STEP = re.compile(
 
 
 @lru_cache(maxsize=1024)
-def pointer(path: str) -> str | None:
+def json_pointer(path: str) -> str | None:
     """Return a path as a JSON pointer (RFC 6901), such as /items/0; None for what is no path."""
     if not path.startswith("$"):
         return None
-    made, place = "", 1
-    while place < len(path):
-        if (step := _STEP.match(path, place)) is None:
+    pointer_text, next_index = "", 1
+    while next_index < len(path):
+        if (step := _STEP.match(path, next_index)) is None:
             return None
         name = next(part for part in step.groups() if part is not None)
         if step[3] is not None:
             name = re.sub(r"\\(.)", r"\1", name)
-        made += "/" + name.replace("~", "~0").replace("/", "~1")
-        place = step.end()
-    return made
+        pointer_text += "/" + name.replace("~", "~0").replace("/", "~1")
+        next_index = step.end()
+    return pointer_text

@@ -18,21 +18,25 @@ _NARROW = (
 )  # fmt: skip
 
 
-def check_cast(node: exp.Expr, what: str, text: str) -> None:
+def check_cast(node: exp.Expr, subject: str, sql_text: str) -> None:
     """Raise ExpressionError for a cast, with types, to a struct of which a field may not hold its value."""
-    to, value = node.args["to"], node.this
-    if isinstance(value, exp.Null) or value.type == to:
+    target_type, value = node.args["to"], node.this
+    if isinstance(value, exp.Null) or value.type == target_type:
         return
-    struct = next((kind for kind in to.find_all(exp.DataType) if kind.this == _TYPE.STRUCT), None)
-    field = struct and next((part for part in struct.expressions if _is_narrow(part)), None)
-    if field is not None:
-        name, kind = field.name, field.kind.sql("spark").lower()
+    struct_type = next(
+        (field_type for field_type in target_type.find_all(exp.DataType) if field_type.this == _TYPE.STRUCT), None
+    )
+    narrow_field = struct_type and next(
+        (struct_field for struct_field in struct_type.expressions if _is_narrow(struct_field)), None
+    )
+    if narrow_field is not None:
+        name, field_type = narrow_field.name, narrow_field.kind.sql("spark").lower()
         raise ExpressionError(
-            f"{what}: {text!r} casts to a struct, whose field {name!r} as {kind} would wrap around where a value does "
+            f"{subject}: {sql_text!r} casts to a struct, whose field {name!r} as {field_type} would wrap around where a value does "
             f"not fit. Make the struct of casts, which are null there: named_struct('{name}', cast({value.sql('spark')}"
-            f".{name} AS {kind})); inside of an array, by transform."
+            f".{name} AS {field_type})); inside of an array, by transform."
         )
 
 
 def _is_narrow(field: exp.Expr) -> bool:
-    return any(kind.this in _NARROW for kind in field.find_all(exp.DataType))
+    return any(field_type.this in _NARROW for field_type in field.find_all(exp.DataType))

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def near(word: str, known: Iterable[str]) -> str:
+def suggest_near(word: str, known_words: Iterable[str]) -> str:
     """Return " Did you mean 'amount'?" for a word close to a known one, whatever their case; else nothing."""
-    by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), by_lower, 1)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+    words_by_lower = {name.lower(): name for name in known_words}
+    close_words = get_close_matches(word.lower(), words_by_lower, 1)
+    return f" Did you mean {words_by_lower[close_words[0]]!r}?" if close_words else ""

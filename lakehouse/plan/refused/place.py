@@ -29,7 +29,7 @@ def is_users(file: str) -> bool:
     return not any(folder in path.resolve().parents for folder in (OURS, *OTHERS))
 
 
-def here() -> Place | None:
+def calling_place() -> Place | None:
     """Return where the user's code is just now, the innermost line of it; None if none has called.
 
     In a file of SQL, see `in_file`, its lines are not known: statements are compiled after all of them were read.
@@ -45,25 +45,25 @@ def here() -> Place | None:
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
     """Say that what is declared meanwhile stands in a file that is not Python's."""
-    before = _file.set(file)
+    token = _file.set(file)
     try:
         yield
     finally:
-        _file.reset(before)
+        _file.reset(token)
 
 
-def placed(what: str, place: Place | None) -> str:
+def message_with_place(message: str, place: Place | None) -> str:
     """Return a message with its place: app.py:3: what is wrong, and the line below it."""
     if place is None:
-        return what
+        return message
     file, line = place
     if line is None:
-        return f"{_short(file)}: {what}"
-    text = linecache.getline(file, line).strip()
-    return f"{_short(file)}:{line}: {what}" + (f"\n    {text}" if text else "")
+        return f"{_short_path(file)}: {message}"
+    source_line = linecache.getline(file, line).strip()
+    return f"{_short_path(file)}:{line}: {message}" + (f"\n    {source_line}" if source_line else "")
 
 
-def _short(file: str) -> str:
+def _short_path(file: str) -> str:
     """Return a path as people name it here: relative to this folder, if it is below it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

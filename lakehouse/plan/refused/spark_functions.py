@@ -10,12 +10,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 
-def names(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
-ALLOWED = names(
+ALLOWED = word_set(
     """
     abs acos acosh add_months aes_decrypt aggregate array array_append array_compact array_contains array_distinct
     array_except array_insert array_intersect array_join array_max array_min array_position array_prepend array_remove
@@ -52,7 +52,7 @@ ALLOWED = names(
 )
 # SQL's functions that Spark does not have: as in ksqlDB, Java computes them (spark/java/functions.py); on the model
 # Python does (model/function/).
-OWN = names(
+OWN = word_set(
     """
     ksql_find ksql_format_date ksql_format_time ksql_format_timestamp ksql_json_at ksql_json_fields ksql_json_items
     ksql_json_pointer ksql_json_text ksql_length ksql_parse_date ksql_parse_time ksql_reverse ksql_substring
@@ -60,7 +60,7 @@ OWN = names(
 )
 # Clocks and dice; functions that look outside the record or stop the job on purpose; those that take several records
 # (count, sum and others are a table's) or give several (explode is a stream's step); those that need their own plan.
-REFUSED = names(
+REFUSED = word_set(
     """
     aes_encrypt any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
     approx_top_k_combine approx_top_k_estimate array_agg assert_true avg bit_and bit_or bit_xor bitmap_and_agg
@@ -83,7 +83,7 @@ REFUSED = names(
 # Sketches and geometry come in families; none has been tried here.
 REFUSED_FAMILIES = ("kll_", "theta_", "tuple_", "st_", "vector_")
 # Words that may precede a parenthesis but are not functions, and Spark's operators named like functions.
-WORDS = names(
+WORDS = word_set(
     """
     all and any as between both case dec distinct div else end escape except for from ilike in interval is leading
     like not numeric on or over placing regexp rlike some then trailing varchar when xor
@@ -96,7 +96,7 @@ def is_refused(name: str) -> bool:
     return name in REFUSED or (name.startswith(REFUSED_FAMILIES) and name not in ALLOWED)
 
 
-def similar(name: str) -> str:
+def suggest_function(name: str) -> str:
     """Return ", did you mean upper?" for a name close to that of a function; else nothing."""
-    close = get_close_matches(name, sorted(ALLOWED), 1)
-    return f" Did you mean {close[0]}?" if close else ""
+    close_names = get_close_matches(name, sorted(ALLOWED), 1)
+    return f" Did you mean {close_names[0]}?" if close_names else ""

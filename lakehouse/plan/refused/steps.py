@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lakehouse.errors import NoSuchStep
 from lakehouse.markup.text import InNotebook
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 
 REPR_MAX = 80
 # Methods that are no steps.
@@ -137,27 +137,31 @@ class Declaration(InNotebook):
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):  # what Python, copy, pickle and notebooks look for
                 raise AttributeError(name)
-            raise NoSuchStep(f"{self.what} has no {name}(). {instead(type(self), name)}".rstrip())
+            raise NoSuchStep(f"{self.what} has no {name}(). {suggest_step(type(self), name)}".rstrip())
 
 
-def instead(kind: type, name: str) -> str:
+def suggest_step(declaration_type: type, name: str) -> str:
     """Return what to write instead of a step that a declaration does not have; "" if nothing is near."""
-    step = ALIASES.get(name, name)
-    if hasattr(kind, step):
-        return f"Did you mean {step}?"
-    if step in INSTEAD.get(kind.__name__, {}):
-        return INSTEAD[kind.__name__][step].format(step=step)
-    steps = [known for known in dir(kind) if known not in INTERNAL and callable(getattr(kind, known))]
-    steps = [known for known in steps if not known.startswith("_")]
-    return near(name, steps).lstrip() or (f"There are: {', '.join(steps)}." if steps else "")
+    own_name = ALIASES.get(name, name)
+    if hasattr(declaration_type, own_name):
+        return f"Did you mean {own_name}?"
+    if own_name in INSTEAD.get(declaration_type.__name__, {}):
+        return INSTEAD[declaration_type.__name__][own_name].format(step=own_name)
+    step_names = [
+        step_name
+        for step_name in dir(declaration_type)
+        if step_name not in INTERNAL and callable(getattr(declaration_type, step_name))
+    ]
+    step_names = [step_name for step_name in step_names if not step_name.startswith("_")]
+    return suggest_near(name, step_names).lstrip() or (f"There are: {', '.join(step_names)}." if step_names else "")
 
 
-def needed(value: object) -> str:
+def needed_step(value: object) -> str:
     """Return what a value that lh.app(...) can't take needs to be one that it can."""
     return NEEDED.get(type(value).__name__, NEEDED["Stream"])
 
 
-def shown(value: object) -> str:
+def value_in_message(value: object) -> str:
     """Return a value as a message shows it: a declaration by its kind and name, anything else by its text, cut."""
-    text = value.what if isinstance(value, Declaration) else repr(value)
-    return text if len(text) <= REPR_MAX else f"{text[:REPR_MAX]}..."
+    full_text = value.what if isinstance(value, Declaration) else repr(value)
+    return full_text if len(full_text) <= REPR_MAX else f"{full_text[:REPR_MAX]}..."

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lakehouse.plan.refused.spark_functions import names
+from lakehouse.plan.refused.spark_functions import word_set
 
 _LEXEMES = re.compile(
     r"""
@@ -32,7 +32,7 @@ _LEXEMES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KEYWORDS = names(
+_KEYWORDS = word_set(
     """
     all and any array as asc between bigint binary boolean both byte case cast char collate date dec decimal desc
     distinct div double else end escape exists false float for from ilike in int integer interval is leading like long
@@ -50,49 +50,53 @@ _SIGNS = {"!=": "<>", "==": "="}
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
+def canonical_sql(sql_text: str) -> str:
     """Return SQL text in one form: two texts have the same only if they mean the same to Spark."""
-    lexemes = _lexemes(text)
-    naming = _NAMING.search(text) is not None
-    made: list[tuple[str, str]] = []
+    lexemes = _split_lexemes(sql_text)
+    is_naming = _NAMING.search(sql_text) is not None
+    canonical_lexemes: list[tuple[str, str]] = []
     for (kind, lexeme), (_, following) in zip(lexemes, [*lexemes[1:], ("", "")], strict=False):
-        made.append((kind, _one_form(kind, lexeme, following, naming=naming)))
-    return _joined(made)
+        canonical_lexemes.append((kind, _canonical_lexeme(kind, lexeme, following, is_naming=is_naming)))
+    return _join_lexemes(canonical_lexemes)
 
 
-def _lexemes(text: str) -> list[tuple[str, str]]:
-    found, place = [], 0
-    while place < len(text):
-        lexeme = _LEXEMES.match(text, place)
+def _split_lexemes(sql_text: str) -> list[tuple[str, str]]:
+    lexemes, next_index = [], 0
+    while next_index < len(sql_text):
+        lexeme = _LEXEMES.match(sql_text, next_index)
         assert lexeme is not None  # any character is a sign
         assert lexeme.lastgroup is not None
-        place = lexeme.end()
+        next_index = lexeme.end()
         if lexeme.lastgroup == "comment":
-            place = _after_comment(text, place)
+            next_index = _after_comment(sql_text, next_index)
         elif lexeme.lastgroup != "space":
-            found.append((lexeme.lastgroup, lexeme[0]))
-    return found
+            lexemes.append((lexeme.lastgroup, lexeme[0]))
+    return lexemes
 
 
-def _after_comment(text: str, place: int) -> int:
+def _after_comment(sql_text: str, start_index: int) -> int:
     """The end of a comment; one may stand in another."""
     depth = 1
-    for mark in re.compile(r"/\*|\*/").finditer(text, place):
+    for mark in re.compile(r"/\*|\*/").finditer(sql_text, start_index):
         depth += 1 if mark[0] == "/*" else -1
         if not depth:
             return mark.end()
-    return len(text)
+    return len(sql_text)
 
 
-def _one_form(kind: str, lexeme: str, following: str, *, naming: bool) -> str:
+def _canonical_lexeme(kind: str, lexeme: str, following: str, *, is_naming: bool) -> str:
     match kind:
         case "word":
-            is_fixed = following != "(" and (naming or lexeme.lower() not in _KEYWORDS)
+            is_fixed = following != "(" and (is_naming or lexeme.lower() not in _KEYWORDS)
             return lexeme if is_fixed else lexeme.lower()
         case "quoted":
-            inner = lexeme[1:-1]
-            is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", inner) and following != "("
-            return inner if is_plain and inner.lower() not in _KEYWORDS and not _CALLS.fullmatch(inner) else lexeme
+            inner_text = lexeme[1:-1]
+            is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", inner_text) and following != "("
+            return (
+                inner_text
+                if is_plain and inner_text.lower() not in _KEYWORDS and not _CALLS.fullmatch(inner_text)
+                else lexeme
+            )
         case "string":
             return lexeme if re.search(r"['\\]", lexeme[1:-1]) or '"' in lexeme[1:-1] else f"'{lexeme[1:-1]}'"
         case "sign":
@@ -100,19 +104,39 @@ def _one_form(kind: str, lexeme: str, following: str, *, naming: bool) -> str:
     return lexeme
 
 
-def _joined(lexemes: list[tuple[str, str]]) -> str:
+def _join_lexemes(lexemes: list[tuple[str, str]]) -> str:
     """The lexemes as a text that people can read, and that is taken apart into the same."""
-    text, before, sign = "", ("", ""), False
+    sql_text, previous_lexeme, is_signed = "", ("", ""), False
     for kind, lexeme in lexemes:
-        starts = not text or before[1] in ("(", "[", ",") or (before[0] == "sign" and before[1] not in (")", "]"))
-        closes = lexeme in (")", "]", ",") and kind == "sign"
-        calls = lexeme in ("(", "[") and kind == "sign" and before[0] in ("word", "quoted")
-        calls = calls and before[1].lower() not in ("in", "and", "or", "not", "when", "then", "else", "any", "all")
-        dotted = (lexeme == "." and before[0] in ("word", "quoted")) or (
-            before[1] == "." and kind in ("word", "quoted")
+        starts_operand = (
+            not sql_text
+            or previous_lexeme[1] in ("(", "[", ",")
+            or (previous_lexeme[0] == "sign" and previous_lexeme[1] not in (")", "]"))
         )
-        together = closes or calls or dotted or before[1] in ("(", "[") or (sign and kind in ("word", "number"))
-        text += lexeme if together or not text else f" {lexeme}"
-        sign = lexeme in ("-", "+") and kind == "sign" and starts
-        before = (kind, lexeme)
-    return text
+        is_closing = lexeme in (")", "]", ",") and kind == "sign"
+        is_call = lexeme in ("(", "[") and kind == "sign" and previous_lexeme[0] in ("word", "quoted")
+        is_call = is_call and previous_lexeme[1].lower() not in (
+            "in",
+            "and",
+            "or",
+            "not",
+            "when",
+            "then",
+            "else",
+            "any",
+            "all",
+        )
+        is_dotted = (lexeme == "." and previous_lexeme[0] in ("word", "quoted")) or (
+            previous_lexeme[1] == "." and kind in ("word", "quoted")
+        )
+        is_together = (
+            is_closing
+            or is_call
+            or is_dotted
+            or previous_lexeme[1] in ("(", "[")
+            or (is_signed and kind in ("word", "number"))
+        )
+        sql_text += lexeme if is_together or not sql_text else f" {lexeme}"
+        is_signed = lexeme in ("-", "+") and kind == "sign" and starts_operand
+        previous_lexeme = (kind, lexeme)
+    return sql_text

@@ -42,26 +42,30 @@ class WrittenSpark(Spark):
 
 
 @lru_cache(maxsize=4096)
-def parsed(text: str) -> exp.Expression:
+def parse_as_written(sql_text: str) -> exp.Expression:
     """Return the tree of one expression that Spark's own parser takes. It is shared: not to be changed."""
-    tree: exp.Expression = sqlglot.parse_one(f"SELECT {text}", read=WrittenSpark).expressions[0]
+    tree: exp.Expression = sqlglot.parse_one(f"SELECT {sql_text}", read=WrittenSpark).expressions[0]
     for call in tree.find_all(exp.Anonymous):
-        if name_of(call) in WITH_UNIT and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
+        if (
+            name_of_call(call) in WITH_UNIT
+            and len(call.expressions) == 3
+            and isinstance(call.expressions[0], exp.Column)
+        ):
             call.expressions[0].replace(exp.var(call.expressions[0].name))
     return tree
 
 
-def name_of(call: exp.Anonymous) -> str:
+def name_of_call(call: exp.Anonymous) -> str:
     """Return a function's name in lower case."""
     return str(call.this).lower()
 
 
-def where(error: sqlglot.errors.SqlglotError) -> str:
+def error_place(error: sqlglot.errors.SqlglotError) -> str:
     """Return ", at 'word'" for a parser's error, as far as it knows; without its own words, which name its classes."""
-    found = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
-    word = str(found.get("highlight") or "").strip()
-    if word == ")" and str(found.get("description")).startswith("Required keyword"):
-        return f": a function has too few arguments: {found['start_context'].removeprefix('SELECT ')})"
-    if found and not str(found.get("end_context") or "").strip():
-        return f": something is missing after {word!r}, or a parenthesis or a quote is not closed"
-    return f", at {word!r}" if word else ": a parenthesis or a quote is not closed"
+    details = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
+    highlighted_word = str(details.get("highlight") or "").strip()
+    if highlighted_word == ")" and str(details.get("description")).startswith("Required keyword"):
+        return f": a function has too few arguments: {details['start_context'].removeprefix('SELECT ')})"
+    if details and not str(details.get("end_context") or "").strip():
+        return f": something is missing after {highlighted_word!r}, or a parenthesis or a quote is not closed"
+    return f", at {highlighted_word!r}" if highlighted_word else ": a parenthesis or a quote is not closed"

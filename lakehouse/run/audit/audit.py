@@ -12,25 +12,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.formats.json_text import write
-from lakehouse.lake.earlier import check_rows
+from lakehouse.formats.json_text import write_json
+from lakehouse.lake.earlier import check_row_positions
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import change_of, refusal
+from lakehouse.plan.evolution.change import change_of, explain_refusal
 from lakehouse.plan.operator import Expire, Final
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, PartitionAudit, Problem, faults
-from lakehouse.run.audit.missing import Asked, explained
+from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, PartitionAudit, Problem, describe_faults
+from lakehouse.run.audit.missing import KafkaAccess, explain_missing
 from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Scope
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import content, difference
+from lakehouse.spark.operators.content import compare_tables, content_of
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import counted, late, travel
 from lakehouse.spark.table.input import Input
-from lakehouse.spark.transaction import properties, standing
+from lakehouse.spark.transaction import read_properties, version_and_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,9 +46,9 @@ COUNTED = {
 
 
 def audit(
-    opened: OpenTable,
+    open_table: OpenTable,
     app: App,
-    kafka: Asked,
+    kafka: KafkaAccess,
     *,
     deep: bool = False,
     listen: Callable[[str], None] = lambda part: None,
@@ -59,53 +59,57 @@ def audit(
     each part of the audit. Raises NotFound for a table that does not exist, PlanError for one whose declaration has
     changed so that its rows would differ.
     """
-    table = opened.table
+    table = open_table.table
     app.table(table.name)
-    seen = opened.visible
-    if not opened.exists:
-        raise NotFound(f"table {table.name!r} does not exist in {opened.layout.root}. Run its application first.")
-    change = change_of(properties(opened.spark, seen.path), table)
+    visible_place = open_table.visible
+    if not open_table.exists:
+        raise NotFound(f"table {table.name!r} does not exist in {open_table.layout.root}. Run its application first.")
+    change = change_of(read_properties(open_table.spark, visible_place.path), table)
     if not change.can_go_on:
-        raise PlanError(refusal(table.name, change))
-    check_rows(opened.lake.read(seen.path).select("_position.*").columns, table.name)
-    version, progress = standing(opened.spark, seen)
-    tick, complete = progress.tick, latest_complete_tick(opened.lake)
+        raise PlanError(explain_refusal(table.name, change))
+    check_row_positions(open_table.lake.read(visible_place.path).select("_position.*").columns, table.name)
+    table_version, progress = version_and_progress(open_table.spark, visible_place)
+    tick, complete_tick = progress.tick, latest_complete_tick(open_table.lake)
 
-    if table.stream.tables or meetings(table.stream):
+    if table.stream.tables or meeting_streams(table.stream):
         listen("refold")
-        return _over_tables(opened, version, (tick, complete))
+        return _audit_over_tables(open_table, table_version, (tick, complete_tick))
     listen("offsets")
-    known = offsets.partitions(opened.lake, table.stream, tick)
-    said = counted.by_commits(opened.lake, opened.state, tick)
-    skip = opened.skip
-    every = interventions.of(opened.lake, table.name)
-    if waiting := [at.at for at in every if at.at > tick and at.details.get("changed")]:
+    extents = offsets.partition_extents(open_table.lake, table.stream, tick)
+    commit_counts = counted.count_by_commits(open_table.lake, open_table.state, tick)
+    skip = open_table.skip
+    all_decisions = interventions.read_interventions(open_table.lake, table.name)
+    if waiting_ticks := [
+        decision.at for decision in all_decisions if decision.at > tick and decision.details.get("changed")
+    ]:
         raise PlanError(
-            f"table {table.name!r} will be swapped at tick {waiting[0]}, and is at tick {tick}: it has the new "
+            f"table {table.name!r} will be swapped at tick {waiting_ticks[0]}, and is at tick {tick}: it has the new "
             "declaration, and the old rows. Run its application, or the backfill again, and audit it then."
         )
-    decisions = [at for at in every if at.at <= tick]
-    redeclared = said.redeclared or change.kind != "same"
-    scope = Scope(opened, tick, version, known, deep, redeclared, skip, decisions)
+    decisions = [decision for decision in all_decisions if decision.at <= tick]
+    redeclared = commit_counts.redeclared or change.kind != "same"
+    scope = Scope(open_table, tick, table_version, extents, deep, redeclared, skip, decisions)
     listen("fates")
-    told = fates.fates(scope)
+    fate_counts = fates.count_fates(scope)
     listen("missing offsets")
-    missing = explained(scope, told, kafka)
-    made = _Audited(scope, told, said, is_read=bool(app.below(table)))
+    explanation = explain_missing(scope, fate_counts, kafka)
+    table_audit = _TableAudit(scope, fate_counts, commit_counts, is_read=bool(app.below(table)))
     listen("sums")
-    rows, sums = made.sums()
-    result = Audit(
-        table.name, tick, complete, Input(opened.lake, table.stream).rows(tick, complete).count(), rows, deep,
-        made.partitions(missing.by_number), [*missing.problems, *made.faults(), *made.commits(), *sums], missing.notes,
+    row_count, sums = table_audit.sums()
+    audit_result = Audit(
+        table.name, tick, complete_tick, Input(open_table.lake, table.stream).rows(tick, complete_tick).count(), row_count, deep,
+        table_audit.partitions(explanation.by_number), [*explanation.problems, *table_audit.faults(), *table_audit.commits(), *sums], explanation.notes,
     )  # fmt: skip
-    if tick > complete:
-        ahead = Problem(f"the table is at tick {tick}, bronze at {complete}", "bronze ahead of its tables", REBUILD)
-        result.problems.append(replace(ahead, do=REBUILD.format(table=table.name)))
-    result.notes.extend(made.notes())
+    if tick > complete_tick:
+        ahead = Problem(
+            f"the table is at tick {tick}, bronze at {complete_tick}", "bronze ahead of its tables", REBUILD
+        )
+        audit_result.problems.append(replace(ahead, do=REBUILD.format(table=table.name)))
+    audit_result.notes.extend(table_audit.notes())
     if deep:
         listen("refold")
-        result.problems.extend(made.content())
-    return result
+        audit_result.problems.extend(table_audit.content())
+    return audit_result
 
 
 _NOT_CHECKED = (
@@ -113,141 +117,150 @@ _NOT_CHECKED = (
 )
 
 
-def _over_tables(opened: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
+def _audit_over_tables(open_table: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
     """The audit of a table that reads tables, or a join of streams: its rows are refolded.
 
     A record's fate is told by the audits of the tables that are read; in a join of streams it has none of its own.
     """
-    table = opened.table
-    path = opened.visible.path
-    rows, _ = counted.by_rows(opened.lake, path, version, ())
-    here, do = opened.lake.read(path, version), BACKFILL.format(table=table.name)
+    table = open_table.table
+    path = open_table.visible.path
+    row_count, _ = counted.count_by_rows(open_table.lake, path, version, ())
+    table_rows, remedy = open_table.lake.read(path, version), BACKFILL.format(table=table.name)
     # What is made of rows begins with those of the tables above, restored or not; all else with its own.
-    began = opened.skip is not None and not table.stream.undoes
+    begins_restored = open_table.skip is not None and not table.stream.undoes
     problems: list[Problem] = []
     try:
-        if not began:
-            problems += _differing(table, here, *_refolded(opened, ticks[0], do))
+        if not begins_restored:
+            problems += _report_differences(table, table_rows, *_refold_rows(open_table, ticks[0], remedy))
     except NotFound as error:
         problems = [Problem("rows that can't be folded from bronze yet", "rows that can", str(error))]
-    names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
-    waiting = Input(opened.lake, table.stream).rows(*ticks).count()
-    notes = [f"it reads {names}: what became of the records is in the audits of these; here the rows were refolded"]
-    if not names:
+    upstream_names = ", ".join(dict.fromkeys(upstream.name for upstream in table.stream.reads))
+    waiting_count = Input(open_table.lake, table.stream).rows(*ticks).count()
+    notes = [
+        f"it reads {upstream_names}: what became of the records is in the audits of these; here the rows were refolded"
+    ]
+    if not upstream_names:
         notes = ["its stream joins streams: what became of a record depends on others; here the rows were refolded"]
-    if meetings(table.stream) and not began:
-        fault, note = _too_late(opened, ticks[0])
+    if meeting_streams(table.stream) and not begins_restored:
+        fault, note = _compare_too_late(open_table, ticks[0])
         problems += fault
         notes += note
-    if began:
+    if begins_restored:
         notes = [_NOT_CHECKED]
-    return Audit(table.name, *ticks, waiting, rows, True, [], problems, notes)
+    return Audit(table.name, *ticks, waiting_count, row_count, True, [], problems, notes)
 
 
-def _too_late(opened: OpenTable, tick: int) -> tuple[list[Problem], list[str]]:
+def _compare_too_late(open_table: OpenTable, tick: int) -> tuple[list[Problem], list[str]]:
     """The records that came too late for the joins of a table's stream: those kept, against those that bronze gives."""
-    table = opened.table
-    expected, here = refolded.too_late(opened, tick), late.rows_at(opened, tick, ())
-    found = 0 if here is None else here.where("join_name IS NOT NULL").count()
-    where = f"late.{table.name}"
-    if found != expected:
-        what = f"{found:,} records in {where} that came too late for a join"
-        return [Problem(what, f"{expected:,}", BACKFILL.format(table=table.name))], []
-    return [], [f"{found:,} records came too late for a join, and are in {where}"] if found else []
+    table = open_table.table
+    expected_count, late_rows = refolded.count_too_late(open_table, tick), late.late_rows_at(open_table, tick, ())
+    late_count = 0 if late_rows is None else late_rows.where("join_name IS NOT NULL").count()
+    late_name = f"late.{table.name}"
+    if late_count != expected_count:
+        description = f"{late_count:,} records in {late_name} that came too late for a join"
+        return [Problem(description, f"{expected_count:,}", BACKFILL.format(table=table.name))], []
+    return [], [f"{late_count:,} records came too late for a join, and are in {late_name}"] if late_count else []
 
 
-def _refolded(opened: OpenTable, tick: int, do: str) -> tuple[DataFrame, str]:
+def _refold_rows(open_table: OpenTable, tick: int, remedy: str) -> tuple[DataFrame, str]:
     """A table's rows from bronze, and what to do if it has others."""
     try:
-        return refolded.refolded(opened, tick), do
+        return refolded.refold_visible_rows(open_table, tick), remedy
     except NotFound as error:  # a table above has other logic since
-        return refolded.rebuilt(opened, tick), str(error)
+        return refolded.rebuild_visible_rows(open_table, tick), str(error)
 
 
-def _differing(table: Table, here: DataFrame, there: DataFrame, do: str) -> Iterator[Problem]:
-    if content(here) == content(there):
+def _report_differences(
+    table: Table, table_rows: DataFrame, refolded_rows: DataFrame, remedy: str
+) -> Iterator[Problem]:
+    if content_of(table_rows) == content_of(refolded_rows):
         return
-    found = difference(table.key, here, there, ROWS_SHOWN)
+    differences = compare_tables(table.key, table_rows, refolded_rows, ROWS_SHOWN)
     yield Problem(
-        f"the table has {found.removed + found.changed:,} rows that a refold from bronze does not have"
-        + _some((one["key"], one["before"]) for one in found.changes),
-        f"{found.added + found.changed:,} others" + _some((one["key"], one["after"]) for one in found.changes),
-        do,
+        f"the table has {differences.removed + differences.changed:,} rows that a refold from bronze does not have"
+        + _format_examples((row_change["key"], row_change["before"]) for row_change in differences.changes),
+        f"{differences.added + differences.changed:,} others"
+        + _format_examples((row_change["key"], row_change["after"]) for row_change in differences.changes),
+        remedy,
     )
 
 
-class _Audited:
+class _TableAudit:
     """One table's fates, compared with the other sources: commits, rows, a refold."""
 
     def __init__(
-        self, scope: Scope, told: list[fates.FateCounts], said: counted.Counted, *, is_read: bool
+        self, scope: Scope, fate_counts: list[fates.FateCounts], commit_counts: counted.CommitCounts, *, is_read: bool
     ) -> None:  # fmt: skip
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
-        self._table, self._told, self._said = scope.table, told, said
+        self._table, self._told, self._said = scope.table, fate_counts, commit_counts
         self._rebuild = REBUILD.format(table=self._table.name)
         self._refill = BACKFILL.format(table=self._table.name) if is_read else self._rebuild
 
     def partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
-        by_part = {told.part: told for told in self._told}
-        found = []
-        for number, item in enumerate(self._scope.known):
-            told = by_part.get(number)
-            found.append(
+        counts_by_part = {counts.part: counts for counts in self._told}
+        partition_audits = []
+        for part_number, extent in enumerate(self._scope.known):
+            counts = counts_by_part.get(part_number)
+            partition_audits.append(
                 PartitionAudit(
-                    item.topic, item.topic_id, item.partition, item.first, item.next, item.records,
-                    told.offsets if told else 0, told.fates if told else dict.fromkeys(fates.FATES, 0),
-                    told.partly_late if told else 0, missing.get(number, Missing()),
+                    extent.topic, extent.topic_id, extent.partition, extent.first, extent.next, extent.records,
+                    counts.offsets if counts else 0, counts.fates if counts else dict.fromkeys(fates.FATES, 0),
+                    counts.partly_late if counts else 0, missing.get(part_number, Missing()),
                 )
             )  # fmt: skip
-        return found
+        return partition_audits
 
     def faults(self) -> Iterator[Problem]:
-        for told in sorted(self._told, key=lambda told: -1 if told.part is None else told.part):
-            where = "a partition that bronze does not know"
-            if told.part is not None:
-                item = self._scope.known[told.part]
-                where = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
-            yield from faults(self._table.name, where, told.faults)
+        for counts in sorted(self._told, key=lambda counts: -1 if counts.part is None else counts.part):
+            place = "a partition that bronze does not know"
+            if counts.part is not None:
+                extent = self._scope.known[counts.part]
+                place = f"topic {extent.topic} (id {extent.topic_id}) partition {extent.partition}"
+            yield from describe_faults(self._table.name, place, counts.faults)
 
     def commits(self) -> Iterator[Problem]:
         """The commits' counts, if the log has all commits."""
         if not self._said.whole:
             return
-        readers = {topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()}
-        numbered = [told for told in self._told if told.part is not None]
-        found = {
-            "records": sum(told.records * readers[self._scope.known[told.part or 0].topic] for told in numbered),
-            "bad": sum(told.bad for told in numbered),
-            "null_keys": sum(told.null_keys for told in numbered),
-            "late": sum(told.late for told in numbered),
+        readers_by_topic = {
+            topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()
         }
-        for name, what in COUNTED.items():
-            if (counted_then := self._said.counts[name]) != found[name]:
+        known_counts = [counts for counts in self._told if counts.part is not None]
+        bronze_counts = {
+            "records": sum(
+                counts.records * readers_by_topic[self._scope.known[counts.part or 0].topic] for counts in known_counts
+            ),
+            "bad": sum(counts.bad for counts in known_counts),
+            "null_keys": sum(counts.null_keys for counts in known_counts),
+            "late": sum(counts.late for counts in known_counts),
+        }
+        for name, meaning in COUNTED.items():
+            if (commit_count := self._said.counts[name]) != bronze_counts[name]:
                 yield Problem(
-                    f"its commits counted {counted_then:,} {what}", f"the {found[name]:,} that bronze has now",
+                    f"its commits counted {commit_count:,} {meaning}", f"the {bronze_counts[name]:,} that bronze has now",
                     f"`lakehouse past log {self._table.name}` shows the commits. {self._rebuild}",
                 )  # fmt: skip
 
     def sums(self) -> tuple[int, list[Problem]]:
         """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
         table = self._table
-        rows, _ = counted.by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
-        names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
+        row_count, _ = counted.count_by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
+        column_names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # For these, the rows do not hold all applied records, or hold some more than once.
-        leave = any(isinstance(operator, Final | Expire) for operator in table.behind)
-        partial = leave or isinstance(table.fold.window, Sliding)
-        if not names or partial or self._scope.skip or self._scope.put_right:
-            return rows, []
-        kept = self._opened.state
-        version, progress = standing(self._lake.spark, kept)
+        removes_rows = any(isinstance(operator, Final | Expire) for operator in table.behind)
+        is_partial = removes_rows or isinstance(table.fold.window, Sliding)
+        if not column_names or is_partial or self._scope.skip or self._scope.is_put_right:
+            return row_count, []
+        state_place = self._opened.state
+        version, progress = version_and_progress(self._lake.spark, state_place)
         if progress.tick != self._scope.tick:  # the job went on meanwhile
-            version = travel.version_at_tick(self._opened, self._scope.tick, kept)
-        _, sums = counted.by_rows(self._lake, kept.path, version, names)
-        applied = sum(told.applied for told in self._told)
-        what = "records applied" if not table.windows else "records applied, each once for a window"
-        return rows, [
-            Problem(f"column {name} adds up to {total:,} over all groups", f"{applied:,}: {what}", self._rebuild)
-            for name, total in sums.items()
+            version = travel.version_at_tick(self._opened, self._scope.tick, state_place)
+        _, sums_by_column = counted.count_by_rows(self._lake, state_place.path, version, column_names)
+        applied = sum(counts.applied for counts in self._told)
+        meaning = "records applied" if not table.windows else "records applied, each once for a window"
+        return row_count, [
+            Problem(f"column {name} adds up to {total:,} over all groups", f"{applied:,}: {meaning}", self._rebuild)
+            for name, total in sums_by_column.items()
             if total != applied
         ]
 
@@ -255,9 +268,9 @@ class _Audited:
         """The table's rows against those of a refold from bronze and the interventions."""
         if self._scope.skip:
             return
-        here = self._lake.read(self._opened.visible.path, self._scope.version)
-        there = refolded.refolded(self._opened, self._scope.tick)
-        yield from _differing(self._table, here, there, self._refill)
+        table_rows = self._lake.read(self._opened.visible.path, self._scope.version)
+        refolded_rows = refolded.refold_visible_rows(self._opened, self._scope.tick)
+        yield from _report_differences(self._table, table_rows, refolded_rows, self._refill)
 
     def notes(self) -> Iterator[str]:
         if not self._said.whole:
@@ -267,14 +280,14 @@ class _Audited:
                 "the declaration has changed since the table was made: what was judged under an earlier one is "
                 "compared with what this one says"
             )
-        if self._scope.put_right:
-            of_rows = "" if self._scope.is_latest else "; only --deep compares them"
+        if self._scope.is_put_right:
+            rows_note = "" if self._scope.is_latest else "; only --deep compares them"
             yield (
                 "the table was reverted, or has fixed records: its rows are not what the records alone lead to"
-                + of_rows
+                + rows_note
             )
-        kinds = [at.kind for at in self._scope.in_effect]
-        if "revert" in kinds and not {*kinds[kinds.index("revert") :]}.isdisjoint(REFOLDS):
+        decision_kinds = [decision.kind for decision in self._scope.in_effect]
+        if "revert" in decision_kinds and not {*decision_kinds[decision_kinds.index("revert") :]}.isdisjoint(REFOLDS):
             yield (
                 "after the revert some keys were rebuilt, with all their records: the rows of these keys may contain "
                 "records that are called taken back"
@@ -291,7 +304,7 @@ class _Audited:
         return self._table.stream.topics
 
 
-def _some(rows: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
+def _format_examples(rows: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
     """Some rows as JSON, from pairs of a key and its values; a key without values has no row."""
-    texts = [write({**key, **row}) for key, row in rows if row is not None]
+    texts = [write_json({**key, **row}) for key, row in rows if row is not None]
     return f", such as {'; '.join(texts)}" if texts else ""

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lakehouse.formats.shown import cell
-from lakehouse.markup.text import InNotebook, as_html, line
-from lakehouse.markup.text import table as as_table
+from lakehouse.markup.text import InNotebook, as_html, to_paragraph
+from lakehouse.markup.text import to_html_table as as_table
 
 REBUILD = (
     "Rebuild the table: stop the job, remove silver/{table} (and state/{table}, late/{table} where they exist) from "
@@ -151,27 +151,27 @@ class Audit(InNotebook):
 
     def counted(self) -> tuple[str, list[str], list[list[Any]]]:
         """Return it as a table for people: a title, the columns, and a row for each partition; empty fates left out."""
-        fates = list(self.fates)
-        partly = any(partition.partly_late for partition in self.partitions)
-        missing = [name for name in MISSING if any(getattr(item.missing, name) for item in self.partitions)]
+        fate_names = list(self.fates)
+        has_partly_late = any(partition.partly_late for partition in self.partitions)
+        missing_names = [name for name in MISSING if any(getattr(item.missing, name) for item in self.partitions)]
         # A topic that was deleted and made again is there twice.
-        recreated = len({item.topic_id for item in self.partitions}) > len({item.topic for item in self.partitions})
-        rows = [
+        is_recreated = len({item.topic_id for item in self.partitions}) > len({item.topic for item in self.partitions})
+        table_rows = [
             [
-                *(item.topic, *([item.topic_id] if recreated else []), item.partition),
+                *(item.topic, *([item.topic_id] if is_recreated else []), item.partition),
                 *(f"0 to {item.next - 1:,}" if item.next else "none", item.offsets),
-                *(item.fates[name] for name in fates),
-                *([item.partly_late] if partly else []),
-                *(getattr(item.missing, name) for name in missing),
+                *(item.fates[name] for name in fate_names),
+                *([item.partly_late] if has_partly_late else []),
+                *(getattr(item.missing, name) for name in missing_names),
             ]
             for item in self.partitions
         ]
-        columns = ["topic", *(["topic id"] if recreated else []), "partition", "offsets", "in bronze"]
-        columns += [name.replace("_", " ") for name in fates]
-        columns += [*(["partly late"] if partly else []), *(MISSING[name] for name in missing)]
-        waiting = f"; {self.waiting:,} records wait" if self.waiting else ""
-        title = f"{self.table}: {self.rows:,} rows at tick {self.tick} (bronze: {self.bronze_tick}{waiting})"
-        return title, columns, rows
+        column_names = ["topic", *(["topic id"] if is_recreated else []), "partition", "offsets", "in bronze"]
+        column_names += [name.replace("_", " ") for name in fate_names]
+        column_names += [*(["partly late"] if has_partly_late else []), *(MISSING[name] for name in missing_names)]
+        waiting_text = f"; {self.waiting:,} records wait" if self.waiting else ""
+        title = f"{self.table}: {self.rows:,} rows at tick {self.tick} (bronze: {self.bronze_tick}{waiting_text})"
+        return title, column_names, table_rows
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
@@ -179,18 +179,18 @@ class Audit(InNotebook):
 
 
 @as_html.register
-def _audit(found: Audit) -> str:
+def _audit_to_html(found: Audit) -> str:
     title, columns, rows = found.counted()
-    said = [f"note: {note}." for note in found.notes]
-    said += [f"problem {number}: {problem}" for number, problem in enumerate(found.problems, 1)]
-    said += ["ok: each offset is accounted for."] if found.ok else []
-    return as_table(columns, rows, cell, title=title) + "".join(map(line, said))
+    lines = [f"note: {note}." for note in found.notes]
+    lines += [f"problem {number}: {problem}" for number, problem in enumerate(found.problems, 1)]
+    lines += ["ok: each offset is accounted for."] if found.ok else []
+    return as_table(columns, rows, cell, title=title) + "".join(map(to_paragraph, lines))
 
 
-def faults(table: str, where: str, found: Mapping[str, tuple[int, int]]) -> list[Problem]:
+def describe_faults(table: str, place: str, counts_by_fault: Mapping[str, tuple[int, int]]) -> list[Problem]:
     """Return the faults of a partition's offsets: how many of each, and the first."""
-    said = []
-    for name, (count, first) in found.items():
-        what, expected, do = (text.format(n=f"{count:,}", table=table) for text in TEXTS[name])
-        said.append(Problem(f"{where}: {what}; the first: offset {first}", expected, do))
-    return said
+    problems = []
+    for name, (count, first) in counts_by_fault.items():
+        description, expected, remedy = (text.format(n=f"{count:,}", table=table) for text in TEXTS[name])
+        problems.append(Problem(f"{place}: {description}; the first: offset {first}", expected, remedy))
+    return problems

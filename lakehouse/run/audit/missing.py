@@ -22,7 +22,7 @@ LOST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KafkaAccess:
     """The Kafka to ask; `servers` is None if there is none, and `why` says so."""
 
     servers: str | None
@@ -39,51 +39,55 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explained(scope: Scope, told: list[FateCounts], kafka: Asked) -> Explanation:
+def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAccess) -> Explanation:
     """Explain the offsets, up to the next one, that bronze lacks: by bronze/gaps, then by asking Kafka."""
-    made = Explanation()
-    have = {item.part: item.offsets for item in told}
-    lacking = {
-        number: item for number, item in enumerate(scope.known) if item.next > have.get(number, 0)
+    explanation = Explanation()
+    bronze_counts = {item.part: item.offsets for item in fate_counts}
+    lacking_extents = {
+        part_number: item for part_number, item in enumerate(scope.known) if item.next > bronze_counts.get(part_number, 0)
     }  # fmt: skip
-    if not lacking:
-        return made
-    interior = any(
-        item.first is not None and item.last is not None and item.last + 1 - item.first > have.get(number, 0)
-        for number, item in lacking.items()
+    if not lacking_extents:
+        return explanation
+    has_interior = any(
+        item.first is not None
+        and item.last is not None
+        and item.last + 1 - item.first > bronze_counts.get(part_number, 0)
+        for part_number, item in lacking_extents.items()
     )
-    numbers = {item.place: number for number, item in lacking.items()}
-    noted = offsets.noted(scope.opened.lake)
+    numbers_by_place = {item.place: part_number for part_number, item in lacking_extents.items()}
+    noted_gaps = offsets.read_noted_ranges(scope.opened.lake)
     with ExitStack() as stack:
-        asking = _Asking(kafka, stack)
-        found = offsets.holes(
-            scope.opened.lake, scope.table.stream, scope.tick, lacking.values(), interior
+        hole_explainer = _Asking(kafka, stack)
+        holes_by_extent = offsets.find_holes(
+            scope.opened.lake, scope.table.stream, scope.tick, lacking_extents.values(), has_interior
         )  # fmt: skip
-        for item, holes in found:
-            number = numbers[item.place]
-            rest = _Counted(offsets.without(holes, noted.get(item.place, [])))
-            said, why = asking.about(item, rest)
+        for item, holes in holes_by_extent:
+            part_number = numbers_by_place[item.place]
+            open_ranges = _CountedRanges(offsets.subtract_ranges(holes, noted_gaps.get(item.place, [])))
+            hole_counts, reason = hole_explainer.about(item, open_ranges)
             missing = Missing(
-                item.next - have.get(number, 0) - rest.total, said.expired, said.aborted, said.own, said.there,
-                rest.total - said.expired - said.aborted - said.own - said.there,
+                item.next - bronze_counts.get(part_number, 0) - open_ranges.total, hole_counts.expired, hole_counts.aborted, hole_counts.own, hole_counts.there,
+                open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.there,
             )  # fmt: skip
-            made.by_number[number] = missing
-            where = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
+            explanation.by_number[part_number] = missing
+            place = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
             if missing.lost:
-                what = f"{where}: Kafka has {missing.lost:,} records that bronze does not have"
-                made.problems.append(Problem(f"{what}; the first: offset {said.first_there}", "none", LOST))
+                description = f"{place}: Kafka has {missing.lost:,} records that bronze does not have"
+                explanation.problems.append(
+                    Problem(f"{description}; the first: offset {hole_counts.first_there}", "none", LOST)
+                )
             if missing.unknown:
-                made.notes.append(
-                    f"{where}: {missing.unknown:,} offsets have no row in bronze, and {why}: they are Kafka's own (a "
+                explanation.notes.append(
+                    f"{place}: {missing.unknown:,} offsets have no row in bronze, and {reason}: they are Kafka's own (a "
                     "transaction's markers, aborted or compacted records), expired, or unknown"
                 )
-    return made
+    return explanation
 
 
 class _Asking:
     """Kafka, asked about one partition after the other; it is not asked again when it did not answer."""
 
-    def __init__(self, kafka: Asked, stack: ExitStack) -> None:
+    def __init__(self, kafka: KafkaAccess, stack: ExitStack) -> None:
         self._stack, self._kafka = stack, kafka
         self._why = kafka.why
         self._cluster: Cluster | None = None
@@ -91,30 +95,30 @@ class _Asking:
         if kafka.servers is not None:
             self._cluster = Cluster(kafka.servers, kafka.options, PATIENCE_SECONDS)
 
-    def about(self, item: offsets.Extent, holes: _Counted) -> tuple[HoleCounts, str]:
+    def about(self, item: offsets.Extent, holes: _CountedRanges) -> tuple[HoleCounts, str]:
         """Return what Kafka says about a partition's holes; if it can't explain some of them, why."""
         try:
-            said, why = self._asked(item, holes)
+            hole_counts, reason = self._ask_kafka(item, holes)
         except (KafkaUnavailable, NotFound) as error:
-            said, why = HoleCounts(), f"Kafka could not be asked ({error})"
+            hole_counts, reason = HoleCounts(), f"Kafka could not be asked ({error})"
             if isinstance(error, KafkaUnavailable):
-                self._cluster, self._why = None, why
+                self._cluster, self._why = None, reason
         for _ in holes:  # ranges that Kafka was not asked about are counted, too
             pass
-        return said, why
+        return hole_counts, reason
 
-    def _asked(self, item: offsets.Extent, holes: _Counted) -> tuple[HoleCounts, str]:
+    def _ask_kafka(self, item: offsets.Extent, holes: _CountedRanges) -> tuple[HoleCounts, str]:
         if self._cluster is None:
             return HoleCounts(), self._why
         if self._cluster.topics([item.topic])[item.topic].id != item.topic_id:
             return HoleCounts(), "Kafka's topic of this name is another one now"
         if self._holes is None:
             self._holes = self._stack.enter_context(Holes(self._cluster, self._kafka.options))
-        said = self._holes.explain(item.topic, item.partition, holes)
-        return said, "they are past the end of Kafka's log"
+        hole_counts = self._holes.explain(item.topic, item.partition, holes)
+        return hole_counts, "they are past the end of Kafka's log"
 
 
-class _Counted:
+class _CountedRanges:
     """Ranges, counted as they go by."""
 
     def __init__(self, ranges: Iterable[OffsetRange]) -> None:

@@ -26,13 +26,13 @@ from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
-from lakehouse.run.repair.restore import Published, changelog
+from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import content, difference
+from lakehouse.spark.operators.content import compare_tables, content_of
 from lakehouse.spark.past import anchors, present, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "lost checkpoint"
 # The places of a table in a lake.
-OF_TABLE = (Layout.silver, Layout.state, Layout.late, Layout.anchors)
+TABLE_PLACES = (Layout.silver, Layout.state, Layout.late, Layout.anchors)
 DAMAGES = ("lost file", "broken log entry", "missing log entry", "flipped bit", "wrong merge", CHECKPOINT)
 
 
 def drill(
-    opened: OpenTable,
+    open_table: OpenTable,
     published: Published | None = None,
     damages: tuple[str, ...] = DAMAGES,
     listen: Callable[[DrillCase], None] = lambda case: None,
@@ -57,21 +57,21 @@ def drill(
     Raises NotFound for a table that does not exist, ConfigError for a lake that is not a local folder or a damage that
     is not in `DAMAGES`, LeaseHeld while another drill of the table runs.
     """
-    table = opened.table
-    if "://" in opened.layout.root:
+    table = open_table.table
+    if "://" in open_table.layout.root:
         raise ConfigError(
-            f"drill: {opened.layout.root} is not a local folder; a drill damages files, so it works only there."
+            f"drill: {open_table.layout.root} is not a local folder; a drill damages files, so it works only there."
         )
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
-    if not opened.exists:
-        raise NotFound(f"table {table.name!r} does not exist in {opened.layout.root}. Run its application first.")
-    began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    folder = Path(opened.layout.root, "beside", f"drill-{table.name}")
-    with Lease(opened.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
+    if not open_table.exists:
+        raise NotFound(f"table {table.name!r} does not exist in {open_table.layout.root}. Run its application first.")
+    started, moment_text = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    folder = Path(open_table.layout.root, "beside", f"drill-{table.name}")
+    with Lease(open_table.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
         shutil.rmtree(folder, ignore_errors=True)  # left by a drill that was killed
         try:
-            running = _Running(opened, folder, published)
+            running = _Running(open_table, folder, published)
             cases = []
             for name in damages:
                 cases.append(running.case(name))
@@ -79,154 +79,158 @@ def drill(
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         is_ok = all(case.ok for case in cases)
-        truth, seconds = running.truth, round(time.monotonic() - began, 1)
-        done = Drill(at, table.name, running.tick, truth.rows, truth.hash, seconds, is_ok, tuple(cases))
-        remember(opened.layout, done)
-    return done
+        truth, drill_seconds = running.truth, round(time.monotonic() - started, 1)
+        drill_result = Drill(
+            moment_text, table.name, running.tick, truth.rows, truth.hash, drill_seconds, is_ok, tuple(cases)
+        )
+        remember(open_table.layout, drill_result)
+    return drill_result
 
 
 class _Running:
     """A drill under way: the untouched copy, its content, and a new small lake for each attempt."""
 
-    def __init__(self, opened: OpenTable, folder: Path, published: Published | None) -> None:
-        self._opened, self._table, self._folder = opened, opened.table, folder
+    def __init__(self, open_table: OpenTable, folder: Path, published: Published | None) -> None:
+        self._opened, self._table, self._folder = open_table, open_table.table, folder
         self._published = published
         self._made = 0
-        self._alone = App((opened.table,), (), opened.table.stream.sources)
-        self._is_restored = opened.skip is not None
+        self._alone = App((open_table.table,), (), open_table.table.stream.sources)
+        self._is_restored = open_table.skip is not None
         self._copy = self._lake()
         # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
-        for path in OF_TABLE:
-            _copy_table(Path(path(opened.layout, opened.name)), Path(path(self._copy.layout, opened.name)))
+        for path in TABLE_PLACES:
+            _copy_table(Path(path(open_table.layout, open_table.name)), Path(path(self._copy.layout, open_table.name)))
         self.tick = self._copy.lake.progress(self._copy.visible).tick
-        self._expected = reading.read(opened, AtTick(self.tick))
-        self.truth = content(self._expected)
-        self._versions = int(damage.entries(self._copy.visible.path)[-1].stem) + 1
+        self._expected = reading.read_rows(open_table, AtTick(self.tick))
+        self.truth = content_of(self._expected)
+        self._versions = int(damage.log_entries(self._copy.visible.path)[-1].stem) + 1
 
     def case(self, name: str) -> DrillCase:
         """Damage a fresh copy, detect the damage, restore."""
         if name == CHECKPOINT:
             return self._lost_checkpoint()
-        lake = self._fresh_copy()
-        place = lake.visible
-        work: dict[str, Callable[[], str | None]] = {
-            "lost file": lambda: damage.lost_file(place.path),
-            "broken log entry": lambda: damage.broken_entry(place.path),
-            "missing log entry": lambda: damage.missing_entry(place.path),
-            "flipped bit": lambda: damage.flipped_bit(place.path),
-            "wrong merge": lambda: damage.wrong_merge(lake.spark, place.path, self._table),
+        damaged_table = self._fresh_copy()
+        visible_place = damaged_table.visible
+        damage_by_name: dict[str, Callable[[], str | None]] = {
+            "lost file": lambda: damage.remove_largest_file(visible_place.path),
+            "broken log entry": lambda: damage.cut_last_entry(visible_place.path),
+            "missing log entry": lambda: damage.remove_middle_entry(visible_place.path),
+            "flipped bit": lambda: damage.flip_bit(visible_place.path),
+            "wrong merge": lambda: damage.merge_wrong_rows(damaged_table.spark, visible_place.path, self._table),
         }
-        done = work[name]()
-        if done is None:
+        damage_text = damage_by_name[name]()
+        if damage_text is None:
             nothing = Recovery("version", 0.0, equal=True, lost=0, reason="the table has nothing to damage this way")
             return DrillCase(name, "nothing", "nothing was damaged", 0.0, (nothing,))
-        began = time.monotonic()
-        finding = inspect(lake.lake, place, self.truth, self._versions)
-        seconds = round(time.monotonic() - began, 2)
+        started = time.monotonic()
+        finding = inspect(damaged_table.lake, visible_place, self.truth, self._versions)
+        detection_seconds = round(time.monotonic() - started, 2)
         ways = (
-            self._timed("version", lambda into: self._from_version(lake, into, finding)),
-            self._timed("changelog", self._from_changelog),
-            self._timed("bronze", self._from_bronze),
+            self._time_recovery("version", lambda into: self._from_version(damaged_table, into, finding)),
+            self._time_recovery("changelog", self._from_changelog),
+            self._time_recovery("bronze", self._from_bronze),
         )
-        return DrillCase(name, done, finding.what if finding is not None else None, seconds, ways)
+        return DrillCase(name, damage_text, finding.what if finding is not None else None, detection_seconds, ways)
 
-    def _timed(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
+    def _time_recovery(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
         """Restore into an empty lake; compare."""
-        into, began = self._lake(), time.monotonic()
+        target_table, started = self._lake(), time.monotonic()
         try:
-            made = work(into)
-            found = content(made)
+            restored_rows = work(target_table)
+            restored_content = content_of(restored_rows)
         except LakehouseError as error:
-            return Recovery(way, round(time.monotonic() - began, 2), reason=str(error))
-        seconds = round(time.monotonic() - began, 2)
-        if found == self.truth:
-            return Recovery(way, seconds, found.rows, True, 0)
-        lost = difference(self._table.key, self._expected, made).keys
-        return Recovery(way, seconds, found.rows, False, lost)
+            return Recovery(way, round(time.monotonic() - started, 2), reason=str(error))
+        recovery_seconds = round(time.monotonic() - started, 2)
+        if restored_content == self.truth:
+            return Recovery(way, recovery_seconds, restored_content.rows, True, 0)
+        lost_keys = compare_tables(self._table.key, self._expected, restored_rows).keys
+        return Recovery(way, recovery_seconds, restored_content.rows, False, lost_keys)
 
-    def _from_version(self, damaged: OpenTable, into: OpenTable, finding: Finding | None) -> DataFrame:
+    def _from_version(self, damaged_table: OpenTable, target_table: OpenTable, finding: Finding | None) -> DataFrame:
         # Moved to a new place: Spark remembers a log that it has read, and must read this one as it is now.
-        lake, name = self._lake(), self._table.name
+        moved_table, name = self._lake(), self._table.name
         for path in (Layout.silver, Layout.state):
-            if (there := Path(path(damaged.layout, name))).exists():
-                Path(path(lake.layout, name)).parent.mkdir(parents=True, exist_ok=True)
-                there.rename(path(lake.layout, name))
-        seen = lake.visible.path
-        before = {} if finding is None or finding.before is None else {seen: finding.before}
-        for entry in damage.entries(seen):
-            if int(entry.stem) >= before.get(seen, int(entry.stem) + 1):
+            if (damaged_path := Path(path(damaged_table.layout, name))).exists():
+                Path(path(moved_table.layout, name)).parent.mkdir(parents=True, exist_ok=True)
+                damaged_path.rename(path(moved_table.layout, name))
+        visible_path = moved_table.visible.path
+        whole_versions = {} if finding is None or finding.before is None else {visible_path: finding.before}
+        for entry in damage.log_entries(visible_path):
+            if int(entry.stem) >= whole_versions.get(visible_path, int(entry.stem) + 1):
                 for file in entry.parent.glob(f"{entry.stem}*"):
                     file.unlink()
-        found = anchors.salvage(lake, into.layout, before)
-        if found is None:
+        salvaged_tick = anchors.salvage_anchor(moved_table, target_table.layout, whole_versions)
+        if salvaged_tick is None:
             raise NotFound("no version is intact: use the changelog, or bronze")
-        if found < self.tick and self._is_restored:
+        if salvaged_tick < self.tick and self._is_restored:
             raise NotFound(
-                f"the last intact version is of tick {found}, and bronze does not tell what a restored table lacks"
+                f"the last intact version is of tick {salvaged_tick}, and bronze does not tell what a restored table lacks"
             )
-        return self._written(into, Past(into).visible(Cut(self.tick)))
+        return self._written(target_table, Past(target_table).visible(Cut(self.tick)))
 
-    def _from_changelog(self, into: OpenTable) -> DataFrame:
+    def _from_changelog(self, target_table: OpenTable) -> DataFrame:
         if self._published is None:
             raise NotFound("no topic of its changelog was given")
-        with changelog(self._opened, self._published, self.tick) as made:
-            return self._written(into, made)
+        with changelog_rows(self._opened, self._published, self.tick) as restored_rows:
+            return self._written(target_table, restored_rows)
 
-    def _from_bronze(self, into: OpenTable) -> DataFrame:
+    def _from_bronze(self, target_table: OpenTable) -> DataFrame:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
         present.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
-        with Silver(into.lake, self._alone, lambda tick, records: None) as silver:
+        with Silver(target_table.lake, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
-        return into.lake.read(into.visible.path)
+        return target_table.lake.read(target_table.visible.path)
 
     def _lost_checkpoint(self) -> DrillCase:
         """The query is started, its checkpoint is removed, and it is started again: no row may come twice."""
-        lake = self._fresh_copy()
-        self._query(lake)
-        control = Path(lake.layout.root, "control")
+        copied_table = self._fresh_copy()
+        self._query(copied_table)
+        control = Path(copied_table.layout.root, "control")
         shutil.rmtree(control)
 
-        def again(_: OpenTable) -> DataFrame:
-            self._query(lake)
-            return reading.read(lake, AtTick(self.tick))
+        def restart_query(_: OpenTable) -> DataFrame:
+            self._query(copied_table)
+            return reading.read_rows(copied_table, AtTick(self.tick))
 
-        found = "the writer: every start makes a fresh checkpoint, and continues from the table's own tick"
-        return DrillCase(CHECKPOINT, "removed control/", found, 0.0, (self._timed("writer", again),))
+        detection = "the writer: every start makes a fresh checkpoint, and continues from the table's own tick"
+        return DrillCase(
+            CHECKPOINT, "removed control/", detection, 0.0, (self._time_recovery("writer", restart_query),)
+        )
 
-    def _query(self, lake: OpenTable) -> None:
-        with Silver(lake.lake, self._alone, lambda tick, records: None) as silver:
+    def _query(self, copied_table: OpenTable) -> None:
+        with Silver(copied_table.lake, self._alone, lambda tick, records: None) as silver:
             query = silver.start(available_now=True)
             try:
                 query.awaitTermination()
             finally:
                 silver.check(query)
 
-    def _written(self, into: OpenTable, made: DataFrame) -> DataFrame:
-        made.write.format("delta").save(into.visible.path)
-        return into.lake.read(into.visible.path)
+    def _written(self, target_table: OpenTable, restored_rows: DataFrame) -> DataFrame:
+        restored_rows.write.format("delta").save(target_table.visible.path)
+        return target_table.lake.read(target_table.visible.path)
 
     def _fresh_copy(self) -> OpenTable:
-        lake = self._lake()
-        for path in OF_TABLE:
-            if (there := Path(path(self._copy.layout, self._table.name))).exists():
-                shutil.copytree(there, path(lake.layout, self._table.name))
-        return lake
+        copied_table = self._lake()
+        for path in TABLE_PLACES:
+            if (source_path := Path(path(self._copy.layout, self._table.name))).exists():
+                shutil.copytree(source_path, path(copied_table.layout, self._table.name))
+        return copied_table
 
     def _lake(self) -> OpenTable:
         """The table in a lake of its own, whose bronze, interventions and upstream tables are the live ones."""
         self._made += 1
         root = self._folder / str(self._made)
         root.mkdir(parents=True)
-        live, here = self._opened.layout, Layout(str(root))
-        links = {f"{live.root}/{name}": root / name for name in ("bronze", "interventions")}
+        live_layout, own_layout = self._opened.layout, Layout(str(root))
+        links = {f"{live_layout.root}/{name}": root / name for name in ("bronze", "interventions")}
         for upstream in self._table.stream.tables:
-            links |= {path(live, upstream.name): Path(path(here, upstream.name)) for path in OF_TABLE}
-        for there, link in links.items():
-            if Path(there).exists():
+            links |= {path(live_layout, upstream.name): Path(path(own_layout, upstream.name)) for path in TABLE_PLACES}
+        for live_path, link in links.items():
+            if Path(live_path).exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(Path(there).resolve(), target_is_directory=True)
-        return self._opened.at(here)
+                link.symlink_to(Path(live_path).resolve(), target_is_directory=True)
+        return self._opened.at(own_layout)
 
 
 def _copy_table(live: Path, copy: Path) -> None:

@@ -39,7 +39,7 @@ class DrillCase:
     @property
     def ok(self) -> bool:
         """Detected and restored: no way gave a wrong table, and at least one gave the right one."""
-        results = [one.equal for one in self.restored]
+        results = [recovery.equal for recovery in self.restored]
         return self.found_by is not None and True in results and False not in results
 
 
@@ -57,19 +57,19 @@ class Drill:
     cases: tuple[DrillCase, ...] = field(default=())
 
 
-def history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
+def read_history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
     """Return the drills of one table, or of all, the newest first."""
     path = Path(layout.drills, "history.jsonl")
-    lines = path.read_text().splitlines() if path.exists() else []
-    found = []
-    for line in reversed(lines):
+    history_lines = path.read_text().splitlines() if path.exists() else []
+    drills = []
+    for line in reversed(history_lines):
         try:
-            found.append(json.loads(line))
+            drills.append(json.loads(line))
         except ValueError:
             continue  # a line that was cut off: the drill is not in the history
-    return [one for one in found if table is None or one["table"] == table]
+    return [drill for drill in drills if table is None or drill["table"] == table]
 
 
-def remember(layout: Layout, done: Drill) -> None:
+def remember(layout: Layout, drill: Drill) -> None:
     """Add a drill to the history."""
-    append_line_durably(Path(layout.drills, "history.jsonl"), json.dumps(asdict(done)))
+    append_line_durably(Path(layout.drills, "history.jsonl"), json.dumps(asdict(drill)))

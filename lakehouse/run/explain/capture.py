@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, NotFound
-from lakehouse.formats.json_text import write
-from lakehouse.formats.key_text import several
+from lakehouse.formats.json_text import write_json
+from lakehouse.formats.key_text import several_columns_sentence
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import written_key, written_value
+from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.of_key import of_key
-from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.explain.of_key import records_of_key
+from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import keys_in, keys_of
-from lakehouse.run.scenario.scenario import Scenario, on_model, records
+from lakehouse.run.scenario.scenario import Scenario, build_records, on_model
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
@@ -60,113 +60,130 @@ def capture(
     of bronze were read. Raises NotFound if no record reaches the key, NeedsSpark if only Spark could tell.
     """
     if table.stream.reads:
-        names = ", ".join(upstream.name for upstream in table.stream.reads)
-        first = ", or of ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
+        upstream_names = ", ".join(upstream.name for upstream in table.stream.reads)
+        root_names = ", or of ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
         raise NeedsSpark(
-            f"table {table.name!r} reads {names}: only `lakehouse past explain` can tell which records reach a key. "
-            f"Capture a key of {first}, which reads only topics."
+            f"table {table.name!r} reads {upstream_names}: only `lakehouse past explain` can tell which records reach a key. "
+            f"Capture a key of {root_names}, which reads only topics."
         )
-    if meetings(table.stream):
+    if meeting_streams(table.stream):
         raise NeedsSpark(
             f"table {table.name!r} is made from a join of streams: what comes out for a key depends on records of "
             "both, and of other keys, which move its time. `lakehouse past explain` shows the record that each row "
             "came with."
         )
-    own = {source.topic for source in app.sources if source.own_table}
-    found = sorted(of_key(layout, own, table, key, listen), key=lambda record: record.position)
-    if not found:
+    own_topics = {source.topic for source in app.sources if source.own_table}
+    key_records = sorted(records_of_key(layout, own_topics, table, key, listen), key=lambda record: record.position)
+    if not key_records:
         raise NotFound(
             f"key {key!r} of table {table.name!r}: no record in bronze reaches it. "
-            f"{several(keys_of(table).columns)} `lakehouse query` shows the table's keys."
+            f"{several_columns_sentence(keys_of(table).columns)} `lakehouse query` shows the table's keys."
         )
-    taken = found[:limit]
-    ordered = _in_order(taken)
-    inputs = [_input(app, record) for record in ordered]
+    captured_records = key_records[:limit]
+    ordered_records = _in_batch_order(captured_records)
+    scenario_inputs = [_to_input(app, record) for record in ordered_records]
     name = f"{table.name} of {key}, captured from {', '.join(table.stream.topics)}"
-    scenario = Scenario(Path(table.name), name, app_name, inputs)
-    expected = _expected(app, table, on_model(app, records(scenario, app)))
-    text = _text({"name": name, "app": app_name, "inputs": inputs, **expected})
-    return Capture(text, len(taken), len(found), ordered != taken)
+    scenario = Scenario(Path(table.name), name, app_name, scenario_inputs)
+    expected_results = _expected_results(app, table, on_model(app, build_records(scenario, app)))
+    scenario_text = _layout_scenario({"name": name, "app": app_name, "inputs": scenario_inputs, **expected_results})
+    return Capture(scenario_text, len(captured_records), len(key_records), ordered_records != captured_records)
 
 
-def _in_order(taken: Iterable[Record]) -> list[Record]:
+def _in_batch_order(captured_records: Iterable[Record]) -> list[Record]:
     """Put records in the order that they would have in one batch: a scenario must list them so."""
-    highest: dict[tuple[str, int], int] = {}
-    placed = []
-    for number, record in enumerate(taken):
+    highest_times: dict[tuple[str, int], int] = {}
+    placed_records = []
+    for number, record in enumerate(captured_records):
         place = (record.topic, record.partition)
-        highest[place] = kafka_time.order_time(kafka_time.of(record), highest.get(place))
-        placed.append((highest[place], *place, number, record))
-    return [record for *_, record in sorted(placed, key=lambda item: item[:-1])]
+        highest_times[place] = kafka_time.order_time(kafka_time.record_time(record), highest_times.get(place))
+        placed_records.append((highest_times[place], *place, number, record))
+    return [record for *_, record in sorted(placed_records, key=lambda item: item[:-1])]
 
 
-def _input(app: App, record: Record) -> dict[str, Any]:
+def _to_input(app: App, record: Record) -> dict[str, Any]:
     """A record as a scenario writes it; in hex if its bytes are not valid in their format."""
     source = next(source for source in app.sources if source.topic == record.topic)
-    item: dict[str, Any] = {"topic": record.topic}
+    scenario_input: dict[str, Any] = {"topic": record.topic}
     if record.partition:
-        item["partition"] = record.partition
+        scenario_input["partition"] = record.partition
     try:
-        item["key"] = written_key(source, record.key)
+        scenario_input["key"] = decode_written_key(source, record.key)
     except Unfit:
-        item["key_hex"] = (record.key or b"").hex()
+        scenario_input["key_hex"] = (record.key or b"").hex()
     try:
-        item["value"] = written_value(source, record.value)
+        scenario_input["value"] = decode_written_value(source, record.value)
     except Unfit:
-        item["value_hex"] = (record.value or b"").hex()
-    item["timestamp"] = kafka_time.of(record)
-    held = kafka_time.held(item["timestamp"])[1]
-    if headers := [pair for pair in record.headers if pair not in held]:
-        item["headers"] = [
+        scenario_input["value_hex"] = (record.value or b"").hex()
+    scenario_input["timestamp"] = kafka_time.record_time(record)
+    time_headers = kafka_time.bronze_time(scenario_input["timestamp"])[1]
+    if headers := [pair for pair in record.headers if pair not in time_headers]:
+        scenario_input["headers"] = [
             [name, None if value is None else value.decode("utf-8", "backslashreplace")] for name, value in headers
         ]
-    return item
+    return scenario_input
 
 
-def _expected(app: App, table: Table, result: Result) -> dict[str, Any]:
-    result, keys = in_fields(app, result), keys_in(app, table)
+def _expected_results(app: App, table: Table, result: Result) -> dict[str, Any]:
+    result, key_names = in_fields(app, result), keys_in(app, table)
     topic = next((sink.topic for sink in app.sinks if sink.of == table), table.name)
     changes = [
-        {"topic": topic, **keys.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
+        {
+            "topic": topic,
+            **key_names.shown(change.key),
+            "value": plain_value(change.value),
+            "timestamp": change.timestamp,
+        }
         for change in result.changelogs[table.name]
         if change.key is not None
     ]
-    rows = [{**keys.shown(key), "value": plain(row)} for key, row in result.tables[table.name].items()]
-    expected: dict[str, Any] = {"tables": {table.name: rows}} | ({"outputs": changes} if changes else {})
-    late = [
-        _place(late.identity) | ({"window": keys.bounds(*late.span)} if late.span is not None else {})
-        for late in result.late[table.name]
+    table_rows = [{**key_names.shown(key), "value": plain_value(row)} for key, row in result.tables[table.name].items()]
+    expected: dict[str, Any] = {"tables": {table.name: table_rows}} | ({"outputs": changes} if changes else {})
+    late_records = [
+        _place_of(late_records.identity)
+        | ({"window": key_names.bounds(*late_records.span)} if late_records.span is not None else {})
+        for late_records in result.late[table.name]
     ]
-    bad = {
+    quarantined_records = {
         source.name: [
-            {**_place(record.identity), "reason contains": reason} for record, reason in result.quarantine[source.name]
+            {**_place_of(record.identity), "reason contains": reason}
+            for record, reason in result.quarantine[source.name]
         ]
         for source in table.stream.sources
         if result.quarantine[source.name]
     }
-    return expected | ({"late": {table.name: late}} if late else {}) | ({"quarantine": bad} if bad else {})
+    return (
+        expected
+        | ({"late": {table.name: late_records}} if late_records else {})
+        | ({"quarantine": quarantined_records} if quarantined_records else {})
+    )
 
 
-def _place(of: Identity) -> dict[str, Any]:
-    return {"partition": of.partition, "offset": of.offset}
+def _place_of(identity: Identity) -> dict[str, Any]:
+    return {"partition": identity.partition, "offset": identity.offset}
 
 
-def _text(scenario: dict[str, Any]) -> str:
+def _layout_scenario(scenario: dict[str, Any]) -> str:
     """A scenario's JSON, laid out for a reader: one record a line."""
-    return "{\n" + ",\n".join(f"  {write(name)}: {_layer(value, '  ')}" for name, value in scenario.items()) + "\n}\n"
+    return (
+        "{\n"
+        + ",\n".join(f"  {write_json(name)}: {_layout_value(value, '  ')}" for name, value in scenario.items())
+        + "\n}\n"
+    )
 
 
-def _layer(value: Any, indent: str) -> str:
+def _layout_value(value: Any, indent: str) -> str:
     if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(f"{indent}  {_line(item)}" for item in value) + f"\n{indent}]"
+        return "[\n" + ",\n".join(f"{indent}  {_write_line(item)}" for item in value) + f"\n{indent}]"
     if isinstance(value, dict):
-        inner = [f"{indent}  {write(name)}: {_layer(item, indent + '  ')}" for name, item in value.items()]
-        return "{\n" + ",\n".join(inner) + f"\n{indent}}}"
-    return write(value)
+        inner_lines = [
+            f"{indent}  {write_json(name)}: {_layout_value(item, indent + '  ')}" for name, item in value.items()
+        ]
+        return "{\n" + ",\n".join(inner_lines) + f"\n{indent}}}"
+    return write_json(value)
 
 
-def _line(value: Any) -> str:
+def _write_line(value: Any) -> str:
     """JSON in one line, with blanks for readability."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{write(name)}: {_line(item)}" for name, item in value.items()) + "}"
-    return "[" + ", ".join(map(_line, value)) + "]" if isinstance(value, list) else write(value)
+        return "{" + ", ".join(f"{write_json(name)}: {_write_line(item)}" for name, item in value.items()) + "}"
+    return "[" + ", ".join(map(_write_line, value)) + "]" if isinstance(value, list) else write_json(value)

@@ -14,24 +14,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table
-from lakehouse.lake.earlier import check_late
+from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.layout import Layout
 from lakehouse.model import fold, keyed_table, model
 from lakehouse.model.event import Event, Late, comparable
 from lakehouse.model.fold import Made
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.explanation import Explained, RowStep, checked, rows_of_key, written
-from lakehouse.run.explain.nearest import nearest
-from lakehouse.run.explain.of_key import Sought, bronze, bytes_of, is_keyed_by_topic, sought
-from lakehouse.semantics.aggregate.collection import frozen
+from lakehouse.run.explain.explanation import Explained, RowStep, compare_with_table, readable_record, rows_of_key
+from lakehouse.run.explain.nearest import describe_nearest
+from lakehouse.run.explain.of_key import SoughtKey, bronze_chunks, is_keyed_by_topic, parse_sought, sought_bytes
+from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.moment import At, AtEvent, AtOffsets, milliseconds, moment
+from lakehouse.semantics.moment import At, AtEvent, AtOffsets, to_datetime, to_milliseconds
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Hopping, Session, Span
@@ -46,7 +46,7 @@ ALWAYS_MS = 2**62  # judged by this time every record is late, by its negative n
 
 
 def explain(
-    lake: Callable[[], OpenLake], layout: Layout, table: Table, key: str, at: At | None = None,
+    lake: Callable[[], OpenLake], layout: Layout, table: Table, key: str, moment_read: At | None = None,
     listen: Listen = lambda records: None,
 ) -> list[Explained]:  # fmt: skip
     """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
@@ -57,155 +57,172 @@ def explain(
     from lakehouse.lake.moment import applied
     from lakehouse.run.explain import changelog
 
-    told, wanted = applied.told(layout, table, at), sought(layout, table, key)
+    applied_moment, sought_key = (
+        applied.read_applied_records(layout, table, moment_read),
+        parse_sought(layout, table, key),
+    )
     try:
         if table.stream.tables:
             raise NeedsSpark("it reads other tables, whose changes only Spark can derive.")
-        if meetings(table.stream):
+        if meeting_streams(table.stream):
             raise NeedsSpark("it is made from a join of streams, whose records meet on Spark.")
         if changelog.is_needed(layout, table):
             raise NeedsSpark("a table with interventions, or one that was restored, is folded by Spark.")
-        steps = folded(layout, table, wanted, told.cut, listen)
+        steps_by_key = fold_steps(layout, table, sought_key, applied_moment.cut, listen)
     except NeedsSpark as error:
-        if isinstance(at, AtEvent | AtOffsets):
+        if isinstance(moment_read, AtEvent | AtOffsets):
             raise ConfigError(
-                f"explain {table.name!r} at {at}: only Spark can explain this table, and it can do so now, at a "
+                f"explain {table.name!r} at {moment_read}: only Spark can explain this table, and it can do so now, at a "
                 f"version, a tick or a commit time. Why it needs Spark: {error}"
             ) from error
-        steps = changelog.steps(lake().open(table), key, wanted, told.cut.tick)
-    if not steps:
+        steps_by_key = changelog.changelog_steps(lake().open(table), key, sought_key, applied_moment.cut.tick)
+    if not steps_by_key:
         raise NotFound(
-            f"key {key!r} of table {table.name!r}{'' if at is None else f' at {at}'}: no record in bronze reaches it. "
-            f"{nearest(layout, table, key)}"
+            f"key {key!r} of table {table.name!r}{'' if moment_read is None else f' at {moment_read}'}: no record in bronze reaches it. "
+            f"{describe_nearest(layout, table, key)}"
         )
-    rows = rows_of_key(lake, layout, table, steps, wanted, at, told.version)
+    rows_by_key = rows_of_key(lake, layout, table, steps_by_key, sought_key, moment_read, applied_moment.version)
     return [
-        checked(table, of, steps.get(of, ()), rows.get(of), told.watermark)
-        for of in sorted({*steps, *rows}, key=comparable)
+        compare_with_table(
+            table, row_key, steps_by_key.get(row_key, ()), rows_by_key.get(row_key), applied_moment.watermark
+        )
+        for row_key in sorted({*steps_by_key, *rows_by_key}, key=comparable)
     ]
 
 
-def folded(
-    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen = lambda records: None
+def fold_steps(
+    layout: Layout, table: Table, sought_key: SoughtKey, cut: Cut, listen: Listen = lambda records: None
 ) -> dict[Key, tuple[RowStep, ...]]:
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
-    events, judged = _reaching(layout, table, key, cut, listen)
+    events, horizons = _events_reaching_key(layout, table, sought_key, cut, listen)
     events.sort(key=lambda event: event.position)
-    made = keyed_table.run(table, events, cut.event_ms, judged)
-    counted = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
-    return _steps(table, counted, made)
+    fold_result = keyed_table.run(table, events, cut.event_ms, horizons)
+    counted_events = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
+    return _steps_by_key(table, counted_events, fold_result)
 
 
-def _reaching(
-    layout: Layout, table: Table, key: Sought, cut: Cut, listen: Listen
+def _events_reaching_key(
+    layout: Layout, table: Table, sought_key: SoughtKey, cut: Cut, listen: Listen
 ) -> tuple[list[Event], dict[Position, int] | None]:
     """The records that reach a key, and the time by which each is judged: None for a table without a clock."""
-    own = {source.topic for source in table.stream.sources if source.own_table}
+    own_topics = {source.topic for source in table.stream.sources if source.own_table}
     source = table.stream.source
     # These are judged by all records that came, not by the late table.
     needs_all = not isinstance(table.fold.window, Hopping | None)
     by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
-    wanted = bytes_of(source, key) if by_bytes and isinstance(source, Source) else None
-    found: list[Event] = []
-    moving: list[Event] = []
-    count = 0
+    key_bytes = sought_bytes(source, sought_key) if by_bytes and isinstance(source, Source) else None
+    key_events: list[Event] = []
+    clock_events: list[Event] = []
+    record_count = 0
     for topic in table.stream.topics:
-        for chunk in bronze(layout, own, topic, wanted):
-            count += len(chunk)
-            listen(count)
-            records = [record for record in chunk if record.tick <= cut.tick and _counts(cut, record)]
-            for event in model.events(table.stream, records, decode):
-                of = fold.reached(table.fold, table, event)
-                if of is None:
+        for chunk in bronze_chunks(layout, own_topics, topic, key_bytes):
+            record_count += len(chunk)
+            listen(record_count)
+            records = [record for record in chunk if record.tick <= cut.tick and _is_counted(cut, record)]
+            for event in model.events(table.stream, records, decode_record):
+                row_key = fold.reached(table.fold, table, event)
+                if row_key is None:
                     continue
-                if key.is_key(of):
-                    found.append(event)
+                if sought_key.is_key(row_key):
+                    key_events.append(event)
                 if needs_all:
-                    moving.append(_light(event))
+                    clock_events.append(_reduce_event(event))
     if not table.has_clock:
-        return found, None
+        return key_events, None
     if needs_all:
-        return found, fold.horizons(table, sorted(moving, key=lambda event: event.position))
-    late = _late(layout, table, {event.position[:1] + event.position[2:] for event in found})
-    return found, {
-        event.position: _horizon(table, late.get(event.position[:1] + event.position[2:])) for event in found
+        return key_events, fold.horizons(table, sorted(clock_events, key=lambda event: event.position))
+    late_windows = _late_windows(layout, table, {event.position[:1] + event.position[2:] for event in key_events})
+    return key_events, {
+        event.position: _late_horizon(table, late_windows.get(event.position[:1] + event.position[2:]))
+        for event in key_events
     }
 
 
-def _counts(cut: Cut, record: Record) -> bool:
+def _is_counted(cut: Cut, record: Record) -> bool:
     return bool(cut.lies_before(record.topic, record.topic_id, record.partition, record.offset))
 
 
-def _light(event: Event) -> Event:
+def _reduce_event(event: Event) -> Event:
     """A record reduced to what the clock needs: there are many of them."""
     return replace(event, values={}, record=replace(event.record, key=None, value=None, headers=()))
 
 
-def _late(layout: Layout, table: Table, places: set[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[Span | None]]:
+def _late_windows(
+    layout: Layout, table: Table, places: set[tuple[Any, ...]]
+) -> dict[tuple[Any, ...], list[Span | None]]:
     """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinals)."""
     if not is_table(layout.late(table.name)):
         return {}
-    found: dict[tuple[Any, ...], list[Span | None]] = {}
+    windows_by_place: dict[tuple[Any, ...], list[Span | None]] = {}
     # A table may have many late records, a key only a few.
-    columns = ("tick", "topic", "partition", "offset", "ordinals", *WINDOW_COLUMNS)
-    rows = reader.dataset(layout.late(table.name))
-    check_late(rows.schema.names, table.name)
-    for batch in rows.to_batches(columns=list(columns), batch_size=LATE_A_READ):
+    column_names = ("tick", "topic", "partition", "offset", "ordinals", *WINDOW_COLUMNS)
+    late_rows = reader.open_dataset(layout.late(table.name))
+    check_late_positions(late_rows.schema.names, table.name)
+    for batch in late_rows.to_batches(columns=list(column_names), batch_size=LATE_A_READ):
         for row in batch.to_pylist():
-            *place, ordinals, start, end = (row[name] for name in columns)
-            if (of := (*place, tuple(ordinals))) in places:
-                span = None if start is None else Span(milliseconds(start), milliseconds(end))
-                found.setdefault(of, []).append(span)
-    return found
+            *place, ordinals, window_start, window_end = (row[name] for name in column_names)
+            if (place_key := (*place, tuple(ordinals))) in places:
+                span = (
+                    None if window_start is None else Span(to_milliseconds(window_start), to_milliseconds(window_end))
+                )
+                windows_by_place.setdefault(place_key, []).append(span)
+    return windows_by_place
 
 
-def _horizon(table: Table, late: list[Span | None] | None) -> int:
+def _late_horizon(table: Table, late_spans: list[Span | None] | None) -> int:
     """A time by which a record is late for just these windows."""
-    if late is None:
+    if late_spans is None:
         return -ALWAYS_MS
     window = table.fold.window
-    assert window is not None or late == [None]
-    closed = [window.closes(span) for span in late if span is not None and window is not None]
-    return max(closed, default=ALWAYS_MS)
+    assert window is not None or late_spans == [None]
+    close_times = [window.closing_time(span) for span in late_spans if span is not None and window is not None]
+    return max(close_times, default=ALWAYS_MS)
 
 
-def _steps(table: Table, events: Iterable[Event], made: Made) -> dict[Key, tuple[RowStep, ...]]:
+def _steps_by_key(table: Table, events: Iterable[Event], fold_result: Made) -> dict[Key, tuple[RowStep, ...]]:
     """Put the effect of each record beside it, row by row."""
-    happened: dict[Position, list[Change | Late]] = {}
-    outcomes: list[Change | Late] = [*made.changes, *made.unseen, *made.late]
+    outcomes_by_position: dict[Position, list[Change | Late]] = {}
+    outcomes: list[Change | Late] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
     for outcome in outcomes:
-        happened.setdefault(outcome.position, []).append(outcome)
-    left_out = {id(change) for change in made.unqualified}
-    found: dict[Key, list[RowStep]] = {}
+        outcomes_by_position.setdefault(outcome.position, []).append(outcome)
+    unqualified_ids = {id(change) for change in fold_result.unqualified}
+    steps_by_key: dict[Key, list[RowStep]] = {}
     for event in events:
-        base = fold.reached(table.fold, table, event)
-        assert base is not None
-        for item in happened.get(event.position, [None]):
-            if isinstance(item, Change):
-                assert item.key is not None
-                steps, value = found.setdefault(item.key, []), item.value
-                before = steps[-1].row if steps else None
-                if id(item) in left_out:
-                    did, value = "left out by HAVING", None
+        row_key = fold.reached(table.fold, table, event)
+        assert row_key is not None
+        for row_outcome in outcomes_by_position.get(event.position, [None]):
+            if isinstance(row_outcome, Change):
+                assert row_outcome.key is not None
+                row_steps, value = steps_by_key.setdefault(row_outcome.key, []), row_outcome.value
+                row_before = row_steps[-1].row if row_steps else None
+                if id(row_outcome) in unqualified_ids:
+                    effect, value = "left out by HAVING", None
                 else:
-                    did = _did(table, before, value, event)
+                    effect = _effect_of_event(table, row_before, value, event)
             else:
-                bounds = tuple(map(moment, item.span)) if item is not None and item.span is not None else ()
-                steps = found.setdefault((*base, *bounds), [])
-                value, did = steps[-1].row if steps else None, "superseded" if item is None else "late"
-            steps.append(_step(table, event, did, value))
-    return {key: tuple(steps) for key, steps in found.items()}
+                bounds = (
+                    tuple(map(to_datetime, row_outcome.span))
+                    if row_outcome is not None and row_outcome.span is not None
+                    else ()
+                )
+                row_steps = steps_by_key.setdefault((*row_key, *bounds), [])
+                value, effect = (
+                    row_steps[-1].row if row_steps else None,
+                    "superseded" if row_outcome is None else "late",
+                )
+            row_steps.append(_make_step(table, event, effect, value))
+    return {key: tuple(row_steps) for key, row_steps in steps_by_key.items()}
 
 
-def _did(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | None, event: Event) -> str:
+def _effect_of_event(table: Table, before: dict[str, Any] | None, after: dict[str, Any] | None, event: Event) -> str:
     if after is None:
         absorbed = isinstance(table.fold.window, Session) and not event.tombstone
         return "unchanged" if before is None else "absorbed" if absorbed else "deleted"
     if before is None:
         return "inserted"
-    return "unchanged" if frozen(before) == frozen(after) else "updated"
+    return "unchanged" if hashable_form(before) == hashable_form(after) else "updated"
 
 
-def _step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> RowStep:
-    key, value = written(table, event.record)
+def _make_step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> RowStep:
+    key, value = readable_record(table, event.record)
     return RowStep(event.position, did, row, event.timestamp, event.record, key, value)

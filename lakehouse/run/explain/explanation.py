@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.formats.shown import moment, number, pairs, value
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import written_key, written_value
+from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.markup.text import InNotebook, as_html, line
-from lakehouse.markup.text import table as as_table
+from lakehouse.markup.text import InNotebook, as_html, to_paragraph
+from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.model.event import key_of, unhashable
 from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.of_key import Sought
-from lakehouse.run.scenario.as_written import plain
-from lakehouse.run.scenario.compare import same
+from lakehouse.run.explain.of_key import SoughtKey
+from lakehouse.run.scenario.as_written import plain_value
+from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.moment import At, milliseconds
+from lakehouse.semantics.moment import At, to_milliseconds
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Span
@@ -83,10 +83,12 @@ class Explained(InNotebook):
 
     def verdict(self) -> str:
         """Return a sentence: whether the table has what the steps lead to."""
-        said = pairs(self.found) or "no row"
+        actual = pairs(self.found) or "no row"
         if self.agrees:
-            return f"The table has the same: {said}." if self.note is None else f"The table has {said}: {self.note}."
-        return f"NOT THE SAME. The table has {said}: {self.note}."
+            return (
+                f"The table has the same: {actual}." if self.note is None else f"The table has {actual}: {self.note}."
+            )
+        return f"NOT THE SAME. The table has {actual}: {self.note}."
 
 
 class ExplainedRows(list[Explained]):
@@ -97,103 +99,107 @@ class ExplainedRows(list[Explained]):
 
 
 @as_html.register
-def _explained(row: Explained) -> str:
+def _explained_to_html(row: Explained) -> str:
     steps = [step.cells() for step in row.steps]
-    return as_table(COLUMNS, steps, number, title=str(pairs(row.key))) + line(row.verdict())
+    return as_table(COLUMNS, steps, number, title=str(pairs(row.key))) + to_paragraph(row.verdict())
 
 
 def rows_of_key(
     lake: Callable[[], OpenLake],
     layout: Layout,
     table: Table,
-    known: Iterable[Key],
-    key: Sought,
-    at: At | None,
+    row_keys: Iterable[Key],
+    sought_key: SoughtKey,
+    moment_read: At | None,
     version: int | None,
 ) -> dict[Key, dict[str, Any]]:
     """Return the rows of a key as the table has them at a moment. known: keys of rows, to read only a few."""
-    columns = keys_of(table).columns
-    of = next(iter(known))
-    plain_ones = {n: part for n, part in zip(columns, of, strict=False) if isinstance(part, str | int)}
+    key_columns = keys_of(table).columns
+    row_key = next(iter(row_keys))
+    plain_parts = {n: part for n, part in zip(key_columns, row_key, strict=False) if isinstance(part, str | int)}
     if version is not None:
-        found = _rows(layout, table, version, plain_ones)
+        table_rows = _scan_version(layout, table, version, plain_parts)
     else:
         from lakehouse.spark.changelog import published
         from lakehouse.spark.past import reading
 
-        frame = reading.read(lake().open(table), at)
-        frame = frame.select(*[name for name in frame.columns if not name.startswith("_")])
-        for name, part in plain_ones.items():
-            frame = frame.where(frame[name].eqNullSafe(part))
-        found = published.rows(frame)
-    rows: dict[Key, dict[str, Any]] = {}
-    for row in found:
-        of = key_of(table.key, {name.lower(): value for name, value in row.items()})
-        if key.is_key(of[: len(columns)]):
-            rows[of] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
-    return rows
+        table_frame = reading.read_rows(lake().open(table), moment_read)
+        table_frame = table_frame.select(*[name for name in table_frame.columns if not name.startswith("_")])
+        for name, part in plain_parts.items():
+            table_frame = table_frame.where(table_frame[name].eqNullSafe(part))
+        table_rows = published.rows_of_frame(table_frame)
+    rows_by_key: dict[Key, dict[str, Any]] = {}
+    for row in table_rows:
+        row_key = key_of(table.key, {name.lower(): value for name, value in row.items()})
+        if sought_key.is_key(row_key[: len(key_columns)]):
+            rows_by_key[row_key] = {n: v for n, v in row.items() if n not in table.key and n[0] != "_"}
+    return rows_by_key
 
 
-def _rows(layout: Layout, table: Table, version: int, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _scan_version(layout: Layout, table: Table, version: int, key_parts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    wanted = ds.scalar(value=True)
-    for name, part in key.items():
+    predicate = ds.scalar(value=True)
+    for name, part in key_parts.items():
         field = ds.field(name)
         # Writers of other engines store texts as views, which Arrow can't compare yet.
-        wanted &= (field.cast(pa.string()) if isinstance(part, str) else field) == part
-    for batch in reader.dataset(layout.silver(table.name), version).to_batches(filter=wanted):
+        predicate &= (field.cast(pa.string()) if isinstance(part, str) else field) == part
+    for batch in reader.open_dataset(layout.silver(table.name), version).to_batches(filter=predicate):
         yield from batch.to_pylist(maps_as_pydicts="strict")
 
 
-def checked(
-    table: Table, key: Key, steps: tuple[RowStep, ...], found: dict[str, Any] | None, watermark: int | None
+def compare_with_table(
+    table: Table, key: Key, steps: tuple[RowStep, ...], table_row: dict[str, Any] | None, watermark: int | None
 ) -> Explained:
     """Return a row; the result of the steps is compared with the table's own row."""
-    made = steps[-1].row if steps else None
-    shown = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
-    agrees = (made is None) == (found is None) and (made is None or same(plain(made), plain(found)))
-    note = absent = None
-    if not agrees and made is not None and found is None:
-        note = absent = next((why for item in table.behind if (why := _absent(item, table, key, watermark))), None)
+    folded_row = steps[-1].row if steps else None
+    key_columns = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
+    agrees = (folded_row is None) == (table_row is None) and (
+        folded_row is None or is_same_value(plain_value(folded_row), plain_value(table_row))
+    )
+    note = absence = None
+    if not agrees and folded_row is not None and table_row is None:
+        note = absence = next(
+            (why for item in table.behind if (why := _explain_absence(item, table, key, watermark))), None
+        )
     if not agrees and note is None:
         note = "the table has another row: somebody else has changed it, or it was declared differently then"
-    return Explained(shown, steps, found, agrees or absent is not None, note)
+    return Explained(key_columns, steps, table_row, agrees or absence is not None, note)
 
 
 @singledispatch
-def _absent(operator: Operator, table: Table, key: Key, watermark: int | None) -> str | None:
+def _explain_absence(operator: Operator, table: Table, key: Key, watermark: int | None) -> str | None:
     """Say why an operator hides a row that the records lead to; None if it does not."""
     return None
 
 
-@_absent.register
-def _not_closed(operator: Final, table: Table, key: Key, watermark: int | None) -> str | None:
+@_explain_absence.register
+def _explain_open_window(operator: Final, table: Table, key: Key, watermark: int | None) -> str | None:
     window = table.fold.window
-    if window is None or (watermark is not None and window.closes(_span(key)) <= watermark):
+    if window is None or (watermark is not None and window.closing_time(_window_span(key)) <= watermark):
         return None
     return "the window is not closed yet: final results show it when it is"
 
 
-@_absent.register
-def _left(operator: Expire, table: Table, key: Key, watermark: int | None) -> str | None:
-    if watermark is not None and milliseconds(key[-1]) + operator.after >= watermark:
+@_explain_absence.register
+def _explain_expired(operator: Expire, table: Table, key: Key, watermark: int | None) -> str | None:
+    if watermark is not None and to_milliseconds(key[-1]) + operator.after >= watermark:
         return None
     return "the row has expired: it is past the table's retention"
 
 
-def _span(key: Key) -> Span:
-    return Span(milliseconds(key[-2]), milliseconds(key[-1]))
+def _window_span(key: Key) -> Span:
+    return Span(to_milliseconds(key[-2]), to_milliseconds(key[-1]))
 
 
-def written(table: Table, record: Record) -> tuple[Any, Any]:
+def readable_record(table: Table, record: Record) -> tuple[Any, Any]:
     """Return a record's key and value in readable form, or in hex if they have none."""
     source = next(source for source in table.stream.sources if source.topic == record.topic)
-    found: list[Any] = []
-    for write, data in ((written_key, record.key), (written_value, record.value)):
+    texts: list[Any] = []
+    for write, data in ((decode_written_key, record.key), (decode_written_value, record.value)):
         try:
-            found.append(write(source, data))
+            texts.append(write(source, data))
         except Unfit:
-            found.append((data or b"").hex())
-    return found[0], found[1]
+            texts.append((data or b"").hex())
+    return texts[0], texts[1]

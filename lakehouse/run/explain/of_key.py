@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes
+from lakehouse.formats.written import encode_written_key
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table
-from lakehouse.lake.keys import columns_of
+from lakehouse.lake.keys import key_columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.model import model
@@ -25,9 +25,9 @@ from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.scenario.keys import keys_of
-from lakehouse.semantics.aggregate.collection import frozen
+from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 
 COLUMNS = (
@@ -40,7 +40,7 @@ PROBE = "captured"
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SoughtKey:
     """The key to look for: its columns, without the window, and its values."""
 
     columns: tuple[Column, ...]
@@ -49,22 +49,24 @@ class Sought:
     def is_key(self, key: Key) -> bool:
         """Say whether a key is this one: by its values, or by its text if only Spark can tell a column's type."""
         return all(
-            frozen(part) == frozen(value) if column.type else write_key([unhashable(part)]) == (value or "")
+            hashable_form(part) == hashable_form(value)
+            if column.type
+            else write_key([unhashable(part)]) == (value or "")
             for column, part, value in zip(self.columns, key, self.values, strict=True)
         )
 
 
-def sought(layout: Layout, table: Table, text: str) -> Sought:
+def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
     """Return the key that a text means, by the types of the lake's table. Raises ConfigError if it is not a key."""
-    names, path = keys_of(table).columns, layout.silver(table.name)
+    column_names, path = keys_of(table).columns, layout.silver(table.name)
     if is_table(path):
-        columns = columns_of(reader.dataset(path).schema, names)
+        columns = key_columns_of(reader.open_dataset(path).schema, column_names)
     else:
-        columns = tuple(Column(name, _declared(table, name)) for name in names)
-    return Sought(columns, tuple(map(hashable, parse_key(text, columns))))
+        columns = tuple(Column(name, _declared_type(table, name)) for name in column_names)
+    return SoughtKey(columns, tuple(map(hashable, parse_key(text, columns))))
 
 
-def _declared(table: Table, name: str) -> str:
+def _declared_type(table: Table, name: str) -> str:
     """The declared type of a key's column; empty if only Spark can tell."""
     for item in table.fold.by:
         if item.name == name:
@@ -72,19 +74,21 @@ def _declared(table: Table, name: str) -> str:
     return next(column.type for column in table.stream.columns if column.name == name)
 
 
-def of_key(layout: Layout, own: set[str], table: Table, key: str, listen: Callable[[int], None]) -> Iterator[Record]:
+def records_of_key(
+    layout: Layout, own_topics: set[str], table: Table, key: str, listen: Callable[[int], None]
+) -> Iterator[Record]:
     """Yield the records of a key. `own`: the topics that have a bronze table of their own."""
-    source, wanted = table.stream.source, sought(layout, table, key)
+    source, sought_key = table.stream.source, parse_sought(layout, table, key)
     if isinstance(source, Source) and is_keyed_by_topic(table, source):
-        for chunk in bronze(layout, own, source.topic, bytes_of(source, wanted)):
+        for chunk in bronze_chunks(layout, own_topics, source.topic, sought_bytes(source, sought_key)):
             yield from chunk
         return
-    count = 0
+    record_count = 0
     for topic in table.stream.topics:
-        for chunk in bronze(layout, own, topic):
-            yield from _reaching(table, chunk, wanted)
-            count += len(chunk)
-            listen(count)
+        for chunk in bronze_chunks(layout, own_topics, topic):
+            yield from _records_reaching_key(table, chunk, sought_key)
+            record_count += len(chunk)
+            listen(record_count)
 
 
 def is_keyed_by_topic(table: Table, source: Source) -> bool:
@@ -96,56 +100,56 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
         return False
     if base_type(source.key[0].type) == "double":
         return False
-    read = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
-    return read == [source.key[0].name.lower()]
+    key_texts = [item.expression.text.lower() for item in table.fold.by] or [source.key[0].name.lower()]
+    return key_texts == [source.key[0].name.lower()]
 
 
-def bytes_of(source: Source, key: Sought) -> bytes:
+def sought_bytes(source: Source, sought_key: SoughtKey) -> bytes:
     """Return the bytes of a key in the topic. Raises ConfigError for a key that has none."""
     try:
-        data = key_bytes(source, key.values[0])
+        data = encode_written_key(source, sought_key.values[0])
     except Unfit as error:
-        raise ConfigError(f"key {write_key(key.values)!r}: {error}") from error
+        raise ConfigError(f"key {write_key(sought_key.values)!r}: {error}") from error
     assert data is not None
     return data
 
 
-def bronze(layout: Layout, own: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
+def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
     """Yield a topic's records of the complete ticks, or those with one key, some at a time."""
     import pyarrow.dataset as ds
 
-    reader.local_root(layout)
-    last = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
-    rows = reader.dataset(layout.own_records(topic) if topic in own else layout.records)
-    wanted = (ds.field("topic") == topic) & (ds.field("tick") <= last)
+    reader.require_local_root(layout)
+    last_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
+    bronze_rows = reader.open_dataset(layout.own_records(topic) if topic in own_topics else layout.records)
+    predicate = (ds.field("topic") == topic) & (ds.field("tick") <= last_tick)
     if key is not None:
-        wanted &= ds.field("key") == key
-    for batch in rows.to_batches(columns=list(COLUMNS), filter=wanted, batch_size=CHUNK):
+        predicate &= ds.field("key") == key
+    for batch in bronze_rows.to_batches(columns=list(COLUMNS), filter=predicate, batch_size=CHUNK):
         yield [record_of(row) for row in batch.to_pylist()]
 
 
 def record_of(row: dict[str, Any]) -> Record:
     """Return a row of bronze as a record."""
     headers = tuple((item["key"], item["value"]) for item in row["headers"] or ())
-    times = {name: milliseconds(row[name]) for name in ("timestamp", "order_time")}
+    times = {name: to_milliseconds(row[name]) for name in ("timestamp", "order_time")}
     return Record(**{**row, **times, "headers": headers})
 
 
-def _reaching(table: Table, chunk: Sequence[Record], key: Sought) -> Iterator[Record]:
+def _records_reaching_key(table: Table, chunk: Sequence[Record], sought_key: SoughtKey) -> Iterator[Record]:
     """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
     stream = table.stream
     if table.fold.by:
         rekey = Rekey(table.fold.by, stream.key)
         stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
-    found = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
-    places = {
+    result = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode_record)
+    reached_places = {
         (change.position.partition, change.position.offset, change.position.tick)
-        for change in found.topics[PROBE]
-        if change.key is not None and key.is_key(change.key)
+        for change in result.topics[PROBE]
+        if change.key is not None and sought_key.is_key(change.key)
     }
-    yield from (record for record in chunk if (record.partition, record.offset, record.tick) in places)
+    yield from (record for record in chunk if (record.partition, record.offset, record.tick) in reached_places)
 
 
-def text_of(key: Key) -> str:
+def key_to_text(key: Key) -> str:
     """Return a key in the form of the command line."""
     return write_key([unhashable(part) for part in key])

@@ -33,7 +33,7 @@ last = {name: latest(name) for name in ("amount", "at")}
 application = app(orders.latest("latest"), orders.group_by("customer").agg(n=count(), **last).table("customers"))
 
 
-def write() -> bool:
+def write_archive() -> bool:
     """Run the small application in a JVM that writes the archive when it ends. False: one of these jars is there.
 
     Where Java can't write one an empty file stands for it, so that nothing tries again at each set-up. Raises
@@ -46,7 +46,7 @@ def write() -> bool:
             return False
         archive.unlink(missing_ok=True)  # a JVM that has one can't write one
         fresh = archive.with_name(f".new-{archive.name}")
-        _run(f'"-XX:ArchiveClassesAtExit={fresh}"')
+        _run_application(f'"-XX:ArchiveClassesAtExit={fresh}"')
         fresh.replace(archive) if fresh.is_file() else archive.touch()
     if not archive.stat().st_size:
         raise StorageError(
@@ -56,7 +56,7 @@ def write() -> bool:
     return True
 
 
-def _run(option: str) -> None:
+def _run_application(option: str) -> None:
     with tempfile.TemporaryDirectory(prefix="lakehouse-classes-") as name, Broker(Path(name, "kafka")) as broker:
         environ = {
             "LAKEHOUSE_LAKE_PATH": str(Path(name, "lake")),
@@ -66,8 +66,8 @@ def _run(option: str) -> None:
         Cluster(broker.bootstrap_servers).create(TOPIC, 2)
         settings = load(environ=environ, start=Path(name))
         spark: Any = open_session(settings)
-        for first in (0, RECORDS):  # the second run merges into rows
-            produce(broker.bootstrap_servers, {}, TOPIC, map(_record, range(first, first + RECORDS)))
+        for first_number in (0, RECORDS):  # the second run merges into rows
+            produce(broker.bootstrap_servers, {}, TOPIC, map(_make_record, range(first_number, first_number + RECORDS)))
             Job(spark, settings, application, broker.bootstrap_servers).until_caught_up()
         gateway = spark.sparkContext._gateway
         spark.stop()
@@ -76,6 +76,6 @@ def _run(option: str) -> None:
         gateway.proc.wait(PATIENCE_SECONDS)
 
 
-def _record(number: int) -> ProducerRecord:
+def _make_record(number: int) -> ProducerRecord:
     value = {"customer": f"c{number % 7}", "amount": number, "at": "2026-01-31T12:00:00Z"}
     return ProducerRecord(f"k{number % 90}".encode(), json.dumps(value).encode())

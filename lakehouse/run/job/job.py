@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.kafka.options import for_java
+from lakehouse.kafka.options import java_options
 from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
@@ -23,19 +23,19 @@ from lakehouse.run.job import telling
 from lakehouse.run.job.publishing import Publishing
 from lakehouse.run.job.telling import Telling
 from lakehouse.run.job.turns import Turns
-from lakehouse.run.job.upkeeping import Upkeeping, of_tables
+from lakehouse.run.job.upkeeping import Upkeeping, upkeep_tables
 from lakehouse.run.repair import intervene
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.feed import Feed
-from lakehouse.spark.bronze.gaps import TopicNow
+from lakehouse.spark.bronze.gaps import KafkaTopic
 from lakehouse.spark.bronze.ingest import Ingest
-from lakehouse.spark.failure import stop
+from lakehouse.spark.failure import stop_query
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.silver.upkeep import Done, Policy, upkeep_bronze, upkeep_quarantine
+from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
 from lakehouse.spark.silver.writer import own_topics
 from lakehouse.spark.table import checked
 
@@ -62,7 +62,7 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
-        telling.check(self._layout, app)
+        telling.check_functions(self._layout, app)
         self._lake = OpenLake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
@@ -71,66 +71,68 @@ class Job:
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
         """Ingest what Kafka has now, then bring every table and sink up to date. Raises what stopped it."""
-        checked.check(self._spark, self._app)
+        checked.check_application(self._spark, self._app)
         with ExitStack() as stack:
             silver: Silver | None = None
             if "ingest" in parts:
                 with self._ingest() as ingest:
-                    query = self._pooled("ingest", partial(ingest.start, available_now=True))
+                    ingest_query = self._start_in_pool("ingest", partial(ingest.start, available_now=True))
                     try:
                         # The tables are opened while Kafka is read: each takes a second in a process that is cold.
                         silver = stack.enter_context(self._silver()) if "silver" in parts else None
                     except BaseException:
-                        ingest.stop(query)
+                        ingest.stop(ingest_query)
                         raise
-                    _await(query, ingest.check)
+                    _await_query(ingest_query, ingest.check)
             elif "silver" in parts:
                 silver = stack.enter_context(self._silver())
             if silver is not None:
-                _await(silver.start(available_now=True), silver.check)
+                _await_query(silver.start(available_now=True), silver.check)
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
         """Keep running until `stop` is set. Raises what stopped it otherwise."""
-        checked.check(self._spark, self._app)
+        checked.check_application(self._spark, self._app)
         with ExitStack() as stack:
-            running: list[tuple[StreamingQuery, Ingest | Silver]] = []
+            running_queries: list[tuple[StreamingQuery, Ingest | Silver]] = []
             ingest: Ingest | None = None
             silver: Silver | None = None
             self._turns = Turns(self._spark.sparkContext.defaultParallelism if len(parts) == len(PARTS) else None)
-            seconds = self._settings.run.trigger_seconds
+            trigger_seconds = self._settings.run.trigger_seconds
             if "ingest" in parts:
                 ingest = stack.enter_context(self._ingest())
-                start = partial(ingest.start, available_now=False, trigger_seconds=seconds)
-                running.append((self._pooled("ingest", start), ingest))
+                start_ingest = partial(ingest.start, available_now=False, trigger_seconds=trigger_seconds)
+                running_queries.append((self._start_in_pool("ingest", start_ingest), ingest))
             if "silver" in parts:
                 silver = stack.enter_context(self._silver())
-                running.append((self._pooled("silver", partial(silver.start, available_now=False)), silver))
+                running_queries.append(
+                    (self._start_in_pool("silver", partial(silver.start, available_now=False)), silver)
+                )
             try:
-                while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running):
+                while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running_queries):
                     self._take_up(ingest, silver)
             except Exception:
                 # A batch's own error says more than the error that a query, or Spark, no longer answers.
-                for query, owner in running:
+                for query, owner in running_queries:
                     owner.check(query)
                 raise
             finally:
                 self._turns.end()
-                for query, owner in running:
+                for query, owner in running_queries:
                     owner.stop(query)
-            for query, owner in running:
+            for query, owner in running_queries:
                 owner.check(query)
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
         """Take up the requested interventions; their ticks have no records, so they wake no query."""
         if ingest is not None:
-            for path, wanted in intervene.pending(self._layout):
-                if interventions.tick_of(self._lake, wanted.id) is None:
-                    ingest.decide(wanted)
+            for path, request in intervene.pending_requests(self._layout):
+                if interventions.intervention_tick(self._lake, request.id) is None:
+                    ingest.decide(request)
                 path.unlink(missing_ok=True)
-        if silver is not None and interventions.decided(self._lake) > silver.tick:
+        if silver is not None and interventions.last_intervention_tick(self._lake) > silver.tick:
             silver.catch_up()
 
-    def _pooled(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    def _start_in_pool(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", pool)
@@ -140,25 +142,25 @@ class Job:
             context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type, unused-ignore]
 
     def _ingest(self) -> Ingest:
-        run = self._settings.run
+        run_settings = self._settings.run
         feed = Feed(
             self._bootstrap,
-            for_java(self._settings.kafka.options),
+            java_options(self._settings.kafka.options),
             tuple(dict.fromkeys((*self._app.topics, *self._settings.kafka.topics))),
             self._look,
             partial(read_ranges, self._bootstrap, self._settings.kafka.options),
             pattern=self._settings.kafka.topic_pattern,
             own=tuple(own_topics(self._app)),
-            max_records_per_tick=run.max_records_per_tick,
-            max_bytes_per_tick=run.max_bytes_per_tick,
-            max_record_bytes=run.max_record_bytes,
-            on_data_loss=run.on_data_loss,
+            max_records_per_tick=run_settings.max_records_per_tick,
+            max_bytes_per_tick=run_settings.max_bytes_per_tick,
+            max_record_bytes=run_settings.max_record_bytes,
+            on_data_loss=run_settings.on_data_loss,
         )
-        own = own_topics(self._app)
+        owned_topics = own_topics(self._app)
 
-        def keep_up(policy: Policy) -> list[Done]:
-            done = upkeep_bronze(self._lake, own, policy)
-            return done + upkeep_control(self._layout, policy, datetime.now(UTC))
+        def keep_up(policy: Policy) -> list[UpkeepResult]:
+            upkeep_steps = upkeep_bronze(self._lake, owned_topics, policy)
+            return upkeep_steps + upkeep_control(self._layout, policy, datetime.now(UTC))
 
         upkeeping = self._upkeeping("bronze", keep_up)
 
@@ -170,33 +172,46 @@ class Job:
         ingest = Ingest(self._lake, feed, after_tick)
         return ingest
 
-    def _upkeeping(self, part: str, work: Callable[[Policy], list[Done]]) -> Upkeeping:
+    def _upkeeping(self, part: str, work: Callable[[Policy], list[UpkeepResult]]) -> Upkeeping:
         """The upkeep of what a query of this job writes, reported as events."""
 
-        def told(done: list[Done], seconds: float) -> None:
-            files = [sum(one.files_before for one in done), sum(one.files_after for one in done)]
-            self._say("upkeep", 0, 0, part=part, took=round(seconds, 3), files_before=files[0], files_after=files[1])
+        def report_done(upkeep_steps: list[UpkeepResult], seconds: float) -> None:
+            file_counts = [
+                sum(step.files_before for step in upkeep_steps),
+                sum(step.files_after for step in upkeep_steps),
+            ]
+            self._say(
+                "upkeep",
+                0,
+                0,
+                part=part,
+                took=round(seconds, 3),
+                files_before=file_counts[0],
+                files_after=file_counts[1],
+            )
 
-        def failed(message: str) -> None:
+        def report_failure(message: str) -> None:
             self._say("upkeep failed", 0, 0, part=part, message=message)
 
-        return Upkeeping(self._layout, self._settings.upkeep, part, work, told, failed)
+        return Upkeeping(self._layout, self._settings.upkeep, part, work, report_done, report_failure)
 
-    def _keep_up(self, policy: Policy) -> list[Done]:
-        done = of_tables(self._lake, self._app, policy, self._app.tables)
-        return done + upkeep_quarantine(self._lake, self._app, policy)
+    def _keep_up(self, policy: Policy) -> list[UpkeepResult]:
+        upkeep_steps = upkeep_tables(self._lake, self._app, policy, self._app.tables)
+        return upkeep_steps + upkeep_quarantine(self._lake, self._app, policy)
 
-    def _look(self) -> dict[str, TopicNow]:
+    def _look(self) -> dict[str, KafkaTopic]:
         """What Kafka has now of the ingested topics; a topic that does not exist is left out."""
-        names = set(self._cluster.names())
-        listed = {*self._app.topics, *self._settings.kafka.topics}
-        facts = self._cluster.topics(sorted(listed & names))
+        topic_names = set(self._cluster.names())
+        wanted_topics = {*self._app.topics, *self._settings.kafka.topics}
+        topic_facts = self._cluster.topics(sorted(wanted_topics & topic_names))
         if (pattern := self._settings.kafka.topic_pattern) is not None:
-            facts |= self._cluster.topics(pattern)
-        offsets = self._cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+            topic_facts |= self._cluster.topics(pattern)
+        topic_offsets = self._cluster.offsets(
+            (name, p) for name, fact in topic_facts.items() for p in range(fact.partitions)
+        )
         return {
-            name: TopicNow(fact.id, {p: offsets[name, p] for p in range(fact.partitions)})
-            for name, fact in facts.items()
+            name: KafkaTopic(fact.id, {p: topic_offsets[name, p] for p in range(fact.partitions)})
+            for name, fact in topic_facts.items()
         }
 
     @contextmanager
@@ -207,22 +222,22 @@ class Job:
         ):
 
             def publish(tick: int) -> None:
-                began = time.monotonic()
+                started = time.monotonic()
                 for topic, count in publishing.publish(tick):
-                    self._say("published", tick, count, topic=topic, took=round(time.monotonic() - began, 3))
-                    began = time.monotonic()
+                    self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
+                    started = time.monotonic()
                 for name, count in functions.tell(tick):
-                    self._say("told", tick, count, function=name, took=round(time.monotonic() - began, 3))
-                    began = time.monotonic()
+                    self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
+                    started = time.monotonic()
 
-            written = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
-            upkeeping = self._upkeeping(f"silver-{written.hexdigest()[:12]}", self._keep_up)
+            name_hash = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
+            upkeeping = self._upkeeping(f"silver-{name_hash.hexdigest()[:12]}", self._keep_up)
 
             def after_batch(tick: int, records: int) -> None:
                 self._say("batch", tick, records, took=round(silver.took, 3))
-                for table, failed in silver.failed():
-                    details = {"table": table, "function": failed.function, "first": failed.first}
-                    self._say("function failed", tick, failed.records, **details, error=failed.error)
+                for table, failure in silver.failed():
+                    details = {"table": table, "function": failure.function, "first": failure.first}
+                    self._say("function failed", tick, failure.records, **details, error=failure.error)
                 publish(tick)
                 upkeeping.after(tick)
                 self._turns.reached(tick)
@@ -236,7 +251,7 @@ class Job:
         self._listen(JobEvent(kind, tick, records, time.monotonic() - self._began, details))
 
 
-def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:
+def _await_query(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:
     try:
         while not query.awaitTermination(1):
             pass
@@ -244,5 +259,5 @@ def _await(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> No
         check(query)
         raise
     finally:
-        stop(query)
+        stop_query(query)
     check(query)

@@ -10,26 +10,26 @@ from typing import Any
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover, NextOffsets
-from lakehouse.kafka.drain import drain
+from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App, has_state_topic
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Transaction, cut_changes
 from lakehouse.run.start.standing import (
-    Mine,
-    Standing,
-    begins,
+    OwnPublication,
+    ResumePoint,
+    covered_name,
     declaration_of,
-    name_of,
+    find_resume_point,
+    is_new_topic,
     restored_of,
-    standing,
-    state_in,
-    unknown_records,
+    state_topic_id,
+    unknown_records_error,
 )
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.settings.config import Settings
@@ -37,7 +37,7 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
-from lakehouse.spark.transaction import properties, table_id
+from lakehouse.spark.transaction import read_properties, table_id
 
 DAY_MS = 24 * 60 * 60 * 1000
 # Tombstones stay for a week, so that a lake that restores from the topic sees them.
@@ -55,7 +55,7 @@ class Publishing:
     def __enter__(self) -> Publishing:
         if self._app.sinks:
             # Bronze's id is the lake's: a publisher's progress is counted in bronze's ticks.
-            bronze.create(self._lake, own_topics(self._app))
+            bronze.create_tables(self._lake, own_topics(self._app))
         for sink in self._app.sinks:
             self._make_topic(sink)
             self._sinks.append(_Open(self._lake, self._settings, self._cluster, sink))
@@ -66,22 +66,26 @@ class Publishing:
 
     def publish(self, tick: int) -> Iterator[tuple[str, int]]:
         """Publish every sink up to a tick that all tables have taken in; yield each topic and its records."""
-        yield from ((one.topic, one.publish(tick)) for one in self._sinks if one.stands_before(tick))
+        yield from (
+            (open_sink.topic, open_sink.publish(tick)) for open_sink in self._sinks if open_sink.stands_before(tick)
+        )
 
     def _make_topic(self, sink: Sink) -> None:
         """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
-        names = self._cluster.names()
-        if sink.topic not in names:
-            facts = self._cluster.topics(list(_source_topics(sink))).values()
-            partitions = sink.partitions or max(fact.partitions for fact in facts)
-            config = COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
-            self._create(sink.topic, partitions, config)
-        if (beside := covers.name_of(sink.topic)) not in names:
-            self._cluster.create(beside, 1, covers.CONFIG)
-        if has_state_topic(sink) and (state := state_topic(sink.topic)) not in names:
+        topic_names = self._cluster.names()
+        if sink.topic not in topic_names:
+            topic_facts = self._cluster.topics(list(_source_topics(sink))).values()
+            partition_count = sink.partitions or max(fact.partitions for fact in topic_facts)
+            topic_config = (
+                COMPACTED if isinstance(sink.of, Table) else {"cleanup.policy": "delete", "retention.ms": "-1"}
+            )
+            self._create(sink.topic, partition_count, topic_config)
+        if (covers_topic := covers.covers_topic(sink.topic)) not in topic_names:
+            self._cluster.create(covers_topic, 1, covers.CONFIG)
+        if has_state_topic(sink) and (state_name := state_topic(sink.topic)) not in topic_names:
             fact = self._cluster.topics([sink.topic])[sink.topic]
-            if begins(fact.id, covers.newest(self._cluster, self._settings.kafka.options, sink.topic)):
-                self._create(state, fact.partitions, COMPACTED)
+            if is_new_topic(fact.id, covers.read_newest_cover(self._cluster, self._settings.kafka.options, sink.topic)):
+                self._create(state_name, fact.partitions, COMPACTED)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         """A topic of event times: a booking's may lie ahead, and one that Kafka refuses would end publishing."""
@@ -97,93 +101,113 @@ class _Open:
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
         self._lake, self._cluster, self._sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
-        self._who: Mine | None = None
+        self._own_publication: OwnPublication | None = None
         topic_id = cluster.topics([sink.topic])[sink.topic].id
-        stands = self._stands(topic_id)  # a job that is refused must not fence the publisher
-        remembered = lake.layout.published(sink.topic)
+        resume_point = self._find_resume_point(topic_id)  # a job that is refused must not fence the publisher
+        progress_file = lake.layout.published(sink.topic)
         self._publisher = Publisher(
-            cluster, self._options, sink.topic, remembered, with_state=stands.has_state_topic(topic_id)
+            cluster, self._options, sink.topic, progress_file, with_state=resume_point.has_state_topic(topic_id)
         )
-        self._standing = self._stands(self._publisher.topic_id)
-        self._publisher.remember(self._standing.tick)
+        self._resume_point = self._find_resume_point(self._publisher.topic_id)
+        self._publisher.remember(self._resume_point.tick)
         self._clock: tuple[int, Mapping[str, Any]] | None = None  # the table's clock at the last cover
 
     def stands_before(self, tick: int) -> bool:
-        return tick > self._standing.tick and not self._waits(tick)
+        return tick > self._resume_point.tick and not self._is_waiting(tick)
 
-    def _waits(self, tick: int) -> bool:
+    def _is_waiting(self, tick: int) -> bool:
         """Whether records of a joined stream that the topic covers, and that meet later ones, are not in bronze yet."""
-        is_first = self._is_joined and self._standing.tick == NO_TICK
-        return is_first and not bronze.has_all(self._lake, _source_topics(self._sink), self._covered(), tick)
+        is_first = self._is_joined and self._resume_point.tick == NO_TICK
+        return is_first and not bronze.has_all(self._lake, _source_topics(self._sink), self._covered_offsets(), tick)
 
     @property
     def _is_joined(self) -> bool:
         """Whether it is a stream behind a join of streams."""
-        return isinstance(self._sink.of, Stream) and bool(meetings(self._sink.of))
+        return isinstance(self._sink.of, Stream) and bool(meeting_streams(self._sink.of))
 
-    def _covered(self) -> NextOffsets:
+    def _covered_offsets(self) -> NextOffsets:
         """What the topic of a stream covers, of the source topics that there are."""
-        return covers.still_there(self._cluster, _source_topics(self._sink), self._standing.covered)
+        return covers.offsets_of_existing(self._cluster, _source_topics(self._sink), self._resume_point.covered)
 
     def publish(self, tick: int) -> int:
         """Publish up to a tick, one transaction after the other; return how many records that were."""
-        was, mine, count = self._standing, self._who or self._mine(), 0
-        self._who = mine  # nobody else can create the table while this job keeps it
-        changes = published.records(
-            self._lake, self._sink, was.tick, tick, mine.origin,
-            whole=was.whole, covered=self._covered() if self._is_joined else was.covered,
-            with_state=was.has_state_topic(self._publisher.topic_id),
+        point_before, own_publication, record_count = (
+            self._resume_point,
+            self._own_publication or self._describe_own(),
+            0,
+        )
+        self._own_publication = own_publication  # nobody else can create the table while this job keeps it
+        changes = published.producer_records(
+            self._lake, self._sink, point_before.tick, tick, own_publication.origin,
+            whole=point_before.whole, covered=self._covered_offsets() if self._is_joined else point_before.covered,
+            with_state=point_before.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
         # Closed here, even if a transaction fails: what Spark keeps for them is freed while Spark still runs.
-        with closing(changes), closing(cut_changes(changes, was.tick, tick, was.sent, was.at)) as cut:
-            for part in cut:
-                cover = self._cover(part, mine)
-                count += self._publisher.publish(part.records, cover)
-                self._standing = replace(was, tick=part.tick, sent=part.sent, at=part.at, covered=cover.next)
-                self._clock = None if cover.clock is None else (cover.tick, cover.clock)
-        return count
+        with (
+            closing(changes),
+            closing(cut_changes(changes, point_before.tick, tick, point_before.sent, point_before.at)) as transactions,
+        ):
+            for transaction in transactions:
+                part_cover = self._cover(transaction, own_publication)
+                record_count += self._publisher.publish(transaction.records, part_cover)
+                self._resume_point = replace(
+                    point_before,
+                    tick=transaction.tick,
+                    sent=transaction.sent,
+                    at=transaction.at,
+                    covered=part_cover.next,
+                )
+                self._clock = None if part_cover.clock is None else (part_cover.tick, part_cover.clock)
+        return record_count
 
-    def _cover(self, part: Transaction, mine: Mine) -> Cover:
+    def _cover(self, transaction: Transaction, own_publication: OwnPublication) -> Cover:
         """What the topic covers after a part."""
-        of, was = self._sink.of, self._standing
-        covered = published.next_offsets(self._lake, of, part.tick)
-        clock = published.clock_of(self._lake, of, part.tick, self._clock)
+        node, point_before = self._sink.of, self._resume_point
+        covered_offsets = published.next_offsets(self._lake, node, transaction.tick)
+        clock = published.clock_of(self._lake, node, transaction.tick, self._clock)
         return Cover(
-            self._publisher.topic_id, name_of(of), mine.origin, part.tick, published.furthest(covered, was.covered),
-            mine.table, declaration_of(of), clock, was.before,
-            part.sent, part.at, was.state, published.needed_offsets(self._lake, of, part.tick),
+            self._publisher.topic_id, covered_name(node), own_publication.origin, transaction.tick, published.furthest_offsets(covered_offsets, point_before.covered),
+            own_publication.table, declaration_of(node), clock, point_before.before,
+            transaction.sent, transaction.at, point_before.state, published.needed_offsets(self._lake, node, transaction.tick),
         )  # fmt: skip
 
-    def _stands(self, topic_id: str) -> Standing:
-        cover, state = covers.newest(self._cluster, self._options, self.topic), state_topic(self.topic)
-        there = self._cluster.topics([state])[state].id if self._has(state) else None
+    def _find_resume_point(self, topic_id: str) -> ResumePoint:
+        newest_cover, state_name = (
+            covers.read_newest_cover(self._cluster, self._options, self.topic),
+            state_topic(self.topic),
+        )
+        state_id = self._cluster.topics([state_name])[state_name].id if self._has(state_name) else None
         has_records = False
-        if isinstance(self._sink.of, Table) and begins(topic_id, cover):
+        if isinstance(self._sink.of, Table) and is_new_topic(topic_id, newest_cover):
             has_records = self._has_records(self.topic)
-            if there is not None and self._has_records(state):
-                raise unknown_records(state)
-        mine = self._mine()
-        if cover is not None and cover.origin == mine.origin and cover.tick <= mine.tick:
-            exact = bronze.last_covers(self._lake.spark, self._lake.layout.records, cover.tick) is not None
-            known = published.next_offsets(self._lake, self._sink.of, cover.tick)
-            mine = replace(mine, next=known, exact=exact)
-        stands = standing(self.topic, topic_id, cover, mine, has_records=has_records)
-        return replace(stands, state=state_in(topic_id, cover, self._sink, there))
+            if state_id is not None and self._has_records(state_name):
+                raise unknown_records_error(state_name)
+        own_publication = self._describe_own()
+        if (
+            newest_cover is not None
+            and newest_cover.origin == own_publication.origin
+            and newest_cover.tick <= own_publication.tick
+        ):
+            is_exact = bronze.last_covers(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
+            lake_offsets = published.next_offsets(self._lake, self._sink.of, newest_cover.tick)
+            own_publication = replace(own_publication, next=lake_offsets, exact=is_exact)
+        resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
+        return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self._sink, state_id))
 
     def _has(self, state: str) -> bool:
         return has_state_topic(self._sink) and state in self._cluster.names()
 
     def _has_records(self, topic: str) -> bool:
-        return next(drain(self._cluster, self._options, topic), None) is not None
+        return next(read_topic(self._cluster, self._options, topic), None) is not None
 
-    def _mine(self) -> Mine:
-        of, tick = self._sink.of, latest_complete_tick(self._lake)
-        origin = published.origin_of(self._lake, of)
-        if not isinstance(of, Table) or not (opened := self._lake.open(of)).exists:
-            return Mine(of, origin, tick)
-        path = opened.visible.path
-        restored = restored_of(properties(opened.spark, path).get(RESTORED))
-        return Mine(of, origin, tick, table_id(opened.spark, path), restored)
+    def _describe_own(self) -> OwnPublication:
+        node, tick = self._sink.of, latest_complete_tick(self._lake)
+        origin = published.origin_of(self._lake, node)
+        if not isinstance(node, Table) or not (open_table := self._lake.open(node)).exists:
+            return OwnPublication(node, origin, tick)
+        path = open_table.visible.path
+        restored = restored_of(read_properties(open_table.spark, path).get(RESTORED))
+        return OwnPublication(node, origin, tick, table_id(open_table.spark, path), restored)
 
 
 def _source_topics(sink: Sink) -> tuple[str, ...]:

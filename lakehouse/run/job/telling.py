@@ -23,7 +23,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Position
 from lakehouse.spark import streamed
 from lakehouse.spark.bronze import bronze
@@ -33,7 +33,7 @@ from lakehouse.spark.silver.writer import own_topics
 from lakehouse.spark.transaction import table_id
 
 
-def check(layout: Layout, app: App) -> None:
+def check_functions(layout: Layout, app: App) -> None:
     """Raise ConfigError for functions over a lake where no progress can be noted."""
     if app.functions and "://" in layout.root:
         raise ConfigError(
@@ -68,7 +68,7 @@ class Telling:
     def __enter__(self) -> Telling:
         with ExitStack() as stack:
             if self._app.functions:
-                bronze.create(self._lake, own_topics(self._app))
+                bronze.create_tables(self._lake, own_topics(self._app))
             for sink in self._app.functions:
                 stack.enter_context(Lease(self._lake.layout.lease(f"function-{sink.name}"), f"function {sink.name!r}"))
                 self._told.append(_Function(self._lake, sink))
@@ -83,16 +83,18 @@ class Telling:
 
         Raises JobFailed for a function that raises; what it was told before is noted.
         """
-        yield from ((one.name, one.tell(tick)) for one in self._told if one.stands_before(tick))
+        yield from ((function.name, function.tell(tick)) for function in self._told if function.stands_before(tick))
 
 
 class _Function:
     def __init__(self, lake: OpenLake, sink: FunctionSink) -> None:
         self._lake, self._sink, self.name = lake, sink, sink.name
         self._path = Path(lake.layout.told(sink.name))
-        fresh = Note(table_id(lake.spark, lake.layout.records))
-        noted = read_object(self._path)
-        self._note = Note(**noted) if noted is not None and noted["lake"] == fresh.lake else fresh
+        fresh_note = Note(table_id(lake.spark, lake.layout.records))
+        stored_note = read_object(self._path)
+        self._note = (
+            Note(**stored_note) if stored_note is not None and stored_note["lake"] == fresh_note.lake else fresh_note
+        )
 
     def stands_before(self, tick: int) -> bool:
         return tick > self._note.after
@@ -100,24 +102,26 @@ class _Function:
     def tell(self, tick: int) -> int:
         """Tell the records of the ticks that are under way, then those up to `tick`; return how many."""
         under_way = [self._note.to] if self._note.told else []
-        return sum(self._ticks(to) for to in dict.fromkeys([*under_way, tick]))
+        return sum(self._ticks(last_tick) for last_tick in dict.fromkeys([*under_way, tick]))
 
-    def _ticks(self, to: int) -> int:
-        was, number = self._note, 0
-        with closing(streamed.rows(stream_events(self._lake, self._sink.of, was.after, to))) as rows:
-            for number, row in enumerate(rows, 1):
-                if number < was.told:
+    def _ticks(self, last_tick: int) -> int:
+        note_before, record_number = self._note, 0
+        with closing(
+            streamed.stream_rows(stream_events(self._lake, self._sink.of, note_before.after, last_tick))
+        ) as stream_rows:
+            for record_number, row in enumerate(stream_rows, 1):
+                if record_number < note_before.told:
                     continue
                 record = as_record(self._sink, row)
-                if number > was.told:
+                if record_number > note_before.told:
                     self._call(record)
-                    self._keep(replace(was, to=to, told=number, at=record.position.text))
-                elif record.position.text != was.at:
-                    raise self._other()
-        if number < was.told:
-            raise self._other()
-        self._keep(Note(was.lake, to, to))
-        return number - was.told
+                    self._keep(replace(note_before, to=last_tick, told=record_number, at=record.position.text))
+                elif record.position.text != note_before.at:
+                    raise self._other_declaration_error()
+        if record_number < note_before.told:
+            raise self._other_declaration_error()
+        self._keep(Note(note_before.lake, last_tick, last_tick))
+        return record_number - note_before.told
 
     def _call(self, record: StreamRecord) -> None:
         try:
@@ -132,7 +136,7 @@ class _Function:
         self._note = note
         write_durably(self._path, json.dumps(asdict(note)))
 
-    def _other(self) -> StorageError:
+    def _other_declaration_error(self) -> StorageError:
         return StorageError(
             f"function {self.name!r} was told {self._note.told} records of the ticks {self._note.after + 1} to "
             f"{self._note.to}, of a declaration other than this one. Run the earlier declaration once, until it has "
@@ -145,5 +149,5 @@ def as_record(sink: FunctionSink, row: dict[str, Any]) -> StreamRecord:
     key = None if row["_null_key"] else {name: row[name] for name in sink.of.key}
     value = {column.name: row[column.name] for column in sink.of.columns if column.name not in sink.of.key}
     position = Position.of(row["_position"])
-    time = moment(row["_event_time_ms"])
-    return StreamRecord(key, None if row["_tombstone"] else value, time, position, f"{sink.name}/{position.text}")
+    event_time = to_datetime(row["_event_time_ms"])
+    return StreamRecord(key, None if row["_tombstone"] else value, event_time, position, f"{sink.name}/{position.text}")

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import StorageError
-from lakehouse.kafka.headers import POSITION, size
+from lakehouse.kafka.headers import POSITION, record_size
 from lakehouse.kafka.produce import ProducerRecord
 
 RECORDS, BYTES = 20_000, 16 << 20  # with this many a transaction ends, at the end of their tick
@@ -33,48 +33,56 @@ class Transaction:
 
 
 def cut_changes(
-    changes: Iterable[tuple[int, ProducerRecord]], after: int, to: int, sent: int = 0, at: str | None = None
+    changes: Iterable[tuple[int, ProducerRecord]],
+    after_tick: int,
+    last_tick: int,
+    sent_count: int = 0,
+    sent_position: str | None = None,
 ) -> Generator[Transaction]:
     """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
 
     sent, at: those of an earlier part, for the ticks after `after`; these records are left out. Raises StorageError if
     the changes do not begin with the same records.
     """
-    held: list[ProducerRecord] = []
-    whole = last = after
-    number = volume = 0
+    pending_records: list[ProducerRecord] = []
+    complete_tick = newest_tick = after_tick
+    record_number = byte_count = 0
     for tick, record in changes:
         # A cut tick ends the transaction at its own end, but never among the records that are left out.
-        if tick > last > whole and number >= sent and (sent or _full(held, volume)):
-            yield Transaction(held, last)
-            whole, held, volume, number, sent = last, [], 0, 0, 0
-        last, number = max(last, tick), number + 1
-        if number <= sent:
-            if number == sent and at is not None and position(record) != at:
-                raise _other(after)
+        if (
+            tick > newest_tick > complete_tick
+            and record_number >= sent_count
+            and (sent_count or _is_full(pending_records, byte_count))
+        ):
+            yield Transaction(pending_records, newest_tick)
+            complete_tick, pending_records, byte_count, record_number, sent_count = newest_tick, [], 0, 0, 0
+        newest_tick, record_number = max(newest_tick, tick), record_number + 1
+        if record_number <= sent_count:
+            if record_number == sent_count and sent_position is not None and position_header(record) != sent_position:
+                raise _other_declaration_error(after_tick)
             continue
-        held.append(record)
-        volume += size(record)
-        if _full(held, volume, TOO_LARGE):
-            sent, at = number, None
-            yield Transaction(held, whole, number, position(record))
-            held, volume = [], 0
-    if number < sent:
-        raise _other(after)
-    yield Transaction(held, to)
+        pending_records.append(record)
+        byte_count += record_size(record)
+        if _is_full(pending_records, byte_count, TOO_LARGE):
+            sent_count, sent_position = record_number, None
+            yield Transaction(pending_records, complete_tick, record_number, position_header(record))
+            pending_records, byte_count = [], 0
+    if record_number < sent_count:
+        raise _other_declaration_error(after_tick)
+    yield Transaction(pending_records, last_tick)
 
 
-def position(record: ProducerRecord) -> str:
+def position_header(record: ProducerRecord) -> str:
     """Return a record's position, as its header has it."""
     return (dict(record.headers).get(POSITION) or b"").decode()
 
 
-def _full(held: list[ProducerRecord], volume: int, times: int = 1) -> bool:
-    return len(held) >= RECORDS * times or volume >= BYTES * times
+def _is_full(records: list[ProducerRecord], volume: int, times: int = 1) -> bool:
+    return len(records) >= RECORDS * times or volume >= BYTES * times
 
 
-def _other(after: int) -> StorageError:
+def _other_declaration_error(after_tick: int) -> StorageError:
     return StorageError(
-        f"the ticks after {after} are published in part, by a declaration other than this one: their changes would not "
+        f"the ticks after {after_tick} are published in part, by a declaration other than this one: their changes would not "
         "continue as they began. Run the earlier declaration once, until it has caught up; or publish to another topic."
     )

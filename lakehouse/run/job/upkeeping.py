@@ -22,11 +22,11 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
-from lakehouse.spark.failure import cause
+from lakehouse.spark.failure import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import upkeep_control
-from lakehouse.spark.silver.upkeep import Done, Policy
+from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.silver.writer import own_topics
 
 DAY_SECONDS = 86_400.0
@@ -45,11 +45,11 @@ class Upkeeping:
         layout: Layout,
         settings: Upkeep,
         part: str,
-        work: Callable[[Policy], list[Done]],
-        told: Callable[[list[Done], float], None],
-        failed: Callable[[str], None],
+        work: Callable[[Policy], list[UpkeepResult]],
+        on_done: Callable[[list[UpkeepResult], float], None],
+        on_failure: Callable[[str], None],
     ) -> None:
-        self._settings, self._work, self._told, self._failed = settings, work, told, failed
+        self._settings, self._work, self._told, self._failed = settings, work, on_done, on_failure
         path = f"{layout.upkeep}/{part}.json"
         self._path = None if "://" in path else Path(path)
         self._last = self._read()
@@ -59,41 +59,49 @@ class Upkeeping:
         now = time.time()
         if not self._last:
             self._write({"tick": tick, "at": now, "vacuum_at": now})
-        ticks, seconds = tick - self._last["tick"], now - self._last["at"]
-        if not self._settings.enabled or ticks < self._settings.every_ticks or seconds < self._settings.every_seconds:
+        ticks_passed, seconds_passed = tick - self._last["tick"], now - self._last["at"]
+        if (
+            not self._settings.enabled
+            or ticks_passed < self._settings.every_ticks
+            or seconds_passed < self._settings.every_seconds
+        ):
             return
-        policy = upkeep.policy(self._settings)
-        pause = min(DAY_SECONDS, policy.keep_versions / 1000 / VACUUMS)
-        policy = replace(policy, vacuum=now - self._last["vacuum_at"] >= pause)
-        began = time.monotonic()
+        upkeep_policy = upkeep.read_policy(self._settings)
+        pause = min(DAY_SECONDS, upkeep_policy.keep_versions / 1000 / VACUUMS)
+        upkeep_policy = replace(upkeep_policy, vacuum=now - self._last["vacuum_at"] >= pause)
+        started = time.monotonic()
         try:
-            done = self._work(policy)
+            finished_steps = self._work(upkeep_policy)
         except Exception as error:
             # Whatever the error is: the tables are whole, and the next upkeep goes on where this one ended.
-            self._failed(f"{type(error).__name__}: {cause(str(error))}")
+            self._failed(f"{type(error).__name__}: {root_cause(str(error))}")
         else:
-            self._told(done, time.monotonic() - began)
-        self._write({"tick": tick, "at": time.time(), "vacuum_at": now if policy.vacuum else self._last["vacuum_at"]})
+            self._told(finished_steps, time.monotonic() - started)
+        self._write(
+            {"tick": tick, "at": time.time(), "vacuum_at": now if upkeep_policy.vacuum else self._last["vacuum_at"]}
+        )
 
     def _read(self) -> dict[str, Any]:
-        said = read_object(self._path) if self._path is not None else None
-        return said if said is not None and {"tick", "at", "vacuum_at"} <= set(said) else {}
+        progress = read_object(self._path) if self._path is not None else None
+        return progress if progress is not None and {"tick", "at", "vacuum_at"} <= set(progress) else {}
 
-    def _write(self, said: dict[str, Any]) -> None:
-        self._last = said
+    def _write(self, progress: dict[str, Any]) -> None:
+        self._last = progress
         if self._path is not None:
-            write_durably(self._path, json.dumps(said))
+            write_durably(self._path, json.dumps(progress))
 
 
-def of_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[Done]:
+def upkeep_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[UpkeepResult]:
     """Do the upkeep of an application's tables, whose leases the caller holds."""
-    now, done = datetime.now(UTC), []
+    upkeep_time, finished_steps = datetime.now(UTC), []
     for table in tables:
-        done += upkeep.upkeep(lake.open(table), policy, now, _published(lake.layout, app, table))
-    return done
+        finished_steps += upkeep.upkeep_table(
+            lake.open(table), policy, upkeep_time, _published_ticks(lake.layout, app, table)
+        )
+    return finished_steps
 
 
-def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
+def keep_versions_at_least(settings: Upkeep, keep: str | None) -> Upkeep:
     """Return settings that keep versions at least for a time such as "168 hours"; longer if the settings say so.
 
     Raises PlanError for a text that is not a duration.
@@ -103,35 +111,37 @@ def at_least(settings: Upkeep, keep: str | None) -> Upkeep:
     return replace(settings, keep_versions=keep)
 
 
-def by_command(lake: OpenLake, app: App, settings: Upkeep, names: Iterable[str], *, dry_run: bool) -> list[Done]:
+def upkeep_by_command(
+    lake: OpenLake, app: App, settings: Upkeep, table_names: Iterable[str], *, dry_run: bool
+) -> list[UpkeepResult]:
     """Do the upkeep of some tables of an application; without names, of all of it, with its quarantines and bronze.
 
     Raises LeaseHeld while a job writes them: it does the upkeep itself.
     """
-    policy = upkeep.policy(settings, dry_run=dry_run)
-    names = list(names)
-    wanted = [app.table(name) for name in names] if names else list(app.tables)
-    leases = [(f"silver-{table.name}", f"table {table.name!r}") for table in wanted]
-    if not names:
+    upkeep_policy = upkeep.read_policy(settings, dry_run=dry_run)
+    table_names = list(table_names)
+    chosen_tables = [app.table(name) for name in table_names] if table_names else list(app.tables)
+    leases = [(f"silver-{table.name}", f"table {table.name!r}") for table in chosen_tables]
+    if not table_names:
         leases += [(f"stream-{source.name}", f"the quarantine of stream {source.name!r}") for source in app.sources]
         leases += [("ingest", "bronze")]
     with ExitStack() as stack:
-        for lease, what in leases:
-            stack.enter_context(Lease(lake.layout.lease(lease), what))
-        done = of_tables(lake, app, policy, wanted)
-        if not names:
-            done += upkeep.upkeep_quarantine(lake, app, policy)
-            done += upkeep.upkeep_bronze(lake, own_topics(app), policy)
-            done += upkeep_control(lake.layout, policy, datetime.now(UTC))
-    return done
+        for lease_name, label in leases:
+            stack.enter_context(Lease(lake.layout.lease(lease_name), label))
+        finished_steps = upkeep_tables(lake, app, upkeep_policy, chosen_tables)
+        if not table_names:
+            finished_steps += upkeep.upkeep_quarantine(lake, app, upkeep_policy)
+            finished_steps += upkeep.upkeep_bronze(lake, own_topics(app), upkeep_policy)
+            finished_steps += upkeep_control(lake.layout, upkeep_policy, datetime.now(UTC))
+    return finished_steps
 
 
-def _published(layout: Layout, app: App, table: Table) -> dict[str, int]:
+def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:
     """How far the table's net changelogs are published, as the lake remembers; on an object store it does not."""
-    found = {}
+    ticks_by_topic = {}
     for sink in app.sinks:
         if sink.of == table and sink.mode == "net" and "://" not in layout.root:
-            remembered = Path(layout.published(sink.topic))
-            said = read_object(remembered) or {}
-            found[sink.topic] = int(said.get("tick", 0))
-    return found
+            progress_file = Path(layout.published(sink.topic))
+            progress = read_object(progress_file) or {}
+            ticks_by_topic[sink.topic] = int(progress.get("tick", 0))
+    return ticks_by_topic

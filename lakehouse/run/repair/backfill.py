@@ -15,26 +15,26 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import DECLARATION, declared
+from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.plan.rows import takes_out
 from lakehouse.plan.schema import check_name
-from lakehouse.run.repair.intervene import UNSAID, Why, intervene
-from lakehouse.run.start.leases import of_repair
+from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
+from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Decision, Kind
+from lakehouse.spark.bronze.interventions import Intervention, Kind
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import difference
+from lakehouse.spark.operators.content import compare_tables
 from lakehouse.spark.past import anchors, present, reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Input
-from lakehouse.spark.transaction import properties
+from lakehouse.spark.transaction import read_properties
 
 Phase = Literal["build", "compare", "swap"]
 # Is told the phase, the number of records done, and the total.
@@ -43,7 +43,7 @@ ShowProgress = Callable[[Phase, int, int], None]
 CATCH_UPS = 5
 
 
-def silent(phase: Phase, done: int, total: int) -> None:
+def ignore_progress(phase: Phase, done_count: int, total: int) -> None:
     """Listen to nothing."""
 
 
@@ -75,48 +75,56 @@ class Range:
         times = {"first_ms": self.first_ms, "last_ms": self.last_ms}
         if self.offsets is None:
             return times
-        parts = {topic: {str(p): list(ends) for p, ends in of.items()} for topic, of in self.offsets.items()}
-        return {**times, "offsets": parts}
+        offsets_by_topic = {
+            topic: {str(p): list(ends) for p, ends in ranges.items()} for topic, ranges in self.offsets.items()
+        }
+        return {**times, "offsets": offsets_by_topic}
 
 
 def backfill_range(
-    opened: OpenTable, app: App, of: Range, *, why: Why = UNSAID, dry_run: bool = False, examples: int = 0
+    open_table: OpenTable,
+    app: App,
+    record_range: Range,
+    *,
+    why: Why = NO_REASON,
+    dry_run: bool = False,
+    examples: int = 0,
 ) -> Backfilled:
     """Refold the keys that a range's records touch. examples: how many of the rows that differ are returned.
 
     Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill runs.
     """
-    table = opened.table
-    applied = _applied(opened)
-    _refuse_restored(opened)
-    present.check_declared_above(opened)
-    if declared(table)[DECLARATION] != _declaration(opened):
+    table = open_table.table
+    applied_tick = _require_applied_tick(open_table)
+    _refuse_restored(open_table)
+    present.check_declared_above(open_table)
+    if declaration_properties(table)[DECLARATION] != _stored_declaration(open_table):
         raise PlanError(
             f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
             "leave the range out: the whole table is built beside the live one, and swapped in."
         )
-    for topic in of.offsets or {}:
+    for topic in record_range.offsets or {}:
         if topic not in table.stream.topics:
             raise PlanError(
                 f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
             )
-    with of_repair(opened.layout, opened.name):
-        found = _effect(opened, "refold", of.details(), examples)
-        records = _records(opened, NO_TICK, applied)
-        if dry_run or found.equal:
-            return Backfilled(found, None, records, applied)
-        wanted = why.wanted("refold", [table.name], of.details())
-        return _done(Backfilled(found, intervene(opened.lake, app, wanted), records))
+    with repair_lease(open_table.layout, open_table.name):
+        differing = _preview_effect(open_table, "refold", record_range.details(), examples)
+        record_count = _count_records(open_table, NO_TICK, applied_tick)
+        if dry_run or differing.equal:
+            return Backfilled(differing, None, record_count, applied_tick)
+        request = why.wanted("refold", [table.name], record_range.details())
+        return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request), record_count))
 
 
 def backfill(
-    opened: OpenTable,
+    open_table: OpenTable,
     app: App,
     *,
-    why: Why = UNSAID,
+    why: Why = NO_REASON,
     dry_run: bool = False,
     examples: int = 0,
-    listen: ShowProgress = silent,
+    listen: ShowProgress = ignore_progress,
 ) -> Backfilled:
     """Build the whole table beside the live one, compare, and swap it in if it differs.
 
@@ -124,97 +132,103 @@ def backfill(
     run, is continued. Raises PlanError for a declaration that the table can't take, LeaseHeld for another declaration
     while a job keeps the table, or while another backfill of it runs.
     """
-    table = opened.table
-    _applied(opened)
-    _refuse_restored(opened)
-    if (refused := tables.swap_refusal(opened)) is not None:
+    table = open_table.table
+    _require_applied_tick(open_table)
+    _refuse_restored(open_table)
+    if (refused := tables.swap_refusal(open_table)) is not None:
         raise PlanError(refused)
-    present.check_declared_above(opened)
-    with of_repair(opened.layout, opened.name):
-        changed = declared(table)[DECLARATION] != _declaration(opened)
+    present.check_declared_above(open_table)
+    with repair_lease(open_table.layout, open_table.name):
+        changed = declaration_properties(table)[DECLARATION] != _stored_declaration(open_table)
         if changed and not dry_run:
-            _check_free(opened)  # fails before the long part
+            _check_free(open_table)  # fails before the long part
         records = 0
 
-        def counted(phase: Phase, done: int, total: int) -> None:
+        def count_records(phase: Phase, done_count: int, total: int) -> None:
             nonlocal records
-            records = max(records, done)
-            listen(phase, done, total)
+            records = max(records, done_count)
+            listen(phase, done_count, total)
 
-        beside = build(opened, table.name, listen=counted)
+        beside_table = build(open_table, table.name, listen=count_records)
         listen("compare", records, records)
-        found = compare(opened, beside, examples)
-        applied = _applied(opened)
+        differing = compare(open_table, beside_table, examples)
+        applied_tick = _require_applied_tick(open_table)
         # Also if no row differs: that the table was rebuilt is recorded for those that look for it.
-        needed = changed or present.is_behind(opened)
-        if dry_run or (found.equal and not needed):
+        is_needed = changed or present.is_behind(open_table)
+        if dry_run or (differing.equal and not is_needed):
             if not dry_run:
-                folders.remove(opened.spark, beside.layout.tables)
-            return Backfilled(found, None, records, applied, changed)
+                folders.remove_folder(open_table.spark, beside_table.layout.tables)
+            return Backfilled(differing, None, records, applied_tick, changed)
         listen("swap", records, records)
         if changed:
-            _check_free(opened)
-        anchors.keep(opened, applied, f"before {why.reason or 'a backfill'}")
-        details = {"beside": beside.layout.beside, "declaration": declared(table)[DECLARATION], "changed": changed}
-        at = intervene(opened.lake, app, why.wanted("swap", [table.name], details))
-        folders.remove(opened.spark, beside.layout.tables)
-        return _done(Backfilled(found, at, records, changed=changed))
+            _check_free(open_table)
+        anchors.keep_anchor(open_table, applied_tick, f"before {why.reason or 'a backfill'}")
+        details = {
+            "beside": beside_table.layout.beside,
+            "declaration": declaration_properties(table)[DECLARATION],
+            "changed": changed,
+        }
+        swap_tick = intervene(open_table.lake, app, why.wanted("swap", [table.name], details))
+        folders.remove_folder(open_table.spark, beside_table.layout.tables)
+        return _with_way_back(Backfilled(differing, swap_tick, records, changed=changed))
 
 
-def discard(opened: OpenTable) -> bool:
+def discard(open_table: OpenTable) -> bool:
     """Remove the table that a dry run, or a killed backfill, built beside a table; return whether there was one.
 
     Raises LeaseHeld while a backfill works on it.
     """
-    beside = opened.beside(check_name(opened.name, "build")).layout.tables
-    with of_repair(opened.layout, opened.name):
-        found = folders.exists(opened.spark, beside)
-        folders.remove(opened.spark, beside)
-        return found
+    beside_folder = open_table.beside(check_name(open_table.name, "build")).layout.tables
+    with repair_lease(open_table.layout, open_table.name):
+        existed = folders.folder_exists(open_table.spark, beside_folder)
+        folders.remove_folder(open_table.spark, beside_folder)
+        return existed
 
 
-def build(opened: OpenTable, name: str, *, to: int | None = None, listen: ShowProgress = silent) -> OpenTable:
+def build(
+    open_table: OpenTable, name: str, *, end_tick: int | None = None, listen: ShowProgress = ignore_progress
+) -> OpenTable:
     """Build a table beside the live ones, up to a tick, or to the last complete one; return the built table.
 
     An interrupted build goes on, unless it had another declaration.
     """
-    table, beside = opened.table, opened.beside(check_name(name, "build"))
-    if _declaration(beside) not in (None, declared(table)[DECLARATION]):
-        folders.remove(opened.spark, beside.layout.tables)
-    after = beside.progress.tick if beside.lake.exists(beside.state.path) else NO_TICK
-    end = latest_complete_tick(opened.lake) if to is None else to
-    total, done = _records(opened, after, end), 0
-    listen("build", 0, total)
+    table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
+    if _stored_declaration(beside_table) not in (None, declaration_properties(table)[DECLARATION]):
+        folders.remove_folder(open_table.spark, beside_table.layout.tables)
+    after_tick = beside_table.progress.tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
+    last_tick = latest_complete_tick(open_table.lake) if end_tick is None else end_tick
+    total_count, done = _count_records(open_table, after_tick, last_tick), 0
+    listen("build", 0, total_count)
 
     def on_batch(tick: int, records: int) -> None:
         nonlocal done
         done += records
-        listen("build", done, max(total, done))
+        listen("build", done, max(total_count, done))
 
-    alone = App((table,), (), table.stream.sources)
-    with Silver(beside.lake, alone, on_batch) as silver:
-        silver.catch_up(to)
-        for _ in range(CATCH_UPS if to is None else 0):
-            if silver.tick >= latest_complete_tick(opened.lake):
+    table_app = App((table,), (), table.stream.sources)
+    with Silver(beside_table.lake, table_app, on_batch) as silver:
+        silver.catch_up(end_tick)
+        for _ in range(CATCH_UPS if end_tick is None else 0):
+            if silver.tick >= latest_complete_tick(open_table.lake):
                 break
             silver.catch_up()
-    return beside
+    return beside_table
 
 
-def compare(opened: OpenTable, beside: OpenTable, examples: int = 0) -> Difference:
+def compare(open_table: OpenTable, beside_table: OpenTable, examples: int = 0) -> Difference:
     """Compare the visible rows of the live table with those of the built one, at the last tick that both have."""
-    tick = min(_applied(opened), _applied(beside))
-    live = reading.read(opened, AtTick(tick))
-    return difference(opened.table.key, live, Past(beside).visible(Cut(tick)), examples)
+    tick = min(_require_applied_tick(open_table), _require_applied_tick(beside_table))
+    live_rows = reading.read_rows(open_table, AtTick(tick))
+    return compare_tables(open_table.table.key, live_rows, Past(beside_table).visible(Cut(tick)), examples)
 
 
 def revert(
-    opened: OpenTable,
+    open_table: OpenTable,
     app: App,
-    to: Cut,
+    cut: Cut,
     *,
     version: int | None = None,
-    why: Why = UNSAID,
+    why: Why = NO_REASON,
     dry_run: bool = False,
     examples: int = 0,
 ) -> Backfilled:
@@ -225,76 +239,88 @@ def revert(
     while a backfill of the table runs, PlanError for a moment before other logic was swapped in,
     and for aggregates of a table's rows.
     """
-    _refuse_other_logic(opened, to)
-    if takes_out(opened.table):
-        above = ", ".join(upstream.name for upstream in opened.table.stream.reads)
+    _refuse_other_logic(open_table, cut)
+    if takes_out(open_table.table):
+        upstream_names = ", ".join(upstream.name for upstream in open_table.table.stream.reads)
         raise PlanError(
-            f"table {opened.name!r} is made of the rows of {above}: a row that changes is taken out again, and can't "
-            f"be taken out of what no longer holds it. Revert {above}, whose changes reach it; or `lakehouse past "
+            f"table {open_table.name!r} is made of the rows of {upstream_names}: a row that changes is taken out again, and can't "
+            f"be taken out of what no longer holds it. Revert {upstream_names}, whose changes reach it; or `lakehouse past "
             "checkout` makes a new table of that moment."
         )
-    details = {**to.details(), "version": version}
-    with of_repair(opened.layout, opened.name):
-        found = _effect(opened, "revert", details, examples)
-        applied = _applied(opened)
-        if dry_run or found.equal:
-            return Backfilled(found, None, before=applied)
-        anchors.keep(opened, applied, f"before {why.reason or 'a revert'}")
-        wanted = why.wanted("revert", [opened.name], details)
-        return _done(Backfilled(found, intervene(opened.lake, app, wanted)))
+    details = {**cut.details(), "version": version}
+    with repair_lease(open_table.layout, open_table.name):
+        differing = _preview_effect(open_table, "revert", details, examples)
+        applied_tick = _require_applied_tick(open_table)
+        if dry_run or differing.equal:
+            return Backfilled(differing, None, before=applied_tick)
+        anchors.keep_anchor(open_table, applied_tick, f"before {why.reason or 'a revert'}")
+        request = why.wanted("revert", [open_table.name], details)
+        return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request)))
 
 
-def _done(made: Backfilled) -> Backfilled:
+def _with_way_back(backfilled: Backfilled) -> Backfilled:
     """Add the way back: the intervention's tick has no records, so the tick before it is the table without it."""
-    assert made.tick is not None
-    return replace(made, before=made.tick - 1)
+    assert backfilled.tick is not None
+    return replace(backfilled, before=backfilled.tick - 1)
 
 
-def _check_free(opened: OpenTable) -> None:
+def _check_free(open_table: OpenTable) -> None:
     """A job with the old logic must not go on with the new content."""
-    with Lease(opened.layout.lease(f"silver-{opened.name}"), f"table {opened.name!r}, under another declaration,"):
+    with Lease(
+        open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}, under another declaration,"
+    ):
         pass
 
 
-def _refuse_restored(opened: OpenTable) -> None:
-    if opened.skip is not None:
+def _refuse_restored(open_table: OpenTable) -> None:
+    if open_table.skip is not None:
         raise PlanError(
-            f"table {opened.name!r} was restored from a topic: this lake's bronze does not have what came before, so "
+            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, so "
             "it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
             "again, into another lake."
         )
 
 
-def _refuse_other_logic(opened: OpenTable, to: Cut) -> None:
+def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
     """A table made by other logic lacks the state that the present logic goes on from."""
-    swaps = [at for at in interventions.of(opened.lake, opened.name) if at.details.get("changed")]
-    if swaps and to.tick < swaps[-1].at:
+    swaps = [
+        decision
+        for decision in interventions.read_interventions(open_table.lake, open_table.name)
+        if decision.details.get("changed")
+    ]
+    if swaps and cut.tick < swaps[-1].at:
         raise PlanError(
-            f"table {opened.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't "
+            f"table {open_table.name!r}: its declaration changed at tick {swaps[-1].at}, and rows from before can't "
             "continue under the present one. Backfill it with the declaration that it had; or `lakehouse past "
             "checkout` makes a new table of that moment."
         )
 
 
-def _records(opened: OpenTable, after: int, to: int) -> int:
+def _count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> int:
     """The records of bronze in the ticks (after, to] that a table reads."""
-    return Input(opened.lake, opened.table.stream).rows(after, to).count() if to > after else 0
+    return (
+        Input(open_table.lake, open_table.table.stream).rows(after_tick, last_tick).count()
+        if last_tick > after_tick
+        else 0
+    )
 
 
-def _declaration(opened: OpenTable) -> str | None:
+def _stored_declaration(open_table: OpenTable) -> str | None:
     """The declaration that a table carries; None if there is no table."""
-    return properties(opened.spark, opened.visible.path).get(DECLARATION) if opened.exists else None
+    return read_properties(open_table.spark, open_table.visible.path).get(DECLARATION) if open_table.exists else None
 
 
-def _effect(opened: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
+def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
     """The changes that an intervention would make now; with the first of the rows."""
-    applied = _applied(opened)
-    past = Past(opened, [Decision(applied + 1, "", kind, details)])
-    live = reading.read(opened, AtTick(applied))
-    return difference(opened.table.key, live, past.visible(Cut(applied + 1)), examples)
+    applied_tick = _require_applied_tick(open_table)
+    past = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
+    live_rows = reading.read_rows(open_table, AtTick(applied_tick))
+    return compare_tables(open_table.table.key, live_rows, past.visible(Cut(applied_tick + 1)), examples)
 
 
-def _applied(opened: OpenTable) -> int:
-    if not opened.exists:
-        raise NotFound(f"table {opened.name!r} does not exist in {opened.layout.tables}. Run its application first.")
-    return reading.applied_tick(opened)
+def _require_applied_tick(open_table: OpenTable) -> int:
+    if not open_table.exists:
+        raise NotFound(
+            f"table {open_table.name!r} does not exist in {open_table.layout.tables}. Run its application first."
+        )
+    return reading.applied_tick(open_table)

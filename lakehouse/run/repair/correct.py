@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.plan.app import App
-from lakehouse.plan.stream_join import meetings, reads_one_join
-from lakehouse.run.repair.intervene import UNSAID, Why, intervene
+from lakehouse.plan.stream_join import meeting_streams, reads_one_join
+from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenTable
@@ -30,13 +30,13 @@ class Corrected:
 
 
 def correct(
-    opened: OpenTable,
+    open_table: OpenTable,
     app: App,
     *,
     key: str | None = None,
     start: datetime | None = None,
     end: datetime | None = None,
-    why: Why = UNSAID,
+    why: Why = NO_REASON,
     dry_run: bool = False,
 ) -> Corrected:
     """Take late records of a windowed table in after all; its next version holds them.
@@ -45,43 +45,47 @@ def correct(
     in [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a table
     without windows, NotFound if no such record is late. A running job goes on; it applies the correction.
     """
-    table = opened.table
-    if not table.windows and not meetings(table.stream):
+    table = open_table.table
+    if not table.windows and not meeting_streams(table.stream):
         raise PlanError(
             f"table {table.name!r} has no windows, and reads no join of streams: only what came too late for one "
             "of them can be taken in."
         )
-    if not opened.lake.exists(opened.late):
+    if not open_table.lake.exists(open_table.late):
         raise NotFound(f"table {table.name!r} has no late records.")
-    chosen = late.chosen(opened, key, start, end)
+    late_rows = late.select_late(open_table, key, start, end)
     out_of_reach = 0
     if not reads_one_join(table.stream):
-        joined, chosen = chosen.where("join_name IS NOT NULL"), chosen.where("join_name IS NULL")
-        if (first := joined.first()) is not None and chosen.isEmpty():
-            raise PlanError(_out_of_reach(table.name, first["join_name"]))
-        out_of_reach = joined.select(*late.PLACE).distinct().count()
+        joined_rows, late_rows = late_rows.where("join_name IS NOT NULL"), late_rows.where("join_name IS NULL")
+        if (first_joined := joined_rows.first()) is not None and late_rows.isEmpty():
+            raise PlanError(_out_of_reach_message(table.name, first_joined["join_name"]))
+        out_of_reach = joined_rows.select(*late.PLACE).distinct().count()
     # A correction that was reverted can be made again.
-    earlier = [at for at in in_effect(interventions.of(opened.lake, table.name), EVER) if at.kind == "late"]
-    if (done := interventions.records(opened.lake, earlier)) is not None:
-        chosen = chosen.join(done.select(*late.PLACE), list(late.PLACE), "left_anti")
-    records = chosen.select(*late.PLACE).distinct().persist()
+    earlier_corrections = [
+        decision
+        for decision in interventions_in_effect(interventions.read_interventions(open_table.lake, table.name), EVER)
+        if decision.kind == "late"
+    ]
+    if (corrected_records := interventions.read_intervention_records(open_table.lake, earlier_corrections)) is not None:
+        late_rows = late_rows.join(corrected_records.select(*late.PLACE), list(late.PLACE), "left_anti")
+    late_records = late_rows.select(*late.PLACE).distinct().persist()
     try:
-        if (count := records.count()) == 0:
+        if (record_count := late_records.count()) == 0:
             raise NotFound(
                 f"table {table.name!r} has no late record that fits and was not taken in yet. "
                 f"`lakehouse look late {table.name}` lists them."
             )
-        refold.check_beginning(opened)  # a restored table: the rows to fold onto must exist
+        refold.check_restored_rows(open_table)  # a restored table: the rows to fold onto must exist
         if dry_run:
-            return Corrected(None, count, out_of_reach)
-        number = interventions.keep_records(opened.lake, records)
+            return Corrected(None, record_count, out_of_reach)
+        records_id = interventions.keep_records(open_table.lake, late_records)
     finally:
-        records.unpersist()
-    wanted = why.wanted("late", [table.name], {}, number)
-    return Corrected(intervene(opened.lake, app, wanted), count, out_of_reach)
+        late_records.unpersist()
+    request = why.wanted("late", [table.name], {}, records_id)
+    return Corrected(intervene(open_table.lake, app, request), record_count, out_of_reach)
 
 
-def _out_of_reach(table: str, join: str) -> str:
+def _out_of_reach_message(table: str, join: str) -> str:
     return (
         f"table {table!r}: these records came too late for the join {join}, and what comes out of it goes through "
         "another join, or a merge, before it reaches the table: there it would be too late again. `lakehouse look late "

@@ -13,18 +13,18 @@ from enum import Enum
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.formats.encode import encode_key
-from lakehouse.formats.text_value import from_text
+from lakehouse.formats.text_value import text_reader
 from lakehouse.formats.unfit import Unfit
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.quarantine import Choice, Quarantined, records
+from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import base_type
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
@@ -90,34 +90,36 @@ class Fixes:
     bad: tuple[StillBad, ...]
 
 
-def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, how: FixFunction) -> Fixes:
+def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: FixFunction) -> Fixes:
     """Return the results of a fix for a stream's quarantined records, each decoded as the application declares it now.
 
     Raises NotFound if none is chosen, PlanError for a stream that the application does not have, ConfigError for an
     edit of several records, NeedsSpark if only Spark can tell whether a record fits.
     """
     source = source_of(app, stream)
-    chosen = records(layout, stream, choice)
-    if not chosen:
+    quarantined = read_quarantined(layout, stream, choice)
+    if not quarantined:
         raise NotFound(
             f"stream {stream!r}: no quarantined record was chosen. `lakehouse look quarantine {stream}` lists them."
         )
-    if isinstance(how, Edit) and len(chosen) > 1:
-        ids = ", ".join(f"{one.place}, {one.record.topic_id}, tick {one.record.tick}" for one in chosen[:3])
+    if isinstance(fix, Edit) and len(quarantined) > 1:
+        record_ids = ", ".join(
+            f"{item.place}, {item.record.topic_id}, tick {item.record.tick}" for item in quarantined[:3]
+        )
         raise ConfigError(
-            f"stream {stream!r}: an edit changes one record, found {len(chosen)}: {ids}. Choose one: by its place, and "
+            f"stream {stream!r}: an edit changes one record, found {len(quarantined)}: {record_ids}. Choose one: by its place, and "
             "by its time if the topic was recreated."
         )
-    tried = [(was, *_tried(how, was.record)) for was in chosen]
-    why = _why_bad(source, [record for _, record, reason in tried if reason is None])
-    fixed, bad = [], []
-    for was, record, reason in tried:
-        reason = reason or why.get(record.identity)
+    attempts = [(was, *_try_fix(fix, was.record)) for was in quarantined]
+    reasons_by_identity = _reasons_bad(source, [record for _, record, reason in attempts if reason is None])
+    fixed_records_now, bad_records = [], []
+    for was, record, reason in attempts:
+        reason = reason or reasons_by_identity.get(record.identity)
         if reason is None:
-            fixed.append(Fixed(was, record.key, record.value))
+            fixed_records_now.append(Fixed(was, record.key, record.value))
         else:
-            bad.append(StillBad(was, record.key, record.value, reason))
-    return Fixes(tuple(fixed), tuple(bad))
+            bad_records.append(StillBad(was, record.key, record.value, reason))
+    return Fixes(tuple(fixed_records_now), tuple(bad_records))
 
 
 def source_of(app: App, stream: str) -> Source:
@@ -125,59 +127,61 @@ def source_of(app: App, stream: str) -> Source:
     for source in app.sources:
         if source.name == stream:
             return source
-    known = ", ".join(source.name for source in app.sources)
-    raise PlanError(f"stream {stream!r} is not in this application. There are: {known}.")
+    stream_names = ", ".join(source.name for source in app.sources)
+    raise PlanError(f"stream {stream!r} is not in this application. There are: {stream_names}.")
 
 
-def bytes_of(source: Source, part: Literal["key", "value"], text: str) -> bytes:
+def bytes_of_text(source: Source, part: Literal["key", "value"], text: str) -> bytes:
     """Return the bytes of a text: its UTF-8; for a stream of numbers (format kafka) the number's.
 
     Raises ConfigError for a text that is not such a number.
     """
     format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
-    kind = base_type(columns[0].type)
-    if format != "kafka" or kind not in PACKED:
+    base_kind = base_type(columns[0].type)
+    if format != "kafka" or base_kind not in PACKED:
         return text.encode("utf-8", "surrogateescape")
     try:
-        return encode_key(format, columns, {columns[0].name: from_text(kind)(text)}) or b""
+        return encode_key(format, columns, {columns[0].name: text_reader(base_kind)(text)}) or b""
     except Unfit as error:
         raise ConfigError(f"{part} {text!r}: {error}.") from error
 
 
-def _tried(how: FixFunction, record: Record) -> tuple[Record, str | None]:
+def _try_fix(fix: FixFunction, record: Record) -> tuple[Record, str | None]:
     """Return the fixed record, or the record itself and why the fix failed."""
     try:
-        made = how(record)
+        fixed_record = fix(record)
     except Exception as error:  # only this record fails: the others are still tried
         return record, f"the fix failed: {type(error).__name__}: {error}"
-    if isinstance(made, bytes):
-        made = replace(record, value=made)
-    if made is None:
+    if isinstance(fixed_record, bytes):
+        fixed_record = replace(record, value=fixed_record)
+    if fixed_record is None:
         return record, "the fix gave nothing for it"
-    if not isinstance(made, Record):
-        return record, f"the fix gave {type(made).__name__}; expected a record, bytes (its value) or None"
-    changed = [f.name for f in fields(Record) if getattr(made, f.name) != getattr(record, f.name)]
-    if others := [name for name in changed if name not in ("key", "value")]:
-        return record, f"the fix changed {', '.join(others)}; only key and value may change"
-    for name in changed:
-        if not isinstance(data := getattr(made, name), bytes | None):
+    if not isinstance(fixed_record, Record):
+        return record, f"the fix gave {type(fixed_record).__name__}; expected a record, bytes (its value) or None"
+    changed_fields = [f.name for f in fields(Record) if getattr(fixed_record, f.name) != getattr(record, f.name)]
+    if other_fields := [name for name in changed_fields if name not in ("key", "value")]:
+        return record, f"the fix changed {', '.join(other_fields)}; only key and value may change"
+    for name in changed_fields:
+        if not isinstance(data := getattr(fixed_record, name), bytes | None):
             return record, f"the fix gave {type(data).__name__} as the {name}; expected bytes or None"
-    return made, None
+    return fixed_record, None
 
 
-def _why_bad(source: Source, fixed: list[Record]) -> dict[Any, str]:
+def _reasons_bad(source: Source, fixed_records: list[Record]) -> dict[Any, str]:
     """Return why records do not fit a source, by their identity; those that fit are left out."""
     elsewhere = f"it is not of topic {source.topic!r}, which the stream reads now"
-    why: dict[Any, str] = {record.identity: elsewhere for record in fixed if record.topic != source.topic}
+    reasons_by_identity: dict[Any, str] = {
+        record.identity: elsewhere for record in fixed_records if record.topic != source.topic
+    }
     try:
         # A person has decided about them: however far ahead they lie, they fit.
-        result = model.run(App((), (), (replace(source, max_ahead=None),)), fixed, decode)
+        model_result = model.run(App((), (), (replace(source, max_ahead=None),)), fixed_records, decode_record)
     except NeedsSpark as error:
         raise NeedsSpark(
             f"stream {source.name!r}: its event time {source.event_time} can't be computed without Spark, so it is "
             f"not known whether a fixed record fits: {error}"
         ) from error
-    return why | {record.identity: reason for record, reason in result.quarantine[source.name]}
+    return reasons_by_identity | {record.identity: reason for record, reason in model_result.quarantine[source.name]}
 
 
 def replay_refusal(app: App, source: Source) -> str | None:
@@ -187,12 +191,12 @@ def replay_refusal(app: App, source: Source) -> str | None:
     """
     if not any(source in table.stream.decodes for table in app.tables):
         return f"no table of the application reads stream {source.name!r}; there is nothing to refold."
-    of = [(f"table {table.name!r}", table.stream) for table in app.tables]
-    of += [(f"topic {sink.topic!r}", sink.of) for sink in app.sinks if isinstance(sink.of, Stream)]
-    for what, stream in of:
-        if any(source in side.decodes for side in meetings(stream)):
+    labelled_streams = [(f"table {table.name!r}", table.stream) for table in app.tables]
+    labelled_streams += [(f"topic {sink.topic!r}", sink.of) for sink in app.sinks if isinstance(sink.of, Stream)]
+    for label, stream in labelled_streams:
+        if any(source in side.decodes for side in meeting_streams(stream)):
             return (
-                f"stream {source.name!r} is joined with another stream, for {what}: a record that counts after all "
+                f"stream {source.name!r} is joined with another stream, for {label}: a record that counts after all "
                 "would change what came with other records. Produce the record again, with the right bytes; or let the "
                 "stream's declaration accept it, and backfill the table."
             )

@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Kind, Wanted, person
+from lakehouse.spark.bronze.interventions import Kind, Wanted, deciding_person
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import present
 from lakehouse.spark.silver.query import Silver
@@ -42,28 +42,28 @@ class Why:
 
     def wanted(self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None) -> Wanted:
         """Return the intervention to ask for. id: of the records that were kept for it, if it has any."""
-        return Wanted(kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, person(self.by))
+        return Wanted(kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, deciding_person(self.by))
 
 
-UNSAID = Why()
+NO_REASON = Why()
 
 
-def intervene(lake: OpenLake, app: App, wanted: Wanted) -> int:
+def intervene(lake: OpenLake, app: App, request: Wanted) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
     Raises StorageError if a killed ingest left a tick half written, or if a running job can't read the request;
     LeaseHeld if another process holds a table and does not reach the tick; PlanError if the lake has a table above
     under another declaration.
     """
-    for name in wanted.tables:
+    for name in request.tables:
         present.check_declared_above(lake.open(app.table(name)))
-    at = _decide(lake, wanted)
-    for name in wanted.tables:
-        _bring(lake.open(app.table(name)), at)
-    return at
+    decision_tick = _decide_tick(lake, request)
+    for name in request.tables:
+        _bring_table(lake.open(app.table(name)), decision_tick)
+    return decision_tick
 
 
-def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
+def pending_requests(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
     """Yield the requests, each with its file; the job that ingests takes them up.
 
     A file that is not a request is put aside, so that no job stumbles over it again.
@@ -71,34 +71,34 @@ def pending(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
     folder = Path(layout.requests)
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
-            said = json.loads(path.read_text())
-            wanted = Wanted(**{**said, "tables": tuple(said["tables"])})
+            content = json.loads(path.read_text())
+            request = Wanted(**{**content, "tables": tuple(content["tables"])})
         except FileNotFoundError:
             continue  # the request was withdrawn
         except (ValueError, TypeError, KeyError):
             path.replace(path.with_suffix(REFUSED))
         else:
-            yield path, wanted
+            yield path, request
 
 
-def _decide(lake: OpenLake, wanted: Wanted) -> int:
-    path = Path(lake.layout.requests, f"{wanted.id}.json")
-    asked = False
+def _decide_tick(lake: OpenLake, request: Wanted) -> int:
+    path = Path(lake.layout.requests, f"{request.id}.json")
+    is_requested = False
     try:
         while True:
             with ExitStack() as stack:
                 try:
                     stack.enter_context(Lease(lake.layout.lease("ingest"), "bronze"))
                 except LeaseHeld:
-                    if not asked:
-                        _ask(path, wanted)
-                        asked = True
+                    if not is_requested:
+                        _write_request(path, request)
+                        is_requested = True
                 else:
-                    return _decide_here(lake, wanted)
+                    return _decide_as_writer(lake, request)
             # An incomplete tick was left by a crash: the next writer of bronze completes it.
-            at = interventions.tick_of(lake, wanted.id)
-            if at is not None and latest_complete_tick(lake) >= at:
-                return at
+            decision_tick = interventions.intervention_tick(lake, request.id)
+            if decision_tick is not None and latest_complete_tick(lake) >= decision_tick:
+                return decision_tick
             if path.with_suffix(REFUSED).exists():
                 raise StorageError(
                     "the running job could not read the request. Stop it, and start it with this release."
@@ -109,33 +109,33 @@ def _decide(lake: OpenLake, wanted: Wanted) -> int:
             file.unlink(missing_ok=True)
 
 
-def _decide_here(lake: OpenLake, wanted: Wanted) -> int:
+def _decide_as_writer(lake: OpenLake, request: Wanted) -> int:
     """Record it as the writer of bronze, unless the previous writer has done so already."""
-    state = interventions.take_over(lake)
-    if (at := interventions.tick_of(lake, wanted.id)) is not None:
-        return at
-    return interventions.decide(lake, state, wanted).tick
+    state = interventions.take_over_bronze(lake)
+    if (decision_tick := interventions.intervention_tick(lake, request.id)) is not None:
+        return decision_tick
+    return interventions.decide(lake, state, request).tick
 
 
-def _ask(path: Path, wanted: Wanted) -> None:
+def _write_request(path: Path, request: Wanted) -> None:
     """Write the file whole or not at all."""
-    write_durably(path, json.dumps(asdict(wanted)))
+    write_durably(path, json.dumps(asdict(request)))
 
 
-def _bring(opened: OpenTable, at: int) -> None:
-    table = opened.table
-    alone = App((table,), (), table.stream.sources)
-    stands, since = -1, time.monotonic()
-    while (tick := opened.lake.progress(opened.visible).tick) < at:
-        if tick > stands:
-            stands, since = tick, time.monotonic()
+def _bring_table(open_table: OpenTable, target_tick: int) -> None:
+    table = open_table.table
+    table_app = App((table,), (), table.stream.sources)
+    reached_tick, reached_time = -1, time.monotonic()
+    while (tick := open_table.lake.progress(open_table.visible).tick) < target_tick:
+        if tick > reached_tick:
+            reached_tick, reached_time = tick, time.monotonic()
         try:
-            with Silver(opened.lake, alone, lambda tick, records: None) as silver:
-                silver.catch_up(at)
-        except LeaseHeld as held:
-            if time.monotonic() - since > STANDSTILL_SECONDS:
+            with Silver(open_table.lake, table_app, lambda tick, records: None) as silver:
+                silver.catch_up(target_tick)
+        except LeaseHeld as lease_error:
+            if time.monotonic() - reached_time > STANDSTILL_SECONDS:
                 raise LeaseHeld(
-                    f"table {table.name!r}: the intervention is decided, at tick {at}, but the table has been at "
-                    f"tick {tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job reaches that tick. {held}"
-                ) from held
+                    f"table {table.name!r}: the intervention is decided, at tick {target_tick}, but the table has been at "
+                    f"tick {tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job reaches that tick. {lease_error}"
+                ) from lease_error
             time.sleep(POLL_SECONDS)

@@ -20,10 +20,10 @@ from lakehouse.errors import LeaseHeld
 from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.semantics.position import Position
 from lakehouse.spark import folders
-from lakehouse.spark.functions import frame_of
+from lakehouse.spark.functions import frame_of_rows
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -54,47 +54,59 @@ class Newest:
         return len(self.key) + len(self.value or b"") + len(self.said.accumulators or b"")
 
 
-def newest(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
+def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
     """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
-    for _, group in groupby(_one_by_one(in_order(_batches(records), 2)), key=itemgetter(0)):
-        *_, (key, _, value, where, position, event_ms, origin, of, accumulators, left_out, formats) = group
-        at = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
-        written = (formats[0], formats[1])
-        yield Newest(RecordHeaders(where, at, event_ms, origin, of, accumulators, left_out, written), key, value)
+    for _, group in groupby(_flatten_batches(sort_rows(_record_batches(records), 2)), key=itemgetter(0)):
+        *_, (key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats) = group
+        record_position = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
+        key_formats = (formats[0], formats[1])
+        yield Newest(
+            RecordHeaders(place, record_position, event_ms, origin, table_name, accumulators, left_out, key_formats),
+            key,
+            value,
+        )
 
 
-def _one_by_one(parts: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
-    for part in parts:
+def _flatten_batches(batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+    for part in batches:
         yield from part
 
 
-def _batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
+def _record_batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[pa.RecordBatch]:
     numbered = enumerate(records)
-    while some := list(islice(numbered, AT_ONCE)):
+    while chunk := list(islice(numbered, AT_ONCE)):
         yield pa.RecordBatch.from_pylist(
             [
-                {**asdict(said), "position": json.dumps(said.position), "key": key, "value": value, "number": number}
-                for number, (said, key, value) in some
+                {
+                    **asdict(headers),
+                    "position": json.dumps(headers.position),
+                    "key": key,
+                    "value": value,
+                    "number": number,
+                }
+                for number, (headers, key, value) in chunk
             ],
             RECORD,
         )
 
 
 @contextmanager
-def handed(lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[DataFrame]:
+def rows_as_frame(
+    lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]
+) -> Iterator[DataFrame]:
     """Give rows, each with its size in bytes, as Spark frames; their files in the lake are removed at the end."""
-    with _folder(lake) as path:
+    with _restore_folder(lake) as path:
         try:
             lake.spark.createDataFrame([], schema).write.parquet(path)
-            for some in _together(rows):
-                frame_of(lake.spark, schema, some).write.mode("append").parquet(path)
+            for chunk in _group_by_size(rows):
+                frame_of_rows(lake.spark, schema, chunk).write.mode("append").parquet(path)
             yield lake.spark.read.schema(schema).parquet(path)
         finally:
-            folders.remove(lake.spark, path)
+            folders.remove_folder(lake.spark, path)
 
 
 @contextmanager
-def _folder(lake: OpenLake) -> Iterator[str]:
+def _restore_folder(lake: OpenLake) -> Iterator[str]:
     """Give an empty folder that nobody else uses. What killed processes left in such folders is removed.
 
     On an object store no lease tells which are in use: what a killed process left stays there.
@@ -103,37 +115,37 @@ def _folder(lake: OpenLake) -> Iterator[str]:
     if "://" in layout.root:
         yield f"{root}/{uuid.uuid4().hex}"
         return
-    number, lease = _first_free(layout)
+    folder_name, lease = _first_free(layout)
     with lease:
-        for name in folders.names(lake.spark, root):
+        for name in folders.folder_names(lake.spark, root):
             try:
-                with nullcontext() if name == number else _lease(layout, name):
-                    folders.remove(lake.spark, f"{root}/{name}")
+                with nullcontext() if name == folder_name else _folder_lease(layout, name):
+                    folders.remove_folder(lake.spark, f"{root}/{name}")
             except LeaseHeld:
                 continue  # it belongs to a running restore
-        yield f"{root}/{number}"
+        yield f"{root}/{folder_name}"
 
 
 def _first_free(layout: Layout) -> tuple[str, Lease]:
     """The first number whose folder is not in use, and its lease."""
     for number in map(str, count()):
         with suppress(LeaseHeld):
-            return number, _lease(layout, number).acquire()
+            return number, _folder_lease(layout, number).acquire()
     raise AssertionError("numbers end nowhere")
 
 
-def _lease(layout: Layout, name: str) -> Lease:
+def _folder_lease(layout: Layout, name: str) -> Lease:
     return Lease(Layout(layout.root).lease(f"restoring-{name}"), f"folder {name} of a restore")
 
 
-def _together(rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
-    held: list[tuple[Any, ...]] = []
-    volume = 0
+def _group_by_size(rows: Iterable[tuple[int, tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
+    chunk: list[tuple[Any, ...]] = []
+    byte_count = 0
     for size, row in rows:
-        held.append(row)
-        volume += size
-        if volume >= HANDED_BYTES or len(held) >= HANDED_ROWS:
-            yield held
-            held, volume = [], 0
-    if held:
-        yield held
+        chunk.append(row)
+        byte_count += size
+        if byte_count >= HANDED_BYTES or len(chunk) >= HANDED_ROWS:
+            yield chunk
+            chunk, byte_count = [], 0
+    if chunk:
+        yield chunk

@@ -19,17 +19,17 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.backfill import ShowProgress, build, silent
-from lakehouse.run.repair.restore import Published, changelog
+from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
+from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
 from lakehouse.spark import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import Content, content, difference
+from lakehouse.spark.operators.content import Content, compare_tables, content_of
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.transaction import properties, quoted
+from lakehouse.spark.transaction import quote_name, read_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,32 +60,32 @@ class Backtested:
     differing: Difference
 
 
-def checkout(opened: OpenTable, name: str, at: At | None, *, again: bool = False) -> Content:
+def checkout(open_table: OpenTable, name: str, moment: At | None, *, again: bool = False) -> Content:
     """Make a new table of a table's visible rows at a moment; return its content.
 
     again: a table of that name and the same moment is kept, and its content returned, for a caller that can't know
     whether an earlier try succeeded. Raises StorageError if there is another table of that name, NotFound for a moment
     that is not available.
     """
-    said = {"at": str(at or "now")}
-    path = opened.layout.silver(check_name(name, "table"))
+    origin_details = {"at": str(moment or "now")}
+    path = open_table.layout.silver(check_name(name, "table"))
     if (
         again
-        and opened.lake.exists(path)
-        and properties(opened.spark, path).get(MADE_OF) == _made_of(opened.table, said)
+        and open_table.lake.exists(path)
+        and read_properties(open_table.spark, path).get(MADE_OF) == _describe_origin(open_table.table, origin_details)
     ):
-        return content(opened.lake.read(path))
-    return _made(opened, name, reading.read(opened, at), said)
+        return content_of(open_table.lake.read(path))
+    return _create_table(open_table, name, reading.read_rows(open_table, moment), origin_details)
 
 
 def rebuild(
-    opened: OpenTable,
+    open_table: OpenTable,
     name: str,
     origin: RebuildSource,
-    at: At | None = None,
+    moment: At | None = None,
     *,
     published: Published | None = None,
-    into: Layout | None = None,
+    target_layout: Layout | None = None,
 ) -> Content:
     """Make a new table of a table's content at a moment, from one origin alone; return its content.
 
@@ -93,28 +93,32 @@ def rebuild(
     published topic. into: where to put the new table, the lake if left out. Raises ConfigError for an origin that can't
     give the moment.
     """
-    into = into or opened.layout
+    target_layout = target_layout or open_table.layout
     if origin not in ORIGINS:
         raise ConfigError(f"rebuild from {origin!r}: expected {', '.join(ORIGINS)}.")
-    cut = reading.cut(opened, at or AtTick(reading.applied_tick(opened)))
-    said = {"at": str(at or "now"), "from": origin}
+    cut = reading.cut_at(open_table, moment or AtTick(reading.applied_tick(open_table)))
+    origin_details = {"at": str(moment or "now"), "from": origin}
     if origin == "version":
-        return _made(opened.at(into), name, reading.version(opened, at), said)
+        return _create_table(
+            open_table.at(target_layout), name, reading.read_version(open_table, moment), origin_details
+        )
     if origin == "bronze":
-        return _made(opened.at(into), name, Past(opened).visible(cut, anchored=False), said)
+        return _create_table(
+            open_table.at(target_layout), name, Past(open_table).visible(cut, anchored=False), origin_details
+        )
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
     if not cut.whole:
         raise ConfigError(
-            f"rebuild from changelog at {at}: a changelog has ticks, versions and commit times; expected one of them."
+            f"rebuild from changelog at {moment}: a changelog has ticks, versions and commit times; expected one of them."
         )
-    with changelog(opened, published, cut.tick) as rows:
-        return _made(opened.at(into), name, rows, said)
+    with changelog_rows(open_table, published, cut.tick) as changelog_frame:
+        return _create_table(open_table.at(target_layout), name, changelog_frame, origin_details)
 
 
 def prove(
-    opened: OpenTable,
-    at: At | None = None,
+    open_table: OpenTable,
+    moment: At | None = None,
     published: Published | None = None,
 ) -> list[Proof]:
     """Rebuild a table at a moment in every available way, into tables that are then removed.
@@ -122,76 +126,80 @@ def prove(
     Equal contents prove that Delta's versions, bronze and the changelog agree. Without a moment it is the last tick
     that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
     """
-    table = opened.table
-    at = at or AtTick(reading.applied_tick(opened))
-    reading.cut(opened, at)
-    into, proofs = replace(opened.layout, beside=_beside("prove", table)), []
-    with Lease(opened.layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
-        folders.remove(opened.spark, into.tables)  # left by a proof that was killed
+    table = open_table.table
+    moment = moment or AtTick(reading.applied_tick(open_table))
+    reading.cut_at(open_table, moment)
+    target_layout, proofs = replace(open_table.layout, beside=_beside_name("prove", table)), []
+    with Lease(open_table.layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
+        folders.remove_folder(open_table.spark, target_layout.tables)  # left by a proof that was killed
         try:
             for origin in ORIGINS if published is not None else ORIGINS[:-1]:
-                began = time.monotonic()
+                started = time.monotonic()
                 try:
-                    found = rebuild(opened, origin, origin, at, published=published, into=into)
-                    proofs.append(Proof(origin, found, time.monotonic() - began))
+                    rebuilt_content = rebuild(
+                        open_table, origin, origin, moment, published=published, target_layout=target_layout
+                    )
+                    proofs.append(Proof(origin, rebuilt_content, time.monotonic() - started))
                 except (ConfigError, NotFound) as error:
-                    proofs.append(Proof(origin, None, time.monotonic() - began, str(error)))
+                    proofs.append(Proof(origin, None, time.monotonic() - started, str(error)))
         finally:
-            folders.remove(opened.spark, into.tables)
+            folders.remove_folder(open_table.spark, target_layout.tables)
     return proofs
 
 
 def backtest(
-    opened: OpenTable,
-    other: Table,
+    open_table: OpenTable,
+    other_table: Table,
     *,
     to: int | None = None,
-    listen: ShowProgress = silent,
+    listen: ShowProgress = ignore_progress,
 ) -> Backtested:
     """Fold the same records under two declarations of one table, up to a tick; the live table is not touched.
 
     Raises ConfigError for tables whose keys differ, NotFound for a tick that bronze does not have.
     """
-    table = opened.table
-    if table.key != other.key:
+    table = open_table.table
+    if table.key != other_table.key:
         raise ConfigError(
-            f"backtest: keys {', '.join(table.key)} and {', '.join(other.key)} can't be compared; expected the same."
+            f"backtest: keys {', '.join(table.key)} and {', '.join(other_table.key)} can't be compared; expected the same."
         )
-    complete = latest_complete_tick(opened.lake) if opened.lake.exists(opened.layout.records) else 0
-    tick = to if to is not None else complete
-    if tick > complete:
-        raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete}. Run the application first.")
-    with Lease(opened.layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
-        places = [
-            build(opened.lake.open(one), _beside(f"backtest_{number}", table), to=tick, listen=listen)
-            for number, one in enumerate((table, other))
+    complete_tick = latest_complete_tick(open_table.lake) if open_table.lake.exists(open_table.layout.records) else 0
+    tick = to if to is not None else complete_tick
+    if tick > complete_tick:
+        raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete_tick}. Run the application first.")
+    with Lease(open_table.layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
+        built_tables = [
+            build(
+                open_table.lake.open(variant), _beside_name(f"backtest_{number}", table), end_tick=tick, listen=listen
+            )
+            for number, variant in enumerate((table, other_table))
         ]
-        before, after = (Past(place).visible(Cut(tick)) for place in places)
-        made = Backtested(
-            tick, content(before), content(after), difference(table.key, before, after, EXAMPLES)
+        rows_before, rows_after = (Past(place).visible(Cut(tick)) for place in built_tables)
+        result = Backtested(
+            tick, content_of(rows_before), content_of(rows_after), compare_tables(table.key, rows_before, rows_after, EXAMPLES)
         )  # fmt: skip
-        for place in places:
-            folders.remove(opened.spark, place.layout.tables)
-        return made
+        for place in built_tables:
+            folders.remove_folder(open_table.spark, place.layout.tables)
+        return result
 
 
-def _beside(purpose: str, table: Table) -> str:
+def _beside_name(purpose: str, table: Table) -> str:
     """A name for a table built beside the live ones; a table's own name may already have the maximal length."""
     return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
 
 
-def _made(opened: OpenTable, name: str, frame: DataFrame, said: Mapping[str, str]) -> Content:
-    path = opened.layout.silver(check_name(name, "table"))
-    with Lease(opened.layout.lease(f"silver-{name}"), f"table {name!r}"):
-        if opened.lake.exists(path):
-            raise StorageError(f"table {name!r} exists in {opened.layout.root}. Give the new table another name.")
-        seen = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
-        writer = seen.writeTo(f"delta.{quoted(path)}").using("delta")
-        writer.tableProperty(KEY, ",".join(opened.table.key)).tableProperty(
-            MADE_OF, _made_of(opened.table, said)
+def _create_table(open_table: OpenTable, name: str, frame: DataFrame, origin_details: Mapping[str, str]) -> Content:
+    path = open_table.layout.silver(check_name(name, "table"))
+    with Lease(open_table.layout.lease(f"silver-{name}"), f"table {name!r}"):
+        if open_table.lake.exists(path):
+            raise StorageError(f"table {name!r} exists in {open_table.layout.root}. Give the new table another name.")
+        visible_rows = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])
+        writer = visible_rows.writeTo(f"delta.{quote_name(path)}").using("delta")
+        writer.tableProperty(KEY, ",".join(open_table.table.key)).tableProperty(
+            MADE_OF, _describe_origin(open_table.table, origin_details)
         ).create()
-    return content(opened.lake.read(path))
+    return content_of(open_table.lake.read(path))
 
 
-def _made_of(table: Table, said: Mapping[str, str]) -> str:
-    return json.dumps({"table": table.name, **said})
+def _describe_origin(table: Table, origin_details: Mapping[str, str]) -> str:
+    return json.dumps({"table": table.name, **origin_details})

@@ -12,10 +12,10 @@ from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
 from lakehouse.lake.record.bronze_rows import BronzeRows
-from lakehouse.semantics.moment import written
+from lakehouse.semantics.moment import moment_text
 
 # The records are old: Kafka must not drop them for that, nor give them its own time.
-MADE = {
+TOPIC_CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
@@ -40,106 +40,113 @@ class Target:
 
     def ends(self, cluster: Cluster) -> dict[int, tuple[int, int]]:
         """Return the present first and next offset of each partition."""
-        return _ends(cluster, self.name, self.partitions)
+        return _partition_ends(cluster, self.name, self.partitions)
 
     def remember(self, file: Path) -> None:
         """Remember in a file where our records begin: after an interruption a later run goes on from there."""
         write_durably(file, json.dumps({"topic_id": self.id, "begin": self.begin}))
 
 
-def target(
-    cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, append: bool, remembered: Path
+def open_target(
+    cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, append: bool, progress_file: Path
 ) -> Target:
     """Return the topic to write to; it is created if it does not exist.
 
     partitions: of a new topic; None for as many as the source has. Raises ConfigError for a topic that has too few,
     that would not keep the records, or that holds records of the source itself.
     """
-    needed = 1 + max(source.counts, default=0)
+    needed_partitions = 1 + max(source.counts, default=0)
     if name not in cluster.names():
-        facts = _make(cluster, source, name, partitions, needed)
-        return Target(name, facts.id, dict.fromkeys(range(facts.partitions), 0), True, _largest(cluster, name))
-    facts = cluster.topics([name])[name]
-    if facts.partitions < needed or partitions not in (None, facts.partitions):
+        topic_facts = _create_target(cluster, source, name, partitions, needed_partitions)
+        return Target(
+            name, topic_facts.id, dict.fromkeys(range(topic_facts.partitions), 0), True, _largest_batch(cluster, name)
+        )
+    topic_facts = cluster.topics([name])[name]
+    if topic_facts.partitions < needed_partitions or partitions not in (None, topic_facts.partitions):
         raise ConfigError(
-            f"topic {name!r} has {facts.partitions} partitions; expected {partitions or f'{needed} or more'}: a record "
+            f"topic {name!r} has {topic_facts.partitions} partitions; expected {partitions or f'{needed_partitions} or more'}: a record "
             "keeps its partition. Name another topic; one that does not exist is created."
         )
     _check_config(name, cluster.config(name), source)
-    begin = _begin(cluster, source, facts, append, remembered)
-    return Target(name, facts.id, begin, False, _largest(cluster, name))
+    begin = _begin_offsets(cluster, source, topic_facts, append, progress_file)
+    return Target(name, topic_facts.id, begin, False, _largest_batch(cluster, name))
 
 
-def _make(cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, needed: int) -> TopicFacts:
-    config = dict(MADE)
+def _create_target(
+    cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, needed_partitions: int
+) -> TopicFacts:
+    topic_config = dict(TOPIC_CONFIG)
     if source.newest_ms is not None and source.newest_ms > time.time() * 1000:
-        config |= TO_COME
-    same = source.partitions
+        topic_config |= TO_COME
+    source_partitions = source.partitions
     if source.topic in cluster.names():
-        facts = cluster.topics([source.topic])[source.topic]
-        config[LARGEST] = str(_largest(cluster, source.topic))
-        if facts.id in source.ids:
-            same = max(same, facts.partitions)
-    if partitions is not None and partitions < needed:
+        topic_facts = cluster.topics([source.topic])[source.topic]
+        topic_config[LARGEST] = str(_largest_batch(cluster, source.topic))
+        if topic_facts.id in source.ids:
+            source_partitions = max(source_partitions, topic_facts.partitions)
+    if partitions is not None and partitions < needed_partitions:
         raise ConfigError(
-            f"{partitions} partitions: topic {source.topic!r} has records in partition {needed - 1}; expected {needed} "
+            f"{partitions} partitions: topic {source.topic!r} has records in partition {needed_partitions - 1}; expected {needed_partitions} "
             "or more: a record keeps its partition."
         )
-    cluster.create(name, partitions or same, config)
+    cluster.create(name, partitions or source_partitions, topic_config)
     return cluster.topics([name])[name]
 
 
 def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRows) -> None:
     """Raise ConfigError for a topic whose settings would change or drop the records."""
-    wrong = []
+    wrong_settings = []
     if "compact" in (config.get("cleanup.policy") or ""):
-        wrong.append("cleanup.policy")
-    kept = int(config.get("retention.ms") or -1)
-    if source.oldest_ms is not None and 0 <= kept < time.time() * 1000 - source.oldest_ms:
-        wrong.append("retention.ms")
+        wrong_settings.append("cleanup.policy")
+    retention_ms = int(config.get("retention.ms") or -1)
+    if source.oldest_ms is not None and 0 <= retention_ms < time.time() * 1000 - source.oldest_ms:
+        wrong_settings.append("retention.ms")
     if (config.get("message.timestamp.type") or "CreateTime") != "CreateTime":
-        wrong.append("message.timestamp.type")
-    if wrong:
-        found = ", ".join(f"{key}={config[key]}" for key in wrong)
-        oldest = "" if source.oldest_ms is None else f" (the oldest record is of {written(source.oldest_ms)})"
+        wrong_settings.append("message.timestamp.type")
+    if wrong_settings:
+        settings_text = ", ".join(f"{key}={config[key]}" for key in wrong_settings)
+        oldest_text = "" if source.oldest_ms is None else f" (the oldest record is of {moment_text(source.oldest_ms)})"
         raise ConfigError(
-            f"topic {name!r} has {found}: it would not keep the records as they are{oldest}; expected "
-            f"{', '.join(f'{key}={MADE[key]}' for key in wrong)}. Set that, or name a topic that does not exist: it is "
+            f"topic {name!r} has {settings_text}: it would not keep the records as they are{oldest_text}; expected "
+            f"{', '.join(f'{key}={TOPIC_CONFIG[key]}' for key in wrong_settings)}. Set that, or name a topic that does not exist: it is "
             "created so."
         )
 
 
-def _begin(
-    cluster: Cluster, source: BronzeRows, facts: TopicFacts, append: bool, remembered: Path
+def _begin_offsets(
+    cluster: Cluster, source: BronzeRows, facts: TopicFacts, append: bool, progress_file: Path
 ) -> Mapping[int, int]:
-    ends = _ends(cluster, facts.name, facts.partitions)
-    if (known := _remembered(remembered, facts)) is not None:
-        return known
-    if facts.id in source.ids and any(end > first for first, end in ends.values()):
+    end_offsets = _partition_ends(cluster, facts.name, facts.partitions)
+    if (begin_offsets := _read_remembered(progress_file, facts)) is not None:
+        return begin_offsets
+    if facts.id in source.ids and any(end_offset > first_offset for first_offset, end_offset in end_offsets.values()):
         raise ConfigError(
             f"topic {facts.name!r} is in Kafka, with records of its own; expected none there. Rehydrate into another "
             "topic: --to NAME."
         )
-    return {partition: end if append else first for partition, (first, end) in ends.items()}
+    return {
+        partition: end_offset if append else first_offset
+        for partition, (first_offset, end_offset) in end_offsets.items()
+    }
 
 
-def _remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
+def _read_remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
     """The offsets where the records of an interrupted run begin; None if there was none for this topic."""
     if not file.is_file():
         return None
-    said = read_object(file)
-    if said is None or not {"topic_id", "begin"} <= set(said):
+    stored = read_object(file)
+    if stored is None or not {"topic_id", "begin"} <= set(stored):
         raise ConfigError(
             f"{file} can't be read; expected where the records that are being written to topic {facts.name!r} begin. "
             "Delete the topic, then the file, and rehydrate again; or name another topic: --to NAME."
         )
-    return {int(p): offset for p, offset in said["begin"].items()} if said["topic_id"] == facts.id else None
+    return {int(p): offset for p, offset in stored["begin"].items()} if stored["topic_id"] == facts.id else None
 
 
-def _ends(cluster: Cluster, name: str, partitions: int) -> dict[int, tuple[int, int]]:
-    found = cluster.offsets((name, partition) for partition in range(partitions))
-    return {partition: ends for (_, partition), ends in found.items()}
+def _partition_ends(cluster: Cluster, name: str, partitions: int) -> dict[int, tuple[int, int]]:
+    offsets_by_place = cluster.offsets((name, partition) for partition in range(partitions))
+    return {partition: ends for (_, partition), ends in offsets_by_place.items()}
 
 
-def _largest(cluster: Cluster, name: str) -> int:
+def _largest_batch(cluster: Cluster, name: str) -> int:
     return int(cluster.config(name).get(LARGEST) or 2**20)

@@ -14,14 +14,14 @@ from pathlib import Path
 from confluent_kafka import Message
 
 from lakehouse.errors import ConfigError, KafkaUnavailable
-from lakehouse.kafka.drain import pick
-from lakehouse.kafka.ordered import Headers, OrderedProducer, Placed
+from lakehouse.kafka.drain import read_single_records
+from lakehouse.kafka.ordered import Headers, OrderedProducer, PlacedRecord
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.schema import check_topic
-from lakehouse.run.repair.refilled import Target, target
+from lakehouse.run.repair.refilled import Target, open_target
 from lakehouse.semantics.kafka_time import HEADER, no_time
 
 POSITIONS = ("topic_id", "offset", "tick")
@@ -69,7 +69,7 @@ def rehydrate(
     bootstrap_servers: str,
     options: Mapping[str, str],
     source: BronzeRows,
-    to: str,
+    target_topic: str,
     *,
     partitions: int | None = None,
     append: bool = False,
@@ -83,85 +83,109 @@ def rehydrate(
     and the total. Run again, it goes on where it ended. Raises ConfigError for a topic that can't be written to,
     LeaseHeld, KafkaUnavailable.
     """
-    remembered = Path(layout.rehydrated(check_topic(to)))
-    with Lease(layout.lease(f"rehydrate-{to}"), f"topic {to!r}"):
+    progress_file = Path(layout.rehydrated(check_topic(target_topic)))
+    with Lease(layout.lease(f"rehydrate-{target_topic}"), f"topic {target_topic!r}"):
         cluster = Cluster(bootstrap_servers, options)
-        into = target(cluster, source, to, partitions, append, remembered)
-        there = _there(cluster, options, source, into, positions, remembered)
-        total, done = source.records, sum(there.values())
-        if done < total:
-            into.remember(remembered)
-            with OrderedProducer(bootstrap_servers, options, to, into.largest) as producer:
-                for rows in source.read(there):
-                    producer.send(_placed(row, positions) for row in rows)
-                    listen(done + producer.acknowledged, total)
+        destination = open_target(cluster, source, target_topic, partitions, append, progress_file)
+        present_counts = _count_present(cluster, options, source, destination, positions, progress_file)
+        total_count, done_count = source.records, sum(present_counts.values())
+        if done_count < total_count:
+            destination.remember(progress_file)
+            with OrderedProducer(bootstrap_servers, options, target_topic, destination.largest) as producer:
+                for row_chunk in source.read(present_counts):
+                    producer.send(_place_row(row, positions) for row in row_chunk)
+                    listen(done_count + producer.acknowledged, total_count)
                 producer.flush()
-            listen(total, total)
-        _verify(cluster, source, into)
-        remembered.unlink(missing_ok=True)
-    moved = _moved(source, into)
-    return Rehydrated(source.topic, to, total, total - done, into.partitions, into.created, moved, source.untimed)
+            listen(total_count, total_count)
+        _verify(cluster, source, destination)
+        progress_file.unlink(missing_ok=True)
+    moved_partitions = _moved_partitions(source, destination)
+    return Rehydrated(
+        source.topic,
+        target_topic,
+        total_count,
+        total_count - done_count,
+        destination.partitions,
+        destination.created,
+        moved_partitions,
+        source.untimed,
+    )
 
 
-def _placed(row: BronzeRow, positions: bool) -> Placed:
+def _place_row(row: BronzeRow, positions: bool) -> PlacedRecord:
     pairs = [(header["key"], header["value"]) for header in row.headers or ()]
     timestamp = row.timestamp // 1000
-    if (said := no_time(timestamp, pairs)) is not None:
-        timestamp, pairs = said, [(name, value) for name, value in pairs if name != HEADER]
+    if (original_time := no_time(timestamp, pairs)) is not None:
+        timestamp, pairs = original_time, [(name, value) for name, value in pairs if name != HEADER]
     headers: Headers = [*pairs]
     if positions:
         headers += [(f"lakehouse.{name}", str(getattr(row, name)).encode()) for name in POSITIONS]
     return row.partition, max(timestamp, FIRST_MS), headers or None, row.key, row.value
 
 
-def _there(
-    cluster: Cluster, options: Mapping[str, str], source: BronzeRows, into: Target, positions: bool, remembered: Path
+def _count_present(
+    cluster: Cluster,
+    options: Mapping[str, str],
+    source: BronzeRows,
+    destination: Target,
+    positions: bool,
+    progress_file: Path,
 ) -> dict[int, int]:
     """Return how many of the records each partition has already; ConfigError if it holds others."""
-    there = {partition: end - into.begin[partition] for partition, (_, end) in into.ends(cluster).items()}
-    there = {partition: count for partition, count in there.items() if count}
-    known = [(p, n) for p, count in there.items() for n in (0, count - 1) if count <= source.counts.get(p, 0)]
-    rows = source.find(known)
-    found = pick(cluster, options, into.name, [(p, into.begin[p] + n) for p, n in known])
-    remove = f"remove {remembered}, which an interrupted run left, and " if remembered.exists() else ""
-    for partition, count in sorted(there.items()):
-        begin = into.begin[partition]
-        same = count <= source.counts.get(partition, 0) and all(
-            (message := found.get((partition, begin + n))) is not None
-            and _same(message, _placed(rows[partition, n], positions))
-            for n in (0, count - 1)
+    present_counts = {
+        partition: end_offset - destination.begin[partition]
+        for partition, (_, end_offset) in destination.ends(cluster).items()
+    }
+    present_counts = {partition: record_count for partition, record_count in present_counts.items() if record_count}
+    edge_places = [
+        (p, n)
+        for p, record_count in present_counts.items()
+        for n in (0, record_count - 1)
+        if record_count <= source.counts.get(p, 0)
+    ]
+    rows_by_place = source.find(edge_places)
+    messages = read_single_records(
+        cluster, options, destination.name, [(p, destination.begin[p] + n) for p, n in edge_places]
+    )
+    removal_advice = f"remove {progress_file}, which an interrupted run left, and " if progress_file.exists() else ""
+    for partition, record_count in sorted(present_counts.items()):
+        begin_offset = destination.begin[partition]
+        is_same = record_count <= source.counts.get(partition, 0) and all(
+            (message := messages.get((partition, begin_offset + n))) is not None
+            and _is_same_record(message, _place_row(rows_by_place[partition, n], positions))
+            for n in (0, record_count - 1)
         )
-        if not same:
+        if not is_same:
             raise ConfigError(
-                f"topic {into.name!r}: partition {partition} holds {count} records from offset {begin} on which are "
+                f"topic {destination.name!r}: partition {partition} holds {record_count} records from offset {begin_offset} on which are "
                 "not the first of the chosen records; expected an empty topic, or what an interrupted run of the "
-                f"same command left. Name another topic, or {remove}append to them: --append."
+                f"same command left. Name another topic, or {removal_advice}append to them: --append."
             )
-    return there
+    return present_counts
 
 
-def _same(message: Message, record: Placed) -> bool:
+def _is_same_record(message: Message, record: PlacedRecord) -> bool:
     _, timestamp, headers, key, value = record
-    found = (message.timestamp()[1], message.headers() or None, message.key(), message.value())
-    return found == (timestamp, headers, key, value)
+    actual = (message.timestamp()[1], message.headers() or None, message.key(), message.value())
+    return actual == (timestamp, headers, key, value)
 
 
-def _verify(cluster: Cluster, source: BronzeRows, into: Target) -> None:
+def _verify(cluster: Cluster, source: BronzeRows, destination: Target) -> None:
     """Raise KafkaUnavailable if the topic does not hold exactly the intended records."""
-    for partition, (first, end) in into.ends(cluster).items():
-        begin, expected = into.begin[partition], source.counts.get(partition, 0)
-        if end - begin != expected or first > begin:
+    for partition, (first, end) in destination.ends(cluster).items():
+        begin_offset, expected_count = destination.begin[partition], source.counts.get(partition, 0)
+        if end - begin_offset != expected_count or first > begin_offset:
             raise KafkaUnavailable(
-                f"topic {into.name!r}: partition {partition} has offsets {first} to {end}, exclusive; expected "
-                f"{expected} records from {begin} on. Somebody else writes to it, or Kafka drops its records. "
+                f"topic {destination.name!r}: partition {partition} has offsets {first} to {end}, exclusive; expected "
+                f"{expected_count} records from {begin_offset} on. Somebody else writes to it, or Kafka drops its records. "
                 "Rehydrate into another topic."
             )
 
 
-def _moved(source: BronzeRows, into: Target) -> tuple[Moved, ...]:
-    following = dict(into.begin)
+def _moved_partitions(source: BronzeRows, destination: Target) -> tuple[Moved, ...]:
+    next_offsets = dict(destination.begin)
     moved = []
     for part in source.parts:
-        moved.append(Moved(part, following[part.partition]))
-        following[part.partition] += part.records
+        moved.append(Moved(part, next_offsets[part.partition]))
+        next_offsets[part.partition] += part.records
     return tuple(moved)

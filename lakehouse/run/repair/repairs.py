@@ -83,7 +83,7 @@ class Repairs(Opened):
             )
         return backfill.backfill(
             self._lake.open(table), app,
-            why=Why(reason, by), dry_run=dry_run, examples=examples, listen=listen or backfill.silent,
+            why=Why(reason, by), dry_run=dry_run, examples=examples, listen=listen or backfill.ignore_progress,
         )  # fmt: skip
 
     def discard(self, table: Table) -> bool:
@@ -123,8 +123,8 @@ class Repairs(Opened):
         from lakehouse.run.repair.replay import replay
         from lakehouse.spark.past.fixed import FixedBytes
 
-        records = [(one.was.record, one) for one in fixed]
-        fixes = [FixedBytes(was.topic_id, was.partition, was.offset, one.key, one.value) for was, one in records]
+        fixed_pairs = [(fix.was.record, fix) for fix in fixed]
+        fixes = [FixedBytes(was.topic_id, was.partition, was.offset, fix.key, fix.value) for was, fix in fixed_pairs]
         return replay(
             self._lake,
             app,
@@ -156,8 +156,8 @@ class Repairs(Opened):
         from lakehouse.run.repair.intervene import Why
         from lakehouse.spark.past import reading
 
-        cut = reading.cut(self._lake.open(table), at)
-        version = reading.version_meant(self._lake.open(table), at)
+        cut = reading.cut_at(self._lake.open(table), at)
+        version = reading.meant_version(self._lake.open(table), at)
         return revert(
             self._lake.open(table), app, cut, version=version, why=Why(reason, by), dry_run=dry_run, examples=examples
         )
@@ -177,11 +177,11 @@ class Repairs(Opened):
         """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
         from lakehouse.run.repair.rebuild import rebuild
         from lakehouse.run.repair.restore import Published
-        from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.start.kafka import open_kafka
 
         if topic is None:
             return rebuild(self._lake.open(table), name, origin, at)
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             published = Published(topic, servers, self.settings.kafka.options)
             return rebuild(self._lake.open(table), name, origin, at, published=published)
 
@@ -190,11 +190,11 @@ class Repairs(Opened):
         self._check(table)
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
-        from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.start.kafka import open_kafka
 
         if topic is None:
             return prove(self._lake.open(table), at)
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             return prove(self._lake.open(table), at, Published(topic, servers, self.settings.kafka.options))
 
     def backtest(
@@ -204,14 +204,14 @@ class Repairs(Opened):
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.rebuild import backtest
 
-        return backtest(self._lake.open(table), other, to=to, listen=listen or backfill.silent)
+        return backtest(self._lake.open(table), other, to=to, listen=listen or backfill.ignore_progress)
 
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
         from lakehouse.run.repair.restore import Published, restore
-        from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.start.kafka import open_kafka
 
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             return restore(self._lake.open(table), Published(topic, servers, self.settings.kafka.options))
 
     def rehydrate(
@@ -238,12 +238,12 @@ class Repairs(Opened):
         from lakehouse.lake.record.bronze_rows import BronzeRows
         from lakehouse.plan.schema import check_topic
         from lakehouse.run.repair.rehydrate import rehydrate
-        from lakehouse.run.start.kafka import kafka
+        from lakehouse.run.start.kafka import open_kafka
 
-        when = moment_of(at, clock=clock, tick=tick, offsets=offsets)
+        moment = moment_of(at, clock=clock, tick=tick, offsets=offsets)
         check_topic(to)
-        source = BronzeRows(self._layout, check_topic(topic), when, from_tick)
-        with kafka(self.settings) as servers:
+        source = BronzeRows(self._layout, check_topic(topic), moment, from_tick)
+        with open_kafka(self.settings) as servers:
             return rehydrate(
                 self._layout, servers, self.settings.kafka.options, source, to, partitions=partitions, append=append,
                 positions=positions, listen=listen,

@@ -13,13 +13,13 @@ from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.run.repair.fixes import replay_refusal
-from lakehouse.run.repair.intervene import UNSAID, Why, intervene
+from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import fixed, refold
 from lakehouse.spark.past.fixed import FixedBytes
-from lakehouse.spark.table.input import skipped
+from lakehouse.spark.table.input import is_skipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def replay(
     source: Source,
     fixes: Iterable[FixedBytes],
     *,
-    why: Why = UNSAID,
+    why: Why = NO_REASON,
     again: bool = False,
     instead: bool = False,
 ) -> int | None:
@@ -43,56 +43,62 @@ def replay(
     in the quarantine, PlanError for one that does not fit with its new bytes either, was fixed before, or came before
     the restore of a table that reads it, and if no table reads the stream.
     """
-    if (refused := replay_refusal(app, source)) is not None:
-        raise PlanError(refused)
-    readers = [table.name for table in app.tables if source in table.stream.decodes]
-    wanted = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
-    rows = fixed.rows(lake, source, list(wanted.values())).persist()
+    if (refusal := replay_refusal(app, source)) is not None:
+        raise PlanError(refusal)
+    reader_names = [table.name for table in app.tables if source in table.stream.decodes]
+    fixes_by_identity = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
+    record_rows = fixed.fixed_rows(lake, source, list(fixes_by_identity.values())).persist()
     try:
-        if missing := sorted(set(wanted) - set(fixed.identities(rows))):
+        if missing_identities := sorted(set(fixes_by_identity) - set(fixed.read_identities(record_rows))):
             raise NotFound(
-                f"quarantine.{source.name} has no record {_shown(missing)}. `lakehouse look quarantine` lists them."
+                f"quarantine.{source.name} has no record {_format_identities(missing_identities)}. `lakehouse look quarantine` lists them."
             )
-        if unfit := fixed.unfit(source, rows):
-            raise PlanError(f"stream {source.name!r}: record {_shown(unfit)} does not fit with its new bytes either.")
-        for name in readers:
-            _refuse_before_restore(lake.open(app.table(name)), rows)
-        before = [set(fixed.fixed_before(lake, name, rows, alike=instead)) for name in readers]
-        if done := set.intersection(*before):
-            left = [fix for identity, fix in wanted.items() if identity not in done]
-            if not again and not (instead and left):
-                how = (
+        if unfit := fixed.unfit_identities(source, record_rows):
+            raise PlanError(
+                f"stream {source.name!r}: record {_format_identities(unfit)} does not fit with its new bytes either."
+            )
+        for name in reader_names:
+            _refuse_before_restore(lake.open(app.table(name)), record_rows)
+        fixed_before = [set(fixed.fixed_before(lake, name, record_rows, alike=instead)) for name in reader_names]
+        if already_fixed := set.intersection(*fixed_before):
+            remaining_fixes = [fix for identity, fix in fixes_by_identity.items() if identity not in already_fixed]
+            if not again and not (instead and remaining_fixes):
+                advice = (
                     "with these bytes"
                     if instead
                     else "--open or --again leaves such out, --instead gives them the new bytes"
                 )
-                raise PlanError(f"stream {source.name!r}: record {_shown(sorted(done))} was fixed before; {how}.")
-            if not left:
+                raise PlanError(
+                    f"stream {source.name!r}: record {_format_identities(sorted(already_fixed))} was fixed before; {advice}."
+                )
+            if not remaining_fixes:
                 return None
-            return replay(lake, app, source, left, why=why, again=again, instead=instead)
-        number = interventions.keep_records(lake, rows)
+            return replay(lake, app, source, remaining_fixes, why=why, again=again, instead=instead)
+        records_id = interventions.keep_records(lake, record_rows)
     finally:
-        rows.unpersist()
-    wanted_here = why.wanted("fixed", readers, {"stream": source.name}, number)
-    return intervene(lake, app, wanted_here)
+        record_rows.unpersist()
+    request = why.wanted("fixed", reader_names, {"stream": source.name}, records_id)
+    return intervene(lake, app, request)
 
 
-def _refuse_before_restore(opened: OpenTable, rows: DataFrame) -> None:
+def _refuse_before_restore(open_table: OpenTable, rows: DataFrame) -> None:
     """For a restored table: the other lake decided whether a record that its changelog covered counts."""
-    if not opened.exists:
+    if not open_table.exists:
         return
-    skip = opened.skip
+    skip = open_table.skip
     if skip is None:
         return
-    if held := fixed.identities(rows.where(skipped(skip))):
+    if covered_records := fixed.read_identities(rows.where(is_skipped(skip))):
         raise PlanError(
-            f"table {opened.name!r} was restored from a topic that covers record {_shown(held)}: whether it counts was "
+            f"table {open_table.name!r} was restored from a topic that covers record {_format_identities(covered_records)}: whether it counts was "
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )
-    refold.check_beginning(opened)  # the rows that the fix is folded onto must exist, before anything is written
+    refold.check_restored_rows(
+        open_table
+    )  # the rows that the fix is folded onto must exist, before anything is written
 
 
-def _shown(identities: Sequence[Identity]) -> str:
-    shown = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
-    return ", ".join(shown) + (", ..." if len(identities) > len(shown) else "")
+def _format_identities(identities: Sequence[Identity]) -> str:
+    shown_texts = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
+    return ", ".join(shown_texts) + (", ..." if len(identities) > len(shown_texts) else "")

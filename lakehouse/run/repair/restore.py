@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from lakehouse.errors import KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
-from lakehouse.kafka.drain import drain
-from lakehouse.kafka.headers import RecordHeaders, said_by
+from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.headers import RecordHeaders, parse_headers
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
@@ -32,7 +32,7 @@ from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
-from lakehouse.run.repair.newest import Newest, handed, newest
+from lakehouse.run.repair.newest import Newest, newest_records, rows_as_frame
 from lakehouse.run.repair.restored_rows import INSTEAD
 from lakehouse.run.start.standing import Restored, restored_of
 from lakehouse.semantics.epoch import NO_TICK
@@ -44,7 +44,7 @@ from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.silver import filled
 from lakehouse.spark.table import tables
-from lakehouse.spark.transaction import properties
+from lakehouse.spark.transaction import read_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +62,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadChangelog:
     """A changelog: its cover, and the newest records of each key, to be read once.
 
     kept: of all that the table keeps. final: of final results.
@@ -73,7 +73,7 @@ class _Read:
     final: Iterator[Newest]
 
 
-def restore(opened: OpenTable, published: Published) -> int:
+def restore(open_table: OpenTable, published: Published) -> int:
     """Make a table from its published changelog; return the number of rows.
 
     Raises PlanError for a table that needs more than its topics have, that another declaration published, or whose
@@ -81,146 +81,174 @@ def restore(opened: OpenTable, published: Published) -> int:
     something that it needs, or ended elsewhere than those of the tables above; NotFound if the topic does not exist, or
     has a record that does not belong to the changelog.
     """
-    table = opened.table
+    table = open_table.table
     restorable.refuse_kind(table)
-    with Lease(opened.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
-        tables.remove_begun(opened)
-        if opened.exists:
+    with Lease(open_table.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+        tables.remove_unfinished(open_table)
+        if open_table.exists:
             raise StorageError(
-                f"table {table.name!r} exists in {opened.layout.root}. Restore into another lake, or remove the table "
+                f"table {table.name!r} exists in {open_table.layout.root}. Restore into another lake, or remove the table "
                 "first."
             )
-        _refuse_remains(opened)
-        restorable.refuse_alone(opened)
+        _refuse_remains(open_table)
+        restorable.refuse_alone(open_table)
         cluster = Cluster(published.servers, published.options)
-        found = _whole(cluster, published.options, table, published.topic)
-        cover = found.cover
-        restorable.check_fits(opened, cover)
-        restored = Restored(cover.topic, (*cover.before, (cover.origin, cover.tick)))
-        begins = {RESTORED: restored.text()}
+        read_changelog = _read_whole(cluster, published.options, table, published.topic)
+        changelog_cover = read_changelog.cover
+        restorable.check_fits(open_table, changelog_cover)
+        restored_origin = Restored(
+            changelog_cover.topic, (*changelog_cover.before, (changelog_cover.origin, changelog_cover.tick))
+        )
+        initial_properties = {RESTORED: restored_origin.text()}
         if restorable.needs_covered(table):
-            cover = replace(cover, next=restorable.check_waiting(cluster, cover, table))
-            begins[NEEDED] = json.dumps(cover.needed or {})
-        begins[SKIP] = json.dumps(cover.next)
-        if cover.clock is not None:
-            begins[CLOCK] = json.dumps(cover.clock)
-        spark, state, seen = opened.spark, tables.state_schema(opened.spark, table), tables.schema(opened.spark, table)
-        kept = restored_rows.rows(spark, table, cover, found.kept, state, going_on=True, kept=True)
-        final = restored_rows.rows(spark, table, cover, found.final, seen)
-        with handed(opened.lake, state, kept) as kept_rows, handed(opened.lake, seen, final) as final_rows:
-            return filled.create(opened, kept_rows, final_rows, begins)
+            changelog_cover = replace(changelog_cover, next=restorable.check_waiting(cluster, changelog_cover, table))
+            initial_properties[NEEDED] = json.dumps(changelog_cover.needed or {})
+        initial_properties[SKIP] = json.dumps(changelog_cover.next)
+        if changelog_cover.clock is not None:
+            initial_properties[CLOCK] = json.dumps(changelog_cover.clock)
+        spark, state_schema, visible_schema = (
+            open_table.spark,
+            tables.state_schema(open_table.spark, table),
+            tables.visible_schema(open_table.spark, table),
+        )
+        state_rows = restored_rows.decode_rows(
+            spark, table, changelog_cover, read_changelog.kept, state_schema, going_on=True, is_state=True
+        )
+        visible_rows = restored_rows.decode_rows(spark, table, changelog_cover, read_changelog.final, visible_schema)
+        with (
+            rows_as_frame(open_table.lake, state_schema, state_rows) as state_frame,
+            rows_as_frame(open_table.lake, visible_schema, visible_rows) as visible_frame,
+        ):
+            return filled.create_restored(open_table, state_frame, visible_frame, initial_properties)
 
 
 @contextmanager
-def changelog(opened: OpenTable, published: Published, tick: int) -> Iterator[DataFrame]:
+def changelog_rows(open_table: OpenTable, published: Published, tick: int) -> Iterator[DataFrame]:
     """Give the rows of a table by its published changelog up to a tick: a frame, while the context lasts.
 
     What compaction has removed is lost: at a tick long past, the row of a key that changed since may be missing. Raises
     NotFound if the topic does not exist, has another table's changelog, or ends before the tick.
     """
-    table = opened.table
+    table = open_table.table
     topic, options = published.topic, published.options
     cluster = Cluster(published.servers, options)
-    cover = _newest(cluster, options, topic)
-    restored = restored_of(properties(opened.spark, opened.visible.path).get(RESTORED))
-    ends, mine = dict(cover.before) | {cover.origin: cover.tick}, origin_of(opened.lake, table)
-    if restored is not None and restored.before == tuple(ends.items()):
-        ends[mine] = NO_TICK  # nothing was published since the restore
-    if cover.of != table.name or mine not in ends:
+    changelog_cover = _newest_cover(cluster, options, topic)
+    restored = restored_of(read_properties(open_table.spark, open_table.visible.path).get(RESTORED))
+    ends_by_origin, own_origin = (
+        dict(changelog_cover.before) | {changelog_cover.origin: changelog_cover.tick},
+        origin_of(open_table.lake, table),
+    )
+    if restored is not None and restored.before == tuple(ends_by_origin.items()):
+        ends_by_origin[own_origin] = NO_TICK  # nothing was published since the restore
+    if changelog_cover.of != table.name or own_origin not in ends_by_origin:
         raise NotFound(f"topic {topic!r} has no changelog of table {table.name!r} by this lake. Name the table's own.")
-    until = ends[mine]
-    if until < tick and not changefeed.per_event(opened, until, tick).isEmpty():
-        raise NotFound(f"topic {topic!r} covers ticks up to {until}; later changes were not published. Run its job.")
-    ends = {origin: tick if origin == mine else end for origin, end in _up_to(ends, mine).items()}
-    schema = tables.schema(opened.spark, table)
-    last = newest(_records(cluster, options, topic, cover, ends))
-    with handed(opened.lake, schema, restored_rows.rows(opened.spark, table, cover, last, schema)) as rows:
-        yield rows
+    published_tick = ends_by_origin[own_origin]
+    if published_tick < tick and not changefeed.per_event(open_table, published_tick, tick).isEmpty():
+        raise NotFound(
+            f"topic {topic!r} covers ticks up to {published_tick}; later changes were not published. Run its job."
+        )
+    ends_by_origin = {
+        origin: tick if origin == own_origin else end for origin, end in _ends_up_to(ends_by_origin, own_origin).items()
+    }
+    schema = tables.visible_schema(open_table.spark, table)
+    last_records = newest_records(_changelog_records(cluster, options, topic, changelog_cover, ends_by_origin))
+    with rows_as_frame(
+        open_table.lake,
+        schema,
+        restored_rows.decode_rows(open_table.spark, table, changelog_cover, last_records, schema),
+    ) as changelog_frame:
+        yield changelog_frame
 
 
-def _up_to(ends: Mapping[str, int], mine: str) -> dict[str, int]:
-    names = list(ends)
-    return {origin: ends[origin] for origin in names[: names.index(mine) + 1]}
+def _ends_up_to(ends_by_origin: Mapping[str, int], own_origin: str) -> dict[str, int]:
+    origin_names = list(ends_by_origin)
+    return {origin: ends_by_origin[origin] for origin in origin_names[: origin_names.index(own_origin) + 1]}
 
 
-def _refuse_remains(opened: OpenTable) -> None:
+def _refuse_remains(open_table: OpenTable) -> None:
     """Refuse the remains of an earlier table of this name: they would count as this one's."""
-    table = opened.table
-    places = (opened.layout.state(table.name), opened.late, opened.layout.anchors(table.name))
-    if left := [place for place in places if folders.exists(opened.spark, place)]:
+    table = open_table.table
+    old_places = (open_table.layout.state(table.name), open_table.late, open_table.layout.anchors(table.name))
+    if remains := [place for place in old_places if folders.folder_exists(open_table.spark, place)]:
         raise StorageError(
-            f"table {table.name!r}: {', '.join(left)} is left from an earlier one. Restore into another lake, or move "
+            f"table {table.name!r}: {', '.join(remains)} is left from an earlier one. Restore into another lake, or move "
             "it away first."
         )
-    if interventions.of(opened.lake, table.name):
+    if interventions.read_interventions(open_table.lake, table.name):
         raise StorageError(
             f"table {table.name!r}: this lake has interventions in a table of that name, which would be made a second "
             "time. Restore into another lake."
         )
 
 
-def _newest(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover:
+def _newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) -> Cover:
     topic_id = cluster.topics([topic])[topic].id
-    cover = covers.newest(cluster, options, topic)
+    cover = covers.read_newest_cover(cluster, options, topic)
     if cover is None or cover.topic != topic_id:
         raise NotFound(
-            f"topic {topic!r}: {covers.name_of(topic)!r} does not say what it covers; expected a changelog that "
+            f"topic {topic!r}: {covers.covers_topic(topic)!r} does not say what it covers; expected a changelog that "
             "lakehouse published. Check the name; if nothing was published yet, run the application."
         )
     return cover
 
 
-def _whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: str) -> _Read:
+def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topic: str) -> _ReadChangelog:
     """Read a changelog with its cover. Nobody may publish meanwhile."""
-    cover = _newest(cluster, options, topic)
+    cover_before = _newest_cover(cluster, options, topic)
     for _ in range(TRIES):
-        _check(cluster, cover, table, topic)
-        refused = None
-        state = _state(cluster, cover, table, topic)
+        _check_cover(cluster, cover_before, table, topic)
+        refusal = None
+        state_name = _find_state_topic(cluster, cover_before, table, topic)
         try:
-            kept = _begun(newest(_records(cluster, options, topic, cover, state=state)))
-            final = _begun(newest(_records(cluster, options, topic, cover))) if is_final(table) else iter(())
+            state_records = _start_reading(
+                newest_records(_changelog_records(cluster, options, topic, cover_before, state=state_name))
+            )
+            visible_records = (
+                _start_reading(newest_records(_changelog_records(cluster, options, topic, cover_before)))
+                if is_final(table)
+                else iter(())
+            )
         except NotFound as error:
-            refused = error
-        if (now := _newest(cluster, options, topic)) == cover:
-            if refused is not None:
-                raise refused
-            return _Read(cover, kept, final)
-        cover = now
+            refusal = error
+        if (cover_now := _newest_cover(cluster, options, topic)) == cover_before:
+            if refusal is not None:
+                raise refusal
+            return _ReadChangelog(cover_before, state_records, visible_records)
+        cover_before = cover_now
     raise KafkaUnavailable(f"topic {topic!r} is being published to. Stop the job that does, then restore.")
 
 
-def _begun(last: Iterator[Newest]) -> Iterator[Newest]:
+def _start_reading(records: Iterator[Newest]) -> Iterator[Newest]:
     """The same, with all records read."""
-    return chain(list(islice(last, 1)), last)
+    return chain(list(islice(records, 1)), records)
 
 
-def _state(cluster: Cluster, cover: Cover, table: Table, topic: str) -> str | None:
+def _find_state_topic(cluster: Cluster, cover: Cover, table: Table, topic: str) -> str | None:
     """The topic beside the changelog that has all that the table keeps; None if the changelog has that."""
     if cover.state == cover.topic or (cover.state is None and not leaves_out(table)):
         return None
-    state = state_topic(topic)
+    state_name = state_topic(topic)
     if not cover.state:
         raise PlanError(
             f"topic {topic!r} leaves out some of what table {table.name!r} keeps (final results, HAVING, order_by, "
-            f"suppress), and no topic {state!r} has it: an earlier release of lakehouse began the topic, or it has the "
-            f"net changes. {_PUBLISH}"
+            f"suppress), and no topic {state_name!r} has it: an earlier release of lakehouse began the topic, or it has the "
+            f"net changes. {_PUBLISH_AGAIN}"
         )
-    if state not in cluster.names() or cluster.topics([state])[state].id != cover.state:
+    if state_name not in cluster.names() or cluster.topics([state_name])[state_name].id != cover.state:
         raise StorageError(
-            f"topic {state!r}, which has what table {table.name!r} keeps beside {topic!r}, was deleted, or made anew. "
-            f"{_PUBLISH}"
+            f"topic {state_name!r}, which has what table {table.name!r} keeps beside {topic!r}, was deleted, or made anew. "
+            f"{_PUBLISH_AGAIN}"
         )
-    return state
+    return state_name
 
 
-_PUBLISH = (
+_PUBLISH_AGAIN = (
     "Build the table from bronze: run its application on a lake that has the topic's records. Or delete the topic (and "
     "the one beside it, if it is there), and let its lake publish it again, per event; then restore."
 )
 
 
-def _records(
+def _changelog_records(
     cluster: Cluster,
     options: Mapping[str, str],
     topic: str,
@@ -233,36 +261,36 @@ def _records(
     until: the last tick of each origin; records of others, and later ones, are left out. state: the topic beside the
     changelog's that is read instead.
     """
-    ends = cover.ends()
-    for message in drain(cluster, options, state or topic):
-        said = said_by(message)
-        if said.of != cover.of or said.origin not in ends:
+    ends_by_origin = cover.ends()
+    for message in read_topic(cluster, options, state or topic):
+        headers = parse_headers(message)
+        if headers.of != cover.of or headers.origin not in ends_by_origin:
             raise NotFound(
-                f"record {said.where} is of {said.origin}/{said.of}, expected {cover.of!r} of {', '.join(ends)}: "
+                f"record {headers.where} is of {headers.origin}/{headers.of}, expected {cover.of!r} of {', '.join(ends_by_origin)}: "
                 f"another lake, or another program, writes to the topic. Find out who. {INSTEAD}"
             )
-        if until is None and said.position.tick > ends[said.origin]:
+        if until is None and headers.position.tick > ends_by_origin[headers.origin]:
             raise NotFound(
-                f"record {said.where} is of tick {said.position.tick}, and the topic is covered up to "
-                f"{ends[said.origin]}: somebody else wrote it, or {covers.name_of(topic)!r} was cut. {INSTEAD}"
+                f"record {headers.where} is of tick {headers.position.tick}, and the topic is covered up to "
+                f"{ends_by_origin[headers.origin]}: somebody else wrote it, or {covers.covers_topic(topic)!r} was cut. {INSTEAD}"
             )
-        within = until is None or said.position.tick <= until.get(said.origin, said.position.tick - 1)
-        if (key := message.key()) is not None and within:
-            yield said, _bytes(key), None if (value := message.value()) is None else _bytes(value)
+        is_within = until is None or headers.position.tick <= until.get(headers.origin, headers.position.tick - 1)
+        if (key_bytes := message.key()) is not None and is_within:
+            yield headers, _to_bytes(key_bytes), None if (value := message.value()) is None else _to_bytes(value)
 
 
-def _bytes(data: str | bytes) -> bytes:
+def _to_bytes(data: str | bytes) -> bytes:
     return data.encode() if isinstance(data, str) else data
 
 
-def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
+def _check_cover(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
     """Refuse a cover of another table, or one that can't be true."""
     if cover.of != table.name:
         raise NotFound(f"topic {topic!r} has the changelog of {cover.of!r}, not of {table.name!r}. Check the names.")
     if cover.declared is not None and not (change := change_of({DECLARATION: cover.declared}, table)).can_go_on:
-        reasons = "\n".join(f"  {reason}" for reason in change.reasons)
+        reason_lines = "\n".join(f"  {reason}" for reason in change.reasons)
         raise PlanError(
-            f"topic {topic!r} was published by table {table.name!r} under another declaration:\n{reasons}\n"
+            f"topic {topic!r} was published by table {table.name!r} under another declaration:\n{reason_lines}\n"
             "Restore it under that one, then change it; or build the new one from bronze."
         )
     if cover.sent:
@@ -270,14 +298,14 @@ def _check(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
             f"topic {topic!r}: the changes after tick {cover.tick} are published in part ({cover.sent:,} records). Let "
             "the job that publishes them finish, then restore; if its lake is lost, build from bronze."
         )
-    there = set(cluster.names())
-    facts = cluster.topics([name for name in table.stream.topics if name in there])
-    for name, fact in facts.items():
-        known = cover.next.get(fact.id, {})
-        ends = cluster.offsets((name, partition) for partition in range(fact.partitions))
-        for partition, offset in known.items():
-            if int(partition) >= fact.partitions or offset > ends[name, int(partition)][1]:
+    existing_topics = set(cluster.names())
+    topic_facts = cluster.topics([name for name in table.stream.topics if name in existing_topics])
+    for name, fact in topic_facts.items():
+        covered_offsets = cover.next.get(fact.id, {})
+        end_offsets = cluster.offsets((name, partition) for partition in range(fact.partitions))
+        for partition, offset in covered_offsets.items():
+            if int(partition) >= fact.partitions or offset > end_offsets[name, int(partition)][1]:
                 raise StorageError(
-                    f"topic {covers.name_of(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
+                    f"topic {covers.covers_topic(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
                     f"which the topic does not have. Records would be left out silently. {INSTEAD}"
                 )

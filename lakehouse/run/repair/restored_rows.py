@@ -12,7 +12,7 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format
 
 if TYPE_CHECKING:
@@ -22,54 +22,54 @@ if TYPE_CHECKING:
 INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
-def rows(
+def decode_rows(
     spark: SparkSession, table: Table, cover: Cover, newest: Iterable[Newest], schema: StructType,
-    *, going_on: bool = False, kept: bool = False,
+    *, going_on: bool = False, is_state: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:  # fmt: skip
     """Yield the rows from the newest records, each with its size in bytes.
 
     going_on: with all that is needed to take in more. kept: from the topic of all that the table keeps.
     """
-    key, value = columns_of(spark, table)
-    hidden = accumulators_of(spark, table, kept=kept)
-    back = ticks_back(cover)
+    key_columns, value_columns = columns_of(spark, table)
+    hidden_columns = accumulators_of(spark, table, kept=is_state)
+    shifts_by_origin = tick_shifts(cover)
     for record in newest:
-        said = record.said
+        headers = record.said
         try:
-            if (shown := decode_columns(said.formats[0], value, record.value)) is None:
+            if (visible_values := decode_columns(headers.formats[0], value_columns, record.value)) is None:
                 continue
-            more = decode_columns("json", hidden, said.accumulators or b"{}") or {}
-            names = decode_columns(key_format(key, *said.formats), key, record.key) or {}
+            accumulators = decode_columns("json", hidden_columns, headers.accumulators or b"{}") or {}
+            key_values = decode_columns(key_format(key_columns, *headers.formats), key_columns, record.key) or {}
         except Unfit as error:
-            raise NotFound(f"record {said.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
-        if going_on and hidden and said.accumulators is None:
+            raise NotFound(f"record {headers.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
+        if going_on and hidden_columns and headers.accumulators is None:
             raise StorageError(
-                f"record {said.where} has no accumulators: they have {said.left_out or 0:,} bytes and did not fit, so "
+                f"record {headers.where} has no accumulators: they have {headers.left_out or 0:,} bytes and did not fit, so "
                 f"table {table.name!r} could not continue. Raise {LIMIT} of its topic above that and let the key "
                 "change once more, or build the table from bronze."
             )
-        by = back.get(said.origin, 0)
+        tick_shift = shifts_by_origin.get(headers.origin, 0)
         row = {
-            **names, **shown, **moved(table, more, by), "_event_time": moment(said.event_ms),
-            "_position": tuple(said.position._replace(tick=said.position.tick - by)),
+            **key_values, **visible_values, **shift_ticks(table, accumulators, tick_shift), "_event_time": to_datetime(headers.event_ms),
+            "_position": tuple(headers.position._replace(tick=headers.position.tick - tick_shift)),
         }  # fmt: skip
         yield record.size, tuple(row.get(field.name) for field in schema)
 
 
-def ticks_back(cover: Cover) -> dict[str, int]:
+def tick_shifts(cover: Cover) -> dict[str, int]:
     """Return, by origin, the number subtracted from its ticks: all of them then end at 0, and stay in their order."""
-    back, total = {}, 0
+    shifts_by_origin, total_ticks = {}, 0
     for origin, end in reversed(cover.ends().items()):
-        total += end
-        back[origin] = total
-    return back
+        total_ticks += end
+        shifts_by_origin[origin] = total_ticks
+    return shifts_by_origin
 
 
-def moved(table: Table, kept: dict[str, Any], by: int) -> dict[str, Any]:
+def shift_ticks(table: Table, accumulators: dict[str, Any], tick_shift: int) -> dict[str, Any]:
     """Move the accumulators of LATEST and EARLIEST, which hold positions, too; over rows they hold values."""
     for item in () if table.stream.undoes else table.fold.aggregations:
         if item.kind.removesuffix("_k") in ("latest", "earliest"):
-            marked = kept.get(f"_acc_{item.name}") or []
-            for one in marked if isinstance(marked, list) else [marked]:
-                one["at"]["tick"] -= by
-    return kept
+            marks = accumulators.get(f"_acc_{item.name}") or []
+            for mark in marks if isinstance(marks, list) else [marks]:
+                mark["at"]["tick"] -= tick_shift
+    return accumulators

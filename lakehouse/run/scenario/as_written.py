@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from lakehouse.formats.delimited import delimiter
+from lakehouse.formats.delimited import field_separator
 from lakehouse.formats.encode import encode_value
-from lakehouse.formats.epoch import plain_format
-from lakehouse.formats.json_text import timestamp_text
-from lakehouse.formats.named import plain_names
+from lakehouse.formats.epoch import strip_epoch_suffix
+from lakehouse.formats.json_text import format_timestamp
+from lakehouse.formats.named import strip_named_suffix
 from lakehouse.plan.app import App
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
@@ -24,59 +24,62 @@ def sink_of(app: App, topic: str) -> Sink | None:
     return next((sink for sink in app.sinks if sink.topic == topic), None)
 
 
-def as_row(sink: Sink | None, names: tuple[str, ...], wanted: Mapping[str, Any], change: Change) -> dict[str, Any]:
+def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Return an expected record with the change's own key or value where it is written as that record is.
 
     names: of the key's columns, without those of a window. What is written otherwise stays as it is.
     """
-    format = "json" if sink is None else plain_format(plain_names(sink.format)[0])[0]
-    key_format = "" if sink is None else plain_format(plain_names(sink.key_format)[0])[0]
-    row = dict(wanted)
-    if change.key is not None and delimiter(key_format) and isinstance(wanted.get("key"), str):
+    format = "json" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.format)[0])[0]
+    key_format = "" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.key_format)[0])[0]
+    row = dict(expected)
+    if change.key is not None and field_separator(key_format) and isinstance(expected.get("key"), str):
         key = dict(zip(names, change.key, strict=False))
-        if _line(key_format, key) == wanted["key"]:
-            row["key"] = plain(key if len(key) > 1 else key[names[0]])
-    if isinstance(wanted.get("key"), Mapping):
-        row["key"] = _named(wanted["key"], names)
+        if _encode_line(key_format, key) == expected["key"]:
+            row["key"] = plain_value(key if len(key) > 1 else key[names[0]])
+    if isinstance(expected.get("key"), Mapping):
+        row["key"] = _respell_names(expected["key"], names)
     value = change.value
-    if value is None or "value" not in wanted:
+    if value is None or "value" not in expected:
         return row
-    written = wanted["value"]
-    if format == "json_bare" and not (isinstance(written, Mapping) and set(written) == set(value)):
-        row["value"] = {next(iter(value)): written}
-    elif isinstance(written, Mapping):
-        row["value"] = _named(written, value)
-    elif format not in ("json", "json_bare") and written is not None:
-        by = format if delimiter(format) else "delimited"
-        if _line(by, value) == str(written) or (
-            format == "kafka" and [str(item) for item in value.values()] == [str(written)]
+    expected_value = expected["value"]
+    if format == "json_bare" and not (isinstance(expected_value, Mapping) and set(expected_value) == set(value)):
+        row["value"] = {next(iter(value)): expected_value}
+    elif isinstance(expected_value, Mapping):
+        row["value"] = _respell_names(expected_value, value)
+    elif format not in ("json", "json_bare") and expected_value is not None:
+        line_format = format if field_separator(format) else "delimited"
+        if _encode_line(line_format, value) == str(expected_value) or (
+            format == "kafka" and [str(item) for item in value.values()] == [str(expected_value)]
         ):
-            row["value"] = plain(value)
+            row["value"] = plain_value(value)
     return row
 
 
-def _line(format: str, row: Mapping[str, Any]) -> str:
+def _encode_line(format: str, row: Mapping[str, Any]) -> str:
     columns = tuple(Column(name, "string") for name in row)
     return (encode_value(format, columns, dict(row)) or b"").decode()
 
 
-def _named(written: Mapping[str, Any], names: Any) -> dict[str, Any]:
+def _respell_names(values_by_name: Mapping[str, Any], names: Any) -> dict[str, Any]:
     """Values under the columns' own names, where these are written in another case."""
-    known = {name.lower(): name for name in names}
-    return {name if name in names else known.get(name.lower(), name): value for name, value in written.items()}
+    names_by_lower = {name.lower(): name for name in names}
+    return {
+        name if name in names else names_by_lower.get(name.lower(), name): value
+        for name, value in values_by_name.items()
+    }
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a row's value in JSON's form, with decimals and doubles left as they are."""
     match value:
         case datetime():
-            return timestamp_text(value)
+            return format_timestamp(value)
         case date():
             return value.isoformat()
         case bytes() | bytearray():
             return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {str(name): plain(item) for name, item in value.items()}
+            return {str(name): plain_value(item) for name, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [plain_value(item) for item in value]
     return value

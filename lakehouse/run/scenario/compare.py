@@ -14,19 +14,19 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from lakehouse.formats.epoch import numbers, plain_format
-from lakehouse.formats.json_text import write
+from lakehouse.formats.epoch import moments_to_numbers, strip_epoch_suffix
+from lakehouse.formats.json_text import write_json
 from lakehouse.model.event import Late, unhashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.run.scenario.as_written import as_row, plain, sink_of
+from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import Keys, keys_in
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.java_double import java_double
 
 DOUBLE_TOLERANCE = 1e-6
-_KEPT = "  "
+_UNCHANGED = "  "
 _MISSING = "- "
 _EXTRA = "+ "
 
@@ -39,186 +39,230 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     """
     failures = []
     result = in_fields(app, result)
-    outputs: dict[str, list[dict[str, Any]]] = {}
+    outputs_by_topic: dict[str, list[dict[str, Any]]] = {}
     for item in expected.get("outputs", []):
-        outputs.setdefault(_spelled(item["topic"], {**result.topics, **result.changelogs}), []).append(item)
-    for topic, wanted in outputs.items():
-        found = _as_sent(app, topic, result.topics.get(topic, result.changelogs.get(topic)))
-        known = {**result.changelogs, **result.topics}
-        if found is None:
-            failures += _missing("topic", topic, known)
+        outputs_by_topic.setdefault(_match_spelling(item["topic"], {**result.topics, **result.changelogs}), []).append(
+            item
+        )
+    for topic, expected_records in outputs_by_topic.items():
+        sent_changes = _with_plain_times(app, topic, result.topics.get(topic, result.changelogs.get(topic)))
+        changes_by_topic = {**result.changelogs, **result.topics}
+        if sent_changes is None:
+            failures += _report_missing("topic", topic, changes_by_topic)
         else:
-            failures += _outputs(app, topic, wanted, found)
-    for written, rows in expected.get("tables", {}).items():
-        table = result.tables.get(name := _spelled(written, result.tables))
-        if table is None:
-            failures += _missing("table", name, result.tables)
+            failures += _compare_outputs(app, topic, expected_records, sent_changes)
+    for spelled_name, expected_rows in expected.get("tables", {}).items():
+        table_rows = result.tables.get(name := _match_spelling(spelled_name, result.tables))
+        if table_rows is None:
+            failures += _report_missing("table", name, result.tables)
         else:
-            failures += _table(name, keys_in(app, app.table(name)), rows, table)
-    for written, bad in expected.get("quarantine", {}).items():
-        kept = result.quarantine.get(name := _spelled(written, result.quarantine))
-        if kept is None:
-            failures += _missing("quarantine", name, result.quarantine)
+            failures += _compare_table(name, keys_in(app, app.table(name)), expected_rows, table_rows)
+    for spelled_name, expected_bad in expected.get("quarantine", {}).items():
+        quarantined_records = result.quarantine.get(name := _match_spelling(spelled_name, result.quarantine))
+        if quarantined_records is None:
+            failures += _report_missing("quarantine", name, result.quarantine)
         else:
-            failures += _quarantine(name, bad, [(r.partition, r.offset, reason) for r, reason in kept])
-    for written, count in expected.get("null_keys", {}).items():
-        if (ignored := result.null_keys.get(name := _spelled(written, result.tables), 0)) != count:
-            failures.append(f"table {name}: expected {count} records ignored for a null key, found {ignored}")
-    for written, wanted in expected.get("late", {}).items():
-        late = result.late.get(name := _spelled(written, result.late))
-        if late is None:
-            failures += _missing("table", name, result.late)
+            failures += _compare_quarantine(
+                name, expected_bad, [(r.partition, r.offset, reason) for r, reason in quarantined_records]
+            )
+    for spelled_name, expected_count in expected.get("null_keys", {}).items():
+        if (
+            ignored_count := result.null_keys.get(name := _match_spelling(spelled_name, result.tables), 0)
+        ) != expected_count:
+            failures.append(
+                f"table {name}: expected {expected_count} records ignored for a null key, found {ignored_count}"
+            )
+    for spelled_name, expected_records in expected.get("late", {}).items():
+        late_records = result.late.get(name := _match_spelling(spelled_name, result.late))
+        if late_records is None:
+            failures += _report_missing("table", name, result.late)
         else:
-            failures += _late(name, keys_in(app, app.table(name)), wanted, late)
+            failures += _compare_late(name, keys_in(app, app.table(name)), expected_records, late_records)
     return failures
 
 
-def begins(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str]:
+def compare_beginnings(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str]:
     """Return one text for each topic whose records do not begin with these, as `compare` does."""
     failures = []
     result = in_fields(app, result)
     for topic in dict.fromkeys(item["topic"] for item in expected):
-        found = _as_sent(app, topic, result.topics.get(topic, result.changelogs.get(topic))) or []
-        key = _published(app, topic)
-        wanted = [item for item in expected if item["topic"] == topic]
-        wanted = [
-            item | ({"window": item["window"] | {"type": key.window}} if "window" in item else {}) for item in wanted
+        sent_changes = _with_plain_times(app, topic, result.topics.get(topic, result.changelogs.get(topic))) or []
+        key_names = _keys_of_topic(app, topic)
+        expected_records = [item for item in expected if item["topic"] == topic]
+        expected_records = [
+            item | ({"window": item["window"] | {"type": key_names.window}} if "window" in item else {})
+            for item in expected_records
         ]
-        failures += _outputs(app, topic, wanted, found[: len(wanted)])
+        failures += _compare_outputs(app, topic, expected_records, sent_changes[: len(expected_records)])
     return failures
 
 
-def _spelled(name: str, known: Iterable[str]) -> str:
+def _match_spelling(name: str, known_names: Iterable[str]) -> str:
     """A name as the application has it: in SQL its case makes no difference."""
-    known = list(known)
-    return name if name in known else next((one for one in known if one.lower() == name.lower()), name)
+    known_names = list(known_names)
+    return (
+        name
+        if name in known_names
+        else next((known_name for known_name in known_names if known_name.lower() == name.lower()), name)
+    )
 
 
-def _missing(what: str, name: str, known: Iterable[str]) -> list[str]:
-    return [f"{what} {name}: does not exist. There are: {', '.join(sorted(known)) or 'none'}"]
+def _report_missing(kind: str, name: str, known_names: Iterable[str]) -> list[str]:
+    return [f"{kind} {name}: does not exist. There are: {', '.join(sorted(known_names)) or 'none'}"]
 
 
-def _published(app: App, topic: str) -> Keys:
+def _keys_of_topic(app: App, topic: str) -> Keys:
     """The keys of what is published to a topic, or of the table that is named instead of a topic."""
     return keys_in(app, next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
-def _as_sent(app: App, topic: str, found: list[Change] | None) -> list[Change] | None:
+def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> list[Change] | None:
     """The changes with their moments as numbers, if that is how the topic has them."""
     sink = sink_of(app, topic)
-    if found is None or sink is None or not plain_format(sink.format)[1]:
-        return found
-    names = _published(app, topic).columns
-    made = []
-    for change in found:
+    if changes is None or sink is None or not strip_epoch_suffix(sink.format)[1]:
+        return changes
+    key_names = _keys_of_topic(app, topic).columns
+    converted = []
+    for change in changes:
         key, value = change.key, change.value
         if key is not None:
-            parts = dict(zip(names, map(unhashable, key), strict=False))
-            key = (*numbers(parts).values(), *key[len(names) :])
-        made.append(replace(change, key=key, value=None if value is None else numbers(value)))
-    return made
+            key_parts = dict(zip(key_names, map(unhashable, key), strict=False))
+            key = (*moments_to_numbers(key_parts).values(), *key[len(key_names) :])
+        converted.append(replace(change, key=key, value=None if value is None else moments_to_numbers(value)))
+    return converted
 
 
-def _outputs(app: App, topic: str, wanted: list[dict[str, Any]], found: list[Change]) -> list[str]:
-    key, sink = _published(app, topic), sink_of(app, topic)
+def _compare_outputs(
+    app: App, topic: str, expected_records: list[dict[str, Any]], actual_changes: list[Change]
+) -> list[str]:
+    key_names, sink = _keys_of_topic(app, topic), sink_of(app, topic)
     lines: list[str] = []
-    equal = True
-    for number in range(max(len(wanted), len(found))):
-        want = wanted[number] if number < len(wanted) else None
-        change = _shown(found[number], key) if number < len(found) else None
-        if want is not None and change is not None and _fits(as_row(sink, key.columns, want, found[number]), change):
-            lines.append(_KEPT + write(change))
+    is_equal = True
+    for number in range(max(len(expected_records), len(actual_changes))):
+        expected_record = expected_records[number] if number < len(expected_records) else None
+        actual = _change_to_json(actual_changes[number], key_names) if number < len(actual_changes) else None
+        if (
+            expected_record is not None
+            and actual is not None
+            and _matches_expected(as_row(sink, key_names.columns, expected_record, actual_changes[number]), actual)
+        ):
+            lines.append(_UNCHANGED + write_json(actual))
             continue
-        equal = False
-        if want is not None:
-            lines.append(_MISSING + write({name: value for name, value in want.items() if name != "topic"}))
-        if change is not None:
-            lines.append(_EXTRA + write(change))
-    header = f"topic {topic}: expected {len(wanted)} records, found {len(found)}"
-    return [] if equal else ["\n".join([header, *lines])]
+        is_equal = False
+        if expected_record is not None:
+            lines.append(
+                _MISSING + write_json({name: value for name, value in expected_record.items() if name != "topic"})
+            )
+        if actual is not None:
+            lines.append(_EXTRA + write_json(actual))
+    header = f"topic {topic}: expected {len(expected_records)} records, found {len(actual_changes)}"
+    return [] if is_equal else ["\n".join([header, *lines])]
 
 
-def _shown(change: Change, key: Keys) -> dict[str, Any]:
+def _change_to_json(change: Change, key_names: Keys) -> dict[str, Any]:
     """A change in the form of a scenario."""
-    return {**key.shown(change.key), "value": plain(change.value), "timestamp": change.timestamp}
+    return {**key_names.shown(change.key), "value": plain_value(change.value), "timestamp": change.timestamp}
 
 
-def _fits(want: dict[str, Any], found: dict[str, Any]) -> bool:
-    same = all(_equal(want.get(name), found.get(name)) for name in ("key", "window", "value"))
-    return same and ("timestamp" not in want or want["timestamp"] == found["timestamp"])
+def _matches_expected(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
+    is_same = all(_equals_expected(expected.get(name), actual.get(name)) for name in ("key", "window", "value"))
+    return is_same and ("timestamp" not in expected or expected["timestamp"] == actual["timestamp"])
 
 
-def _table(name: str, key: Keys, wanted: list[dict[str, Any]], found: dict[Key, Any]) -> list[str]:
-    left = [{**key.shown(values), "value": plain(row)} for values, row in found.items()]
-    missing = []
-    for want in wanted:
-        match = next((n for n, row in enumerate(left) if _fits(want, row)), None)
+def _compare_table(
+    name: str, key_names: Keys, expected_rows: list[dict[str, Any]], actual_rows: dict[Key, Any]
+) -> list[str]:
+    extra_rows = [{**key_names.shown(row_key), "value": plain_value(row)} for row_key, row in actual_rows.items()]
+    missing_lines = []
+    for expected_row in expected_rows:
+        match = next((n for n, row in enumerate(extra_rows) if _matches_expected(expected_row, row)), None)
         if match is None:
-            missing.append(_MISSING + write(want))
+            missing_lines.append(_MISSING + write_json(expected_row))
         else:
-            left.pop(match)
-    if not missing and not left:
+            extra_rows.pop(match)
+    if not missing_lines and not extra_rows:
         return []
-    header = f"table {name}: expected {len(wanted)} rows, found {len(found)}"
-    return ["\n".join([header, *missing, *(_EXTRA + write(row) for row in left)])]
+    header = f"table {name}: expected {len(expected_rows)} rows, found {len(actual_rows)}"
+    return ["\n".join([header, *missing_lines, *(_EXTRA + write_json(row) for row in extra_rows)])]
 
 
-def _quarantine(name: str, wanted: list[dict[str, Any]], found: list[tuple[int, int, str]]) -> list[str]:
-    fits = len(wanted) == len(found) and all(
-        (want.get("partition", 0), want["offset"]) == (partition, offset) and want.get("reason contains", "") in reason
-        for want, (partition, offset, reason) in zip(wanted, found, strict=True)
+def _compare_quarantine(
+    name: str, expected_records: list[dict[str, Any]], quarantined_records: list[tuple[int, int, str]]
+) -> list[str]:
+    is_equal = len(expected_records) == len(quarantined_records) and all(
+        (expected.get("partition", 0), expected["offset"]) == (partition, offset)
+        and expected.get("reason contains", "") in reason
+        for expected, (partition, offset, reason) in zip(expected_records, quarantined_records, strict=True)
     )
-    if fits:
+    if is_equal:
         return []
-    lines = [_MISSING + write(want) for want in wanted]
-    lines += [_EXTRA + write({"offset": o, "partition": p, "reason": reason}) for p, o, reason in found]
-    return ["\n".join([f"quarantine {name}: expected {len(wanted)} records, found {len(found)}", *lines])]
-
-
-def _late(name: str, key: Keys, wanted: list[dict[str, Any]], late: list[Late]) -> list[str]:
-    """Late records in position order; one that came too late for several windows is listed once for each."""
-    found: list[dict[str, Any]] = [
-        {"offset": item.identity.offset, "partition": item.identity.partition} for item in late
+    lines = [_MISSING + write_json(expected) for expected in expected_records]
+    lines += [
+        _EXTRA + write_json({"offset": o, "partition": p, "reason": reason}) for p, o, reason in quarantined_records
     ]
-    for line, item in zip(found, late, strict=True):
+    return [
+        "\n".join(
+            [f"quarantine {name}: expected {len(expected_records)} records, found {len(quarantined_records)}", *lines]
+        )
+    ]
+
+
+def _compare_late(
+    name: str, key_names: Keys, expected_records: list[dict[str, Any]], late_records: list[Late]
+) -> list[str]:
+    """Late records in position order; one that came too late for several windows is listed once for each."""
+    late_lines: list[dict[str, Any]] = [
+        {"offset": item.identity.offset, "partition": item.identity.partition} for item in late_records
+    ]
+    for line, item in zip(late_lines, late_records, strict=True):
         if item.span is not None:
-            line["window"] = key.bounds(*item.span)
-    if [{"partition": 0, **want} for want in wanted] == found:
+            line["window"] = key_names.bounds(*item.span)
+    if [{"partition": 0, **expected_record} for expected_record in expected_records] == late_lines:
         return []
-    lines = [_MISSING + write(want) for want in wanted] + [_EXTRA + write(line) for line in found]
-    return ["\n".join([f"table {name}: expected {len(wanted)} late records, found {len(found)}", *lines])]
+    lines = [_MISSING + write_json(expected_record) for expected_record in expected_records] + [
+        _EXTRA + write_json(line) for line in late_lines
+    ]
+    return [
+        "\n".join([f"table {name}: expected {len(expected_records)} late records, found {len(late_lines)}", *lines])
+    ]
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same_value(first_value: Any, second_value: Any) -> bool:
     """Say whether two values of `plain` are the same, doubles within the tolerance."""
-    if isinstance(one, float) and not math.isfinite(one):
-        one = java_double(one)
-    return _equal(one, other)
+    if isinstance(first_value, float) and not math.isfinite(first_value):
+        first_value = java_double(first_value)
+    return _equals_expected(first_value, second_value)
 
 
-def _decimal(written: int | Decimal | str) -> Decimal:
+def _parse_decimal(number: int | Decimal | str) -> Decimal:
     try:
-        return Decimal(written)
+        return Decimal(number)
     except InvalidOperation:
         return Decimal("NaN")
 
 
-def _equal(want: Any, found: Any) -> bool:
-    match found:
+def _equals_expected(expected: Any, actual: Any) -> bool:
+    match actual:
         case float():
-            if isinstance(want, str):  # "NaN", "Infinity", "-Infinity"
-                return want == java_double(found)
-            number = isinstance(want, int | Decimal | float) and not isinstance(want, bool)
-            return number and abs(float(want) - found) <= DOUBLE_TOLERANCE
-        case int() if isinstance(want, Decimal) and not isinstance(found, bool):
-            return want == found
+            if isinstance(expected, str):  # "NaN", "Infinity", "-Infinity"
+                return expected == java_double(actual)
+            is_number = isinstance(expected, int | Decimal | float) and not isinstance(expected, bool)
+            return is_number and abs(float(expected) - actual) <= DOUBLE_TOLERANCE
+        case int() if isinstance(expected, Decimal) and not isinstance(actual, bool):
+            return expected == actual
         case Decimal():
-            exact = isinstance(want, int | Decimal | str) and not isinstance(want, bool)
-            return exact and _decimal(want).as_tuple() == found.as_tuple()
+            is_exact = isinstance(expected, int | Decimal | str) and not isinstance(expected, bool)
+            return is_exact and _parse_decimal(expected).as_tuple() == actual.as_tuple()
         case dict():
             return (
-                isinstance(want, dict) and want.keys() == found.keys() and all(same(want[k], found[k]) for k in found)
+                isinstance(expected, dict)
+                and expected.keys() == actual.keys()
+                and all(is_same_value(expected[k], actual[k]) for k in actual)
             )
         case list():
-            return isinstance(want, list) and len(want) == len(found) and all(map(same, want, found))
-    return type(want) is type(found) and bool(want == found)
+            return (
+                isinstance(expected, list)
+                and len(expected) == len(actual)
+                and all(map(is_same_value, expected, actual))
+            )
+    return type(expected) is type(actual) and bool(expected == actual)

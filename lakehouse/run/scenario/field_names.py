@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse.formats.named import plain_names
+from lakehouse.formats.named import strip_named_suffix
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.names.field import field_name, is_escaped
@@ -15,12 +15,14 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 
 
-def are_escaped(app: App, of: Stream | Table) -> bool:
+def are_escaped(app: App, node: Stream | Table) -> bool:
     """Say whether SQL has made names of columns of others, in what it writes or reads."""
-    written = any(sink.of == of and plain_names(sink.format)[1] for sink in app.sinks)
-    sources = of.stream.decodes if isinstance(of, Table) else of.decodes
-    read = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
-    return written or any(is_escaped(column.name) and column.field == field_name(column.name) for column in read)
+    is_written = any(sink.of == node and strip_named_suffix(sink.format)[1] for sink in app.sinks)
+    sources = node.stream.decodes if isinstance(node, Table) else node.decodes
+    read_columns = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
+    return is_written or any(
+        is_escaped(column.name) and column.field == field_name(column.name) for column in read_columns
+    )
 
 
 def in_fields(app: App, result: Result) -> Result:
@@ -29,33 +31,42 @@ def in_fields(app: App, result: Result) -> Result:
     topics = {sink.topic for sink in app.sinks if are_escaped(app, sink.of)}
     if not tables and not topics:
         return result
-    rows = {
-        name: {_key(key): _named(row) for key, row in of.items()} if name in tables else of
-        for name, of in result.tables.items()
+    rows_by_table = {
+        name: {_rename_key(row_key): _rename_fields(row) for row_key, row in content.items()}
+        if name in tables
+        else content
+        for name, content in result.tables.items()
     }
-    changes = {name: _changes(of) if name in tables else of for name, of in result.changelogs.items()}
-    sent = {topic: _changes(of) if topic in topics else of for topic, of in result.topics.items()}
-    return replace(result, tables=rows, changelogs=changes, topics=sent)
+    changes_by_table = {
+        name: _rename_changes(content) if name in tables else content for name, content in result.changelogs.items()
+    }
+    changes_by_topic = {
+        topic: _rename_changes(content) if topic in topics else content for topic, content in result.topics.items()
+    }
+    return replace(result, tables=rows_by_table, changelogs=changes_by_table, topics=changes_by_topic)
 
 
-def _changes(changes: list[Change]) -> list[Change]:
-    return [replace(one, key=one.key and _key(one.key), value=one.value and _named(one.value)) for one in changes]
+def _rename_changes(changes: list[Change]) -> list[Change]:
+    return [
+        replace(change, key=change.key and _rename_key(change.key), value=change.value and _rename_fields(change.value))
+        for change in changes
+    ]
 
 
-def _key(key: Key) -> Key:
-    return tuple(map(_part, key))
+def _rename_key(key: Key) -> Key:
+    return tuple(map(_rename_key_part, key))
 
 
-def _part(value: Any) -> Any:
+def _rename_key_part(value: Any) -> Any:
     """A part of a key, whose structs are tuples of names and values."""
     if not isinstance(value, tuple):
         return value
     if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
-        return tuple((field_name(name), _part(item)) for name, item in value)
-    return tuple(map(_part, value))
+        return tuple((field_name(name), _rename_key_part(item)) for name, item in value)
+    return tuple(map(_rename_key_part, value))
 
 
-def _named(value: Any) -> Any:
+def _rename_fields(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {field_name(str(name)): _named(item) for name, item in value.items()}
-    return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+        return {field_name(str(name)): _rename_fields(item) for name, item in value.items()}
+    return [_rename_fields(item) for item in value] if isinstance(value, list | tuple) else value

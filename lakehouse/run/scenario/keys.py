@@ -11,10 +11,10 @@ from lakehouse.plan.names.field import field_name
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.run.scenario.as_written import plain
+from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.field_names import are_escaped
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.moment import milliseconds
+from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.window import Session
 
 
@@ -30,30 +30,33 @@ class Keys:
         if key is None or self.window is None:
             return {"key": key_value(self.columns, key)}
         *columns, start, end = key
-        return {"key": key_value(self.columns, tuple(columns)), "window": self.bounds(*map(milliseconds, (start, end)))}
+        return {
+            "key": key_value(self.columns, tuple(columns)),
+            "window": self.bounds(*map(to_milliseconds, (start, end))),
+        }
 
     def bounds(self, start: int, end: int) -> dict[str, Any]:
         """Return a window of milliseconds."""
         return {"start": start, "end": end, "type": self.window}
 
 
-def keys_of(of: Stream | Table) -> Keys:
+def keys_of(node: Stream | Table) -> Keys:
     """Return how the keys of a stream or a table are written."""
-    window = read_window(of) if isinstance(of, Stream) else named_window(of)
+    window = read_window(node) if isinstance(node, Stream) else named_window(node)
     if window is None:
-        return Keys(of.key)
-    return Keys(of.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")
+        return Keys(node.key)
+    return Keys(node.key[: -len(WINDOW_COLUMNS)], "session" if isinstance(window, Session) else "time")
 
 
-def keys_in(app: App, of: Stream | Table) -> Keys:
+def keys_in(app: App, node: Stream | Table) -> Keys:
     """Return how a scenario writes them, with the names of fields."""
-    keys = keys_of(of)
-    return replace(keys, columns=tuple(map(field_name, keys.columns))) if are_escaped(app, of) else keys
+    keys = keys_of(node)
+    return replace(keys, columns=tuple(map(field_name, keys.columns))) if are_escaped(app, node) else keys
 
 
 def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
     """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
     if key is None:
         return None
-    parts = {name: plain(unhashable(part)) for name, part in zip(columns, key, strict=True)}
+    parts = {name: plain_value(unhashable(part)) for name, part in zip(columns, key, strict=True)}
     return parts if len(parts) > 1 else parts[columns[0]]

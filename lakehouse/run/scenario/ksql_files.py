@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakehouse.errors import ConfigError, reason
+from lakehouse.errors import ConfigError, reason_of_error
 from lakehouse.run.scenario.scenario import Scenario
 from lakehouse.run.start.application import statements_in
 
@@ -18,16 +18,18 @@ def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
     Raises ConfigError for a file that can't be read, or has something else.
     """
     text = statements_in(statements)
-    expected = {"outputs": _list(outputs, "outputs")}
-    return Scenario(statements, statements.stem, "", _list(inputs, "inputs"), expected, statements=(text,))
+    expected = {"outputs": _read_records(outputs, "outputs")}
+    return Scenario(statements, statements.stem, "", _read_records(inputs, "inputs"), expected, statements=(text,))
 
 
-def _list(file: Path, name: str) -> list[dict[str, Any]]:
+def _read_records(file: Path, name: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(file.read_text("utf-8"), parse_float=Decimal)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: can't be read: {reason(error)}. Expected a JSON object with {name}.") from error
-    found = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) and "topic" in one for one in found):
+        raise ConfigError(
+            f"{file}: can't be read: {reason_of_error(error)}. Expected a JSON object with {name}."
+        ) from error
+    records = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(records, list) or not all(isinstance(record, dict) and "topic" in record for record in records):
         raise ConfigError(f'{file}: expected {{"{name}": [{{"topic": ..., "key": ..., "value": ...}}, ...]}}.')
-    return found
+    return records

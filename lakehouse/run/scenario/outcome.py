@@ -14,7 +14,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.moment import moment
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
 
@@ -28,8 +28,13 @@ class Sent:
     value: Any
 
     def shown(self) -> dict[str, Any]:
-        of = self.record
-        place = {"topic": of.topic, "partition": of.partition, "offset": of.offset, "timestamp": kafka_time.of(of)}
+        record = self.record
+        place = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": kafka_time.record_time(record),
+        }
         return {**place, "key": self.key, "value": self.value}
 
 
@@ -42,9 +47,11 @@ class Replayed:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return a table's rows at the end, in the order of their keys: key columns and values in one dict each."""
-        of = self._app.table(table)
-        rows = self._result.tables[of.name]
-        return [{**_named(of.key, key), **rows[key]} for key in sorted(rows, key=comparable)]
+        declaration = self._app.table(table)
+        rows_by_key = self._result.tables[declaration.name]
+        return [
+            {**_key_to_dict(declaration.key, key), **rows_by_key[key]} for key in sorted(rows_by_key, key=comparable)
+        ]
 
     def row(self, table: str, *key: Any) -> dict[str, Any] | None:
         """Return the row of one key, None if there is none: row("totals", "ann").
@@ -52,16 +59,16 @@ class Replayed:
         A key of several columns is several arguments. A windowed table's key ends with the window's start and end, as
         milliseconds or datetimes: row("hourly", "ann", 0, 3_600_000).
         """
-        of = self._app.table(table)
-        if len(key) != len(of.key):
+        declaration = self._app.table(table)
+        if len(key) != len(declaration.key):
             raise ConfigError(
-                f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is {', '.join(of.key)}."
+                f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is {', '.join(declaration.key)}."
             )
-        parts = [hashable(part) for part in key]
-        if named_window(of) is not None:
-            parts[-2:] = [moment(part) if isinstance(part, int) else part for part in parts[-2:]]
-        found = self._result.tables[of.name].get(tuple(parts))
-        return None if found is None else {**_named(of.key, tuple(parts)), **found}
+        key_parts = [hashable(part) for part in key]
+        if named_window(declaration) is not None:
+            key_parts[-2:] = [to_datetime(part) if isinstance(part, int) else part for part in key_parts[-2:]]
+        row_values = self._result.tables[declaration.name].get(tuple(key_parts))
+        return None if row_values is None else {**_key_to_dict(declaration.key, tuple(key_parts)), **row_values}
 
     def changes(self, table: str) -> list[dict[str, Any]]:
         """Return a table's changelog per event, in order.
@@ -70,8 +77,8 @@ class Replayed:
         change's event time in milliseconds. If a column is itself called deleted or timestamp it keeps its name, and
         the mark is `_deleted`, `_timestamp`.
         """
-        of = self._app.table(table)
-        return _changes(of, self._result.changelogs[of.name])
+        declaration = self._app.table(table)
+        return _changes_to_dicts(declaration, self._result.changelogs[declaration.name])
 
     def topic(self, topic: str) -> list[dict[str, Any]]:
         """Return the records of a published topic, in order, as `changes` does. A null key has None in its columns.
@@ -80,9 +87,9 @@ class Replayed:
         """
         sink = next((sink for sink in self._app.sinks if sink.topic == topic), None)
         if sink is None:
-            known = ", ".join(sink.topic for sink in self._app.sinks) or "none"
-            raise ConfigError(f"topic({topic!r}): the application does not write it; it writes {known}.")
-        return _changes(sink.of, self._result.topics[topic])
+            topic_names = ", ".join(sink.topic for sink in self._app.sinks) or "none"
+            raise ConfigError(f"topic({topic!r}): the application does not write it; it writes {topic_names}.")
+        return _changes_to_dicts(sink.of, self._result.topics[topic])
 
     def late(self, table: str) -> list[dict[str, Any]]:
         """Return the records that came too late for a table, in order; for several windows, once for each.
@@ -90,11 +97,11 @@ class Replayed:
         Each is a dict of topic, partition, offset, timestamp, key and value as they were sent, `window_start` and
         `window_end` (None if the table has no windows).
         """
-        found = []
+        late_records = []
         for item in self._result.late[self._app.table(table).name]:
-            start, end = (None, None) if item.span is None else map(moment, item.span)
-            found.append({**self._of(item.identity), "window_start": start, "window_end": end})
-        return found
+            window_start, window_end = (None, None) if item.span is None else map(to_datetime, item.span)
+            late_records.append({**self._of(item.identity), "window_start": window_start, "window_end": window_end})
+        return late_records
 
     def quarantined(self, stream: str) -> list[dict[str, Any]]:
         """Return the records of a stream (or of a topic) that do not fit its schema, in order.
@@ -103,8 +110,8 @@ class Replayed:
         """
         sources = [source for source in self._app.sources if stream in (source.name, source.topic)]
         if not sources:
-            known = ", ".join(source.name for source in self._app.sources)
-            raise ConfigError(f"quarantined({stream!r}): there is no such stream. There are: {known}.")
+            stream_names = ", ".join(source.name for source in self._app.sources)
+            raise ConfigError(f"quarantined({stream!r}): there is no such stream. There are: {stream_names}.")
         pairs = [pair for source in sources for pair in self._result.quarantine[source.name]]
         return [{**self._of(record.identity), "reason": reason} for record, reason in pairs]
 
@@ -116,20 +123,20 @@ class Replayed:
         return self._sent[identity].shown()
 
 
-def _changes(of: Table | Stream, changes: Iterable[Change]) -> list[dict[str, Any]]:
-    columns = [column.name for column in of.columns if column.name not in of.key]
-    taken = {*of.key, *columns}
-    deleted, timestamp = (f"_{name}" if name in taken else name for name in ("deleted", "timestamp"))
+def _changes_to_dicts(node: Table | Stream, changes: Iterable[Change]) -> list[dict[str, Any]]:
+    value_columns = [column.name for column in node.columns if column.name not in node.key]
+    used_names = {*node.key, *value_columns}
+    deleted_name, timestamp_name = (f"_{name}" if name in used_names else name for name in ("deleted", "timestamp"))
     return [
         {
-            **(dict.fromkeys(of.key) if change.key is None else _named(of.key, change.key)),
-            **(dict.fromkeys(columns) if change.value is None else change.value),
-            deleted: change.value is None,
-            timestamp: change.timestamp,
+            **(dict.fromkeys(node.key) if change.key is None else _key_to_dict(node.key, change.key)),
+            **(dict.fromkeys(value_columns) if change.value is None else change.value),
+            deleted_name: change.value is None,
+            timestamp_name: change.timestamp,
         }
         for change in changes
     ]
 
 
-def _named(columns: tuple[str, ...], key: Key) -> dict[str, Any]:
+def _key_to_dict(columns: tuple[str, ...], key: Key) -> dict[str, Any]:
     return {name: unhashable(part) for name, part in zip(columns, key, strict=True)}

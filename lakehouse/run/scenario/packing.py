@@ -32,28 +32,32 @@ def pack(trials: Sequence[Trial]) -> Trial:
     sinks: list[Sink] = []
     sources: list[Source] = []
     history: list[Record] = []
-    for number, part in enumerate(trials):
-        app = _renamed(part.app, _prefix(number))
+    for trial_number, trial in enumerate(trials):
+        app = _prefix_app(trial.app, _trial_prefix(trial_number))
         tables += app.tables
         sinks += app.sinks
         sources += app.sources
         history += [
-            replace(record, topic=_prefix(number) + record.topic, topic_id=_prefix(number) + record.topic_id)
-            for record in part.records
+            replace(
+                record,
+                topic=_trial_prefix(trial_number) + record.topic,
+                topic_id=_trial_prefix(trial_number) + record.topic_id,
+            )
+            for record in trial.records
         ]
     return Trial(App(tuple(tables), tuple(sinks), tuple(sources)), history)
 
 
 def unpack(result: Result, trials: Sequence[Trial]) -> list[Result]:
     """Return each trial's result from the run of a pack, under the trial's own names."""
-    return [_own(result, _prefix(number), part.records) for number, part in enumerate(trials)]
+    return [_own_result(result, _trial_prefix(number), part.records) for number, part in enumerate(trials)]
 
 
-def _prefix(number: int) -> str:
+def _trial_prefix(number: int) -> str:
     return f"s{number}_"
 
 
-def _renamed(app: App, prefix: str) -> App:
+def _prefix_app(app: App, prefix: str) -> App:
     def source(item: Source) -> Source:
         return replace(item, name=prefix + item.name, topic=prefix + item.topic)
 
@@ -67,13 +71,13 @@ def _renamed(app: App, prefix: str) -> App:
         return replace(item, name=prefix + item.name, stream=stream(item.stream))
 
     def sink(item: Sink) -> Sink:
-        of = table(item.of) if isinstance(item.of, Table) else stream(item.of)
-        return replace(item, topic=prefix + item.topic, of=of)
+        node = table(item.of) if isinstance(item.of, Table) else stream(item.of)
+        return replace(item, topic=prefix + item.topic, of=node)
 
     return App(tuple(map(table, app.tables)), tuple(map(sink, app.sinks)), tuple(map(source, app.sources)))
 
 
-def _own(result: Result, prefix: str, records: Sequence[Record]) -> Result:
+def _own_result(result: Result, prefix: str, records: Sequence[Record]) -> Result:
     def own(values: dict[str, Any]) -> dict[str, Any]:
         return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 

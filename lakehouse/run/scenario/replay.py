@@ -20,7 +20,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.moment import milliseconds, moment
+from lakehouse.semantics.moment import to_datetime, to_milliseconds
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Span
@@ -75,89 +75,107 @@ class SparkReplay:
 
 def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
     """Write records into bronze, one commit a tick; return the last tick. Records already there stay before them."""
-    own = own_topics(app)
-    bronze.create(lake, own)
-    state = bronze.take_over(lake)
-    ordered = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
-    known = {topic: stands for topic, stands in state.topics.items() if stands.id in {r.topic_id for r in ordered}}
-    new = {record.topic: bronze.TopicState(record.topic_id) for record in ordered}
-    state = replace(state, topics={**state.topics, **new, **known})
-    for tick, group in groupby(ordered, key=lambda record: record.tick):
-        rows = list(group)
-        again = {record.topic: record.topic_id for record in rows if state.topics[record.topic].id != record.topic_id}
-        state = replace(
-            state, topics={**state.topics, **{of: bronze.TopicState(topic_id) for of, topic_id in again.items()}}
+    owned_topics = own_topics(app)
+    bronze.create_tables(lake, owned_topics)
+    bronze_state = bronze.open_bronze_epoch(lake)
+    ordered_records = sorted(records, key=lambda record: (record.tick, record.topic, record.partition, record.offset))
+    known_topics = {
+        topic: topic_state
+        for topic, topic_state in bronze_state.topics.items()
+        if topic_state.id in {r.topic_id for r in ordered_records}
+    }
+    new_topics = {record.topic: bronze.TopicState(record.topic_id) for record in ordered_records}
+    bronze_state = replace(bronze_state, topics={**bronze_state.topics, **new_topics, **known_topics})
+    for tick, group in groupby(ordered_records, key=lambda record: record.tick):
+        tick_records = list(group)
+        recreated_topics = {
+            record.topic: record.topic_id
+            for record in tick_records
+            if bronze_state.topics[record.topic].id != record.topic_id
+        }
+        bronze_state = replace(
+            bronze_state,
+            topics={
+                **bronze_state.topics,
+                **{topic_name: bronze.TopicState(topic_id) for topic_name, topic_id in recreated_topics.items()},
+            },
         )
-        ends: dict[str, dict[int, int]] = {}
-        for record in rows:
-            ends.setdefault(record.topic, {})[record.partition] = record.offset + 1
-        frame = lake.spark.createDataFrame([_kafka_row(record) for record in rows], KAFKA_SCHEMA).coalesce(1)
-        state, _ = append_tick(frame, lake.layout, state, ends, "replay", own)
-        if state.tick != tick:
-            raise ValueError(f"tick {tick} follows tick {state.tick - 1}: expected ticks from 1 on, without a hole")
-    return state.tick
+        next_offsets: dict[str, dict[int, int]] = {}
+        for record in tick_records:
+            next_offsets.setdefault(record.topic, {})[record.partition] = record.offset + 1
+        tick_frame = lake.spark.createDataFrame([_kafka_row(record) for record in tick_records], KAFKA_SCHEMA).coalesce(
+            1
+        )
+        bronze_state, _ = append_tick(tick_frame, lake.layout, bronze_state, next_offsets, "replay", owned_topics)
+        if bronze_state.tick != tick:
+            raise ValueError(
+                f"tick {tick} follows tick {bronze_state.tick - 1}: expected ticks from 1 on, without a hole"
+            )
+    return bronze_state.tick
 
 
 def _kafka_row(record: Record) -> tuple[Any, ...]:
     headers = [*record.headers] or None
     place = (record.topic, record.partition, record.offset)
-    return (*place, moment(record.timestamp), record.timestamp_type, headers, record.key, record.value)
+    return (*place, to_datetime(record.timestamp), record.timestamp_type, headers, record.key, record.value)
 
 
 def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) -> Result:
     """Read an application's results for its records up to tick `last`, in the model's form."""
     result = Result()
     for table in app.tables:
-        rows = reader.dataset(lake.layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
-        result.tables[table.name] = rows_of(table, rows)
+        table_rows = reader.open_dataset(lake.layout.silver(table.name)).to_table().to_pylist(maps_as_pydicts="strict")
+        result.tables[table.name] = rows_of(table, table_rows)
         changes = changefeed.per_event(lake.open(table), 0, last)
-        result.changelogs[table.name] = [_change(table.key, row) for row in published.rows(changes)]
+        result.changelogs[table.name] = [_row_to_change(table.key, row) for row in published.rows_of_frame(changes)]
         commits = reader.open_table(lake.open(table).state.path, table.name).history()
-        result.null_keys[table.name] = sum(reader.user_metadata(commit).get("null_keys", 0) for commit in commits)
+        result.null_keys[table.name] = sum(reader.parse_user_metadata(commit).get("null_keys", 0) for commit in commits)
     for sink in app.sinks:
         if isinstance(sink.of, Stream):
             events = stream_feed.stream_events(lake, sink.of, 0, last)
-            result.topics[sink.topic] = [_change(sink.of.key, row) for row in published.rows(events)]
+            result.topics[sink.topic] = [_row_to_change(sink.of.key, row) for row in published.rows_of_frame(events)]
         else:
             result.topics[sink.topic] = result.changelogs[sink.of.name]
     by_identity = {record.identity: record for record in records}
     for table in app.tables:
-        result.late[table.name] = _late(lake.layout, table, by_identity)
+        result.late[table.name] = _read_late(lake.layout, table, by_identity)
     for source in app.sources:
-        bad = reader.dataset(lake.layout.quarantine(source.name)).to_table().to_pylist()
-        found = [(by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in bad]
-        result.quarantine[source.name] = sorted(found, key=lambda pair: pair[0].position)
+        quarantine_rows = reader.open_dataset(lake.layout.quarantine(source.name)).to_table().to_pylist()
+        quarantined_records = [
+            (by_identity[Identity(r["topic_id"], r["partition"], r["offset"])], r["reason"]) for r in quarantine_rows
+        ]
+        result.quarantine[source.name] = sorted(quarantined_records, key=lambda pair: pair[0].position)
     return result
 
 
 def rows_of(table: Table, rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str, Any]]:
     """Return rows of a table in the model's form: by key, without hidden columns."""
-    return {_key(table.key, row): _value(table.key, row) for row in rows}
+    return {_hashable_key(table.key, row): _visible_value(table.key, row) for row in rows}
 
 
-def _late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
+def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
     """The late records, in position order; those of one record by their windows."""
     if not Path(layout.late(table.name)).exists():
         return []
-    records = {(r.tick, r.topic, r.partition, r.offset): r for r in by_identity.values()}
-    found = []
-    for row in reader.dataset(layout.late(table.name)).to_table().to_pylist():
-        record = records[row["tick"], row["topic"], row["partition"], row["offset"]]
-        windowed = row["window_start"] is not None
-        span = Span(milliseconds(row["window_start"]), milliseconds(row["window_end"])) if windowed else None
-        found.append(Late(record.identity, record.position._replace(ordinals=tuple(row["ordinals"])), span))
-    return sorted(found, key=lambda late: (late.position, late.span or ()))
+    records_by_place = {(r.tick, r.topic, r.partition, r.offset): r for r in by_identity.values()}
+    late_records = []
+    for row in reader.open_dataset(layout.late(table.name)).to_table().to_pylist():
+        record = records_by_place[row["tick"], row["topic"], row["partition"], row["offset"]]
+        is_windowed = row["window_start"] is not None
+        span = Span(to_milliseconds(row["window_start"]), to_milliseconds(row["window_end"])) if is_windowed else None
+        late_records.append(Late(record.identity, record.position._replace(ordinals=tuple(row["ordinals"])), span))
+    return sorted(late_records, key=lambda late: (late.position, late.span or ()))
 
 
-def _key(names: tuple[str, ...], row: dict[str, Any]) -> Key:
+def _hashable_key(names: tuple[str, ...], row: dict[str, Any]) -> Key:
     return tuple(hashable(row[name]) for name in names)
 
 
-def _value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
+def _visible_value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in key and not name.startswith("_")}
 
 
-def _change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
-    value = None if row["_tombstone"] else _value(key, row)
+def _row_to_change(key: tuple[str, ...], row: dict[str, Any]) -> Change:
+    value = None if row["_tombstone"] else _visible_value(key, row)
     position = Position.of(row["_position"])
-    return Change(None if row.get("_null_key") else _key(key, row), value, row["_event_time_ms"], position)
+    return Change(None if row.get("_null_key") else _hashable_key(key, row), value, row["_event_time_ms"], position)

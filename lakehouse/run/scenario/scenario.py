@@ -36,13 +36,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes, value_bytes
+from lakehouse.formats.written import encode_written_key, encode_written_value
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
-from lakehouse.run.scenario.compare import begins, compare
+from lakehouse.run.scenario.compare import compare, compare_beginnings
 from lakehouse.run.start.application import load_app
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.record import Record
@@ -65,7 +65,7 @@ class Engine(Protocol):
 
 def on_model(app: App, records: list[Record]) -> Result:
     """The model as an engine: no Spark, no Kafka, milliseconds. Raises NeedsSpark for what only Spark can evaluate."""
-    return model.run(app, records, decode)
+    return model.run(app, records, decode_record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Scenario:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-def read(path: Path) -> Scenario:
+def read_scenario(path: Path) -> Scenario:
     """Return the scenario in a file; ConfigError if it is not one, or needs what does not exist yet."""
     try:
         content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
@@ -91,28 +91,37 @@ def read(path: Path) -> Scenario:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
     statements = content.get("statements", [])
-    if not isinstance(statements, list) or not all(isinstance(one, str) for one in statements):
+    if not isinstance(statements, list) or not all(isinstance(statement, str) for statement in statements):
         raise ConfigError(f"{path}: statements={statements!r:.80}, expected a list of texts.")
     if not statements and (not isinstance(content.get("app"), str) or not NAMED.search(content["app"])):
         raise ConfigError(f'{path}: app={content.get("app")!r}, expected "app.py:name", "app.sql", or "module:name".')
-    expected = {name: content[name] for name in CHECKS if name in content}
-    asserts = any(one.lstrip().upper().startswith("ASSERT") for one in statements)
-    if not expected and not asserts and "error" not in content:
+    expected_results = {name: content[name] for name in CHECKS if name in content}
+    has_asserts = any(statement.lstrip().upper().startswith("ASSERT") for statement in statements)
+    if not expected_results and not has_asserts and "error" not in content:
         raise ConfigError(f"{path}: checks nothing. Give it {', '.join(CHECKS)} or error.")
     name, inputs = content.get("name", path.stem), content.get("inputs", [])
     if statements and "app" in content:
         raise ConfigError(f"{path}: found app and statements; expected one of them.")
-    properties = tuple((str(of), _setting(value)) for of, value in content.get("properties", {}).items())
+    properties = tuple(
+        (str(property_name), _property_text(value)) for property_name, value in content.get("properties", {}).items()
+    )
     return Scenario(
-        path, name, content.get("app", ""), inputs, expected, content.get("error"), tuple(statements), properties
+        path,
+        name,
+        content.get("app", ""),
+        inputs,
+        expected_results,
+        content.get("error"),
+        tuple(statements),
+        properties,
     )
 
 
-def _setting(value: Any) -> str:
+def _property_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def find(*paths: Path) -> list[Path]:
+def find_files(*paths: Path) -> list[Path]:
     """Return the scenario files in files and folders, sorted; ConfigError for a path that does not exist."""
     files: list[Path] = []
     for path in paths:
@@ -122,64 +131,64 @@ def find(*paths: Path) -> list[Path]:
     return files
 
 
-def application(scenario: Scenario) -> App:
+def load_application(scenario: Scenario) -> App:
     """Return the application that a scenario names: a value, or a function that returns one.
 
     The module, or the file of Python or SQL, is looked for beside the scenario's file first. Raises what the
     declaration raises, and ConfigError when there is no such module or application.
     """
     if scenario.statements:
-        script = _declared(scenario)
+        script = _declared_script(scenario)
         script.inserted()  # a record that does not fit its stream is refused, as a statement is
         script.expected()
         return script.app()
     module_name, _, name = scenario.app.partition(":")
     if module_name.endswith((".py", ".sql")):
         file = scenario.path.parent / module_name
-        return _in_file(str(file if file.exists() else module_name), name)
-    beside = scenario.path.parent / f"{module_name}.py"
-    if not beside.exists() and (statements := beside.with_suffix(".sql")).exists():
-        return _run((statements.read_text("utf-8"),)).app()
+        return _load_app_file(str(file if file.exists() else module_name), name)
+    beside_file = scenario.path.parent / f"{module_name}.py"
+    if not beside_file.exists() and (statements := beside_file.with_suffix(".sql")).exists():
+        return _run_statements((statements.read_text("utf-8"),)).app()
     try:
-        module = _load(beside) if beside.exists() else importlib.import_module(module_name)
+        module = _load_module_file(beside_file) if beside_file.exists() else importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: {error}") from error
-    found = getattr(module, name, None)
-    app = found() if callable(found) else found
+    candidate = getattr(module, name, None)
+    app = candidate() if callable(candidate) else candidate
     if not isinstance(app, App):
         raise ConfigError(f"{scenario.path}: app={scenario.app!r}: expected an application (lh.app), found {app!r}.")
     return app
 
 
 @lru_cache(maxsize=1024)
-def _in_file(file: str, name: str) -> App:
+def _load_app_file(file: str, name: str) -> App:
     return load_app(f"{file}:{name}" if name else file)
 
 
 @lru_cache(maxsize=1024)
-def _run(statements: tuple[str, ...], properties: tuple[tuple[str, str], ...] = ()) -> Script:
+def _run_statements(statements: tuple[str, ...], properties: tuple[tuple[str, str], ...] = ()) -> Script:
     from lakehouse.ksql.script import Script
 
     script = Script(settings=dict(properties))
-    script.run("\n".join(f"{one.rstrip().removesuffix(';')}\n;" for one in statements))
+    script.run("\n".join(f"{statement.rstrip().removesuffix(';')}\n;" for statement in statements))
     return script
 
 
-def _declared(scenario: Scenario) -> Script:
-    return _run(scenario.statements, scenario.properties)
+def _declared_script(scenario: Scenario) -> Script:
+    return _run_statements(scenario.statements, scenario.properties)
 
 
-def _load(path: Path) -> ModuleType:
+def _load_module_file(path: Path) -> ModuleType:
     """Load a module from its file, once; under a name of its own: two folders may hold the same name."""
-    name = f"_scenario_{path.resolve()}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
+    module_name = f"_scenario_{path.resolve()}"
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        sys.modules[name] = module
-    return sys.modules[name]
+        sys.modules[module_name] = module
+    return sys.modules[module_name]
 
 
 def parse_batch(text: str) -> Batch:
@@ -191,90 +200,97 @@ def parse_batch(text: str) -> Batch:
     return int(text)
 
 
-def records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
+def build_records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
     """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`. Raises ConfigError.
 
     A tick ends earlier where the next record would change places with one in it.
     """
-    inserted = _declared(scenario).inserted() if scenario.statements else []
-    inputs = [*inserted, *(item for item in scenario.inputs if item.get("topic") not in _unread(scenario, app))]
-    made = [_record(scenario, app, number, item) for number, item in enumerate(inputs)]
-    size = 1 if batch == "one" else max(len(made), 1) if batch == "all" else batch
+    inserted = _declared_script(scenario).inserted() if scenario.statements else []
+    all_inputs = [
+        *inserted,
+        *(item for item in scenario.inputs if item.get("topic") not in _unread_topics(scenario, app)),
+    ]
+    encoded_inputs = [_encode_input(scenario, app, number, item) for number, item in enumerate(all_inputs)]
+    batch_size = 1 if batch == "one" else max(len(encoded_inputs), 1) if batch == "all" else batch
     offsets: Counter[tuple[str, int]] = Counter()
-    highest: dict[tuple[str, int], int] = {}
-    placed: list[Record] = []
-    tick, began = 1, 0
-    for number, (topic, partition, timestamp, key, value, headers) in enumerate(made):
+    highest_times: dict[tuple[str, int], int] = {}
+    placed_records: list[Record] = []
+    tick, tick_start = 1, 0
+    for number, (topic, partition, timestamp, key, value, record_headers) in enumerate(encoded_inputs):
         place = (topic, partition)
-        highest[place] = kafka_time.order_time(timestamp, highest.get(place))
-        held_time, time_header = kafka_time.held(timestamp)
+        highest_times[place] = kafka_time.order_time(timestamp, highest_times.get(place))
+        held_time, time_header = kafka_time.bronze_time(timestamp)
         record = Record(
             topic, f"scenario-{topic}", partition, offsets[place], held_time, key, value,
-            tick=tick, order_time=highest[place], headers=(*headers, *time_header),
+            tick=tick, order_time=highest_times[place], headers=(*record_headers, *time_header),
         )  # fmt: skip
-        if placed and (number - began == size or placed[-1].position > record.position):
-            tick, began = tick + 1, number
+        if placed_records and (number - tick_start == batch_size or placed_records[-1].position > record.position):
+            tick, tick_start = tick + 1, number
             record = replace(record, tick=tick)
-        placed.append(record)
+        placed_records.append(record)
         offsets[place] += 1
-    return placed
+    return placed_records
 
 
-def _unread(scenario: Scenario, app: App) -> set[str]:
+def _unread_topics(scenario: Scenario, app: App) -> set[str]:
     """The topics that statements declare, and no query reads: their records make no difference."""
-    declared = _declared(scenario).catalog.declared.values() if scenario.statements else []
-    return {of.topic for of in declared if of.query is None} - set(app.topics)
+    declarations = _declared_script(scenario).catalog.declared.values() if scenario.statements else []
+    return {source.topic for source in declarations if source.query is None} - set(app.topics)
 
 
 _Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
 
-def _record(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
-    what = f"{scenario.path}: input {number}"
+def _encode_input(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
+    label = f"{scenario.path}: input {number}"
     topic = item.get("topic")
     # Of several that read the topic, one that reads its keys.
-    reading = [source for source in app.sources if source.topic == topic]
-    source = next(iter(sorted(reading, key=lambda one: one.key_format == "none")), None)
+    topic_sources = [source for source in app.sources if source.topic == topic]
+    source = next(iter(sorted(topic_sources, key=lambda candidate: candidate.key_format == "none")), None)
     if topic is None or source is None:
-        raise ConfigError(f"{what}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
-    headers = tuple(map(_header, item.get("headers", [])))
+        raise ConfigError(f"{label}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
+    headers = tuple(map(_parse_header, item.get("headers", [])))
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     if place[1] not in kafka_time.INT64:
-        raise ConfigError(f"{what}: timestamp={place[1]}; expected milliseconds, a whole number of 64 bits.")
+        raise ConfigError(f"{label}: timestamp={place[1]}; expected milliseconds, a whole number of 64 bits.")
     raw_key, raw_value = item.get("key_hex"), item.get("value_hex")
     try:
-        key = key_bytes(source, item.get("key"), item.get("window")) if raw_key is None else bytes.fromhex(raw_key)
-        value = value_bytes(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
+        key = (
+            encode_written_key(source, item.get("key"), item.get("window"))
+            if raw_key is None
+            else bytes.fromhex(raw_key)
+        )
+        value = encode_written_value(source, item.get("value")) if raw_value is None else bytes.fromhex(raw_value)
         return topic, *place, key, value, headers
     except (Unfit, TypeError, ValueError) as error:
-        raise ConfigError(f"{what}: can't be encoded: {error}") from error
+        raise ConfigError(f"{label}: can't be encoded: {error}") from error
 
 
-def _header(written: Any) -> tuple[str, bytes | None]:
+def _parse_header(header: Any) -> tuple[str, bytes | None]:
     """A header as a pair of texts, or as ksqlDB's tests write it: {"KEY": "a", "VALUE": "base64"}."""
-    if isinstance(written, dict):
-        value = written.get("VALUE")
-        return str(written["KEY"]), None if value is None else base64.b64decode(value)
-    name, text = written
+    if isinstance(header, dict):
+        value = header.get("VALUE")
+        return str(header["KEY"]), None if value is None else base64.b64decode(value)
+    name, text = header
     return str(name), None if text is None else str(text).encode()
 
 
-def check(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:
+def check_scenario(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:
     """Run a scenario and return what failed, as text for a reader; an empty list when it passed.
 
     Raises ConfigError when the scenario itself can't be used; what the engine raises goes through.
     """
     if scenario.error is not None:
-        return _refusal(scenario, scenario.error)
-    app = application(scenario)
-    result = engine(app, records(scenario, app, batch))
-    asserted = _declared(scenario).expected() if scenario.statements else []
-    return [*begins(app, result, asserted), *compare(app, result, scenario.expected)]
+        return _check_refusal(scenario, scenario.error)
+    app = load_application(scenario)
+    result = engine(app, build_records(scenario, app, batch))
+    asserted = _declared_script(scenario).expected() if scenario.statements else []
+    return [*compare_beginnings(app, result, asserted), *compare(app, result, scenario.expected)]
 
 
-def _refusal(scenario: Scenario, text: str) -> list[str]:
+def _check_refusal(scenario: Scenario, text: str) -> list[str]:
     try:
-        application(scenario)
+        load_application(scenario)
     except LakehouseError as error:
         return [] if text in str(error) else [f"refused, but not with {text!r}: {error}"]
     return [f"expected a refusal with {text!r}; the application was accepted"]

@@ -23,7 +23,17 @@ from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import Batch, Engine, Scenario, application, check, find, on_model, read, records
+from lakehouse.run.scenario.scenario import (
+    Batch,
+    Engine,
+    Scenario,
+    build_records,
+    check_scenario,
+    find_files,
+    load_application,
+    on_model,
+    read_scenario,
+)
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Options, Settings, load
 
@@ -67,26 +77,28 @@ class Case:
     refused: str = ""
 
 
-def cases(paths: Iterable[Path], but: Path | None = None) -> list[Case]:
+def find_cases(paths: Iterable[Path], excluded_file: Path | None = None) -> list[Case]:
     """Return the scenarios in files and folders, each file once; `but` is a file that is not a scenario: the report.
 
     In a folder, lakes are left out, and folders that begin with a dot or an underscore (.venv, _delta_log). A path that
     does not exist, or a folder without scenarios, is a case that fails: nothing tested is nothing passed.
     """
-    found: dict[Path, Case] = {}
+    cases_by_file: dict[Path, Case] = {}
     for path in paths:
         try:
-            files = [file for file in find(path) if file == path or not _is_apart(path, file)]
-            files = [file for file in files if but is None or file.resolve() != but.resolve()]
-            if not files:
+            scenario_files = [file for file in find_files(path) if file == path or not _is_apart(path, file)]
+            scenario_files = [
+                file for file in scenario_files if excluded_file is None or file.resolve() != excluded_file.resolve()
+            ]
+            if not scenario_files:
                 raise ConfigError(f"{path}: no scenario in this folder; expected files *.json.")
         except (ConfigError, OSError) as error:
-            found[path] = Case(path, None, message(error))
+            cases_by_file[path] = Case(path, None, error_message(error))
             continue
-        for file in files:
-            if file.resolve() not in found:
-                found[file.resolve()] = _case(file)
-    return list(found.values())
+        for file in scenario_files:
+            if file.resolve() not in cases_by_file:
+                cases_by_file[file.resolve()] = _read_case(file)
+    return list(cases_by_file.values())
 
 
 def _is_apart(root: Path, file: Path) -> bool:
@@ -100,14 +112,14 @@ def _is_lake(folder: Path) -> bool:
     return Path(Layout(str(folder)).records, "_delta_log").is_dir()
 
 
-def _case(file: Path) -> Case:
+def _read_case(file: Path) -> Case:
     try:
-        return Case(file, read(file))
+        return Case(file, read_scenario(file))
     except Exception as error:  # whatever the file contains: only this case fails
-        return Case(file, None, message(error))
+        return Case(file, None, error_message(error))
 
 
-def message(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return an error as a reader needs it: lakehouse's own as they are, others with their kind; never a trace."""
     return str(error) if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
 
@@ -116,10 +128,10 @@ def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> 
     """Run each case on the model. `skip`: what needs Spark is skipped, because Spark runs it too; else it fails."""
     for case in cases:
         started = time.perf_counter()
-        passed, said = _checked(case, on_model, batch)
+        passed, outcome = _check_case(case, on_model, batch)
         if passed is None and not skip:
-            passed, said = False, f"{said.rstrip('.')}; run with --engine spark"
-        yield _result(case, "model", batch, passed, said, time.perf_counter() - started)
+            passed, outcome = False, f"{outcome.rstrip('.')}; run with --engine spark"
+        yield _case_result(case, "model", batch, passed, outcome, time.perf_counter() - started)
 
 
 def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
@@ -134,51 +146,55 @@ def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterato
 
 def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
     started = time.perf_counter()
-    parts = {number: part for number, case in enumerate(cases) if (part := _part(case, batch)) is not None}
-    results = dict(zip(parts, _halving(list(parts.values()), engine), strict=True))
-    share = (time.perf_counter() - started) / max(len(parts), 1)
+    trials_by_number = {
+        number: part for number, case in enumerate(cases) if (part := _make_trial(case, batch)) is not None
+    }
+    results_by_number = dict(zip(trials_by_number, _run_halving(list(trials_by_number.values()), engine), strict=True))
+    share_seconds = (time.perf_counter() - started) / max(len(trials_by_number), 1)
     for number, case in enumerate(cases):
         # A case without a part is checked without an engine: it is refused, as it may expect, or it fails.
-        result = results.get(number, LakehouseError("not run"))
-        passed, said = _checked(case, _given(result), batch)
-        yield _result(case, "spark", batch, bool(passed), said, share if number in parts else 0.0)
+        result = results_by_number.get(number, LakehouseError("not run"))
+        passed, outcome = _check_case(case, _finished_engine(result), batch)
+        yield _case_result(
+            case, "spark", batch, bool(passed), outcome, share_seconds if number in trials_by_number else 0.0
+        )
 
 
-def _part(case: Case, batch: Batch) -> Trial | None:
+def _make_trial(case: Case, batch: Batch) -> Trial | None:
     """Return the part of a case that an engine runs; None if it can't be read: `_checked` reports that."""
     if case.scenario is None or case.scenario.error is not None:
         return None
     try:
-        app = application(case.scenario)
-        return Trial(app, records(case.scenario, app, batch))
+        app = load_application(case.scenario)
+        return Trial(app, build_records(case.scenario, app, batch))
     except (Exception, SystemExit):
         return None
 
 
-def _halving(parts: list[Trial], engine: Engine) -> list[Result | LakehouseError]:
+def _run_halving(trials: list[Trial], engine: Engine) -> list[Result | LakehouseError]:
     """Return the result of each part, or its error."""
-    if not parts:
+    if not trials:
         return []
     try:
-        return list(unpack(engine(*pack(parts)), parts))
+        return list(unpack(engine(*pack(trials)), trials))
     except Exception as error:
-        if len(parts) == 1:
+        if len(trials) == 1:
             return [LakehouseError(_spark_message(error))]
-        middle = len(parts) // 2
-        return [*_halving(parts[:middle], engine), *_halving(parts[middle:], engine)]
+        middle = len(trials) // 2
+        return [*_run_halving(trials[:middle], engine), *_run_halving(trials[middle:], engine)]
 
 
 def _spark_message(error: Exception) -> str:
     """Return Spark's error as one line: the error itself of a Python worker's trace, the cause of a Java trace."""
-    from lakehouse.spark.failure import cause
+    from lakehouse.spark.failure import root_cause
 
     if isinstance(error, LakehouseError):
         return str(error)
     in_python = PYTHON_ERROR.search(str(error))
-    return f"{type(error).__name__}: {in_python.group(1) if in_python else cause(str(error))}"
+    return f"{type(error).__name__}: {in_python.group(1) if in_python else root_cause(str(error))}"
 
 
-def _given(result: Result | LakehouseError) -> Engine:
+def _finished_engine(result: Result | LakehouseError) -> Engine:
     """An engine that has run already."""
 
     def engine(app: App, records: list[Record]) -> Result:
@@ -189,25 +205,27 @@ def _given(result: Result | LakehouseError) -> Engine:
     return engine
 
 
-def _checked(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, str]:
+def _check_case(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, str]:
     """Check a case; return whether it passed, None if it needs Spark, and the message. Raises nothing."""
     if case.scenario is None:
         return False, case.refused
     try:
-        failures = check(case.scenario, engine, batch)
+        failures = check_scenario(case.scenario, engine, batch)
     except NeedsSpark as error:
         return None, f"needs Spark: {error}"
     except (Exception, SystemExit) as error:  # of the user's application, or the engine: only this scenario fails
-        return False, message(error)
+        return False, error_message(error)
     return not failures, "\n".join(failures)
 
 
-def _result(case: Case, engine: EngineName, batch: Batch, passed: bool | None, said: str, seconds: float) -> CaseResult:
+def _case_result(
+    case: Case, engine: EngineName, batch: Batch, passed: bool | None, outcome: str, seconds: float
+) -> CaseResult:
     name = case.file.stem if case.scenario is None else case.scenario.name
-    return CaseResult(str(case.file), name, engine, batch, passed, said, round(seconds, 3))
+    return CaseResult(str(case.file), name, engine, batch, passed, outcome, round(seconds, 3))
 
 
-def run(
+def run_cases(
     cases: Sequence[Case],
     engines: Sequence[EngineName],
     batches: Sequence[Batch],
@@ -226,7 +244,7 @@ def run(
             try:
                 engine = stack.enter_context(spark())
             except Exception as error:
-                engine = _given(LakehouseError(f"Spark did not start: {_spark_message(error)}"))
+                engine = _finished_engine(LakehouseError(f"Spark did not start: {_spark_message(error)}"))
             for batch in batches:
                 yield from run_on_spark(cases, batch, engine)
 
@@ -236,8 +254,8 @@ def session_for_tests(settings: Settings | None = None) -> SparkSession:
     from lakehouse.spark.session import open_session
 
     settings = load() if settings is None else settings
-    java = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
-    options = Options({**settings.spark.options, JAVA_OPTIONS: java})
+    java_options = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
+    options = Options({**settings.spark.options, JAVA_OPTIONS: java_options})
     return open_session(replace(settings, spark=replace(settings.spark, options=options)))
 
 

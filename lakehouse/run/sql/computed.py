@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.ksql.facts import Answer, Deleted
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.properties import limits
@@ -40,60 +40,73 @@ def is_computed(query: Query, node: Stream | Table) -> bool:
 def explodes(query: Query) -> bool:
     """Say whether a query gives several rows for one."""
     expressions = [item.expression for item in query.items if item.expression is not None]
-    calls = {part.name for one in expressions for part in one.walk() if isinstance(part, Call)}
+    calls = {part.name for expression in expressions for part in expression.walk() if isinstance(part, Call)}
     return not TABLE_FUNCTIONS.keys().isdisjoint(calls)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ComputedQuery:
     """A query as the model runs it: its node, the application of it alone, and the names of its columns."""
 
     node: Stream | Table
     whole: App
     names: tuple[str, ...]
 
-    def rows(self, layout: Layout, seen: int, newest: int) -> Iterator[tuple[object, ...]]:
+    def rows(self, layout: Layout, seen_tick: int, newest_tick: int) -> Iterator[tuple[object, ...]]:
         """Yield what the ticks (seen, newest] changed."""
-        result = model.run(self.whole, records.held(self.whole.sources, layout, newest), decode)
+        result = model.run(self.whole, records.read_all_records(self.whole.sources, layout, newest_tick), decode_record)
         is_table = isinstance(self.node, Table)
         for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
-            if change.position.tick > seen:
+            if change.position.tick > seen_tick:
                 key = dict(zip(self.node.key, change.key or (), strict=False))
                 row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
                 values = tuple(row.get(name.lower()) for name in self.names)
                 yield Deleted(values) if is_table and change.value is None else values
 
 
-def _asked(query: Query, script: Script) -> _Asked:
-    begin = beginning(query, script.find, NAME)
-    kind = "TABLE" if query.group_by or begin.is_table else "STREAM"
-    asked = QueryTarget(kind, NAME, query.at, limits(script.settings))
-    made = compiled(replace(query, items=(*query.items, *_keys(query, begin.key)), limit=None), script.find, asked)
-    names = tuple(column.name for column in made.columns if not column.name.startswith(KEY))
-    node = made.node
-    return _Asked(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), names)
+def _compile_query(query: Query, script: Script) -> _ComputedQuery:
+    query_start = beginning(query, script.find, NAME)
+    kind = "TABLE" if query.group_by or query_start.is_table else "STREAM"
+    query_target = QueryTarget(kind, NAME, query.at, limits(script.settings))
+    compiled_query = compiled(
+        replace(query, items=(*query.items, *_missing_key_items(query, query_start.key)), limit=None),
+        script.find,
+        query_target,
+    )
+    names = tuple(column.name for column in compiled_query.columns if not column.name.startswith(KEY))
+    node = compiled_query.node
+    return _ComputedQuery(node, app(node if isinstance(node, Table) else node.to_topic(NAME)), names)
 
 
-def answer(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:
+def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:
     """Return the names and the rows, which come without end. Raises SqlError, NeedsSpark."""
-    asked = _asked(query, script)
-    ticks = records.coming(layout, wait, earliest=earliest)
-    coming = (row for seen, newest in ticks for row in asked.rows(layout, seen, newest))
-    return Answer(tuple(map(field_name, asked.names)), coming, ends=False)
+    computed_query = _compile_query(query, script)
+    ticks = records.new_ticks(layout, wait, earliest=earliest)
+    coming_rows = (
+        row for seen_tick, newest_tick in ticks for row in computed_query.rows(layout, seen_tick, newest_tick)
+    )
+    return Answer(tuple(map(field_name, computed_query.names)), coming_rows, ends=False)
 
 
-def so_far(query: Query, script: Script, layout: Layout) -> Answer:
+def answer_so_far(query: Query, script: Script, layout: Layout) -> Answer:
     """Return the names, and the rows of all records that there are. Raises SqlError, NeedsSpark."""
-    asked = _asked(query, script)
-    return Answer(asked.names, asked.rows(layout, 0, records.last_tick(layout)), is_long=True)
+    computed_query = _compile_query(query, script)
+    return Answer(computed_query.names, computed_query.rows(layout, 0, records.last_tick(layout)), is_long=True)
 
 
-def _keys(query: Query, key: tuple[str, ...]) -> list[Item]:
+def _missing_key_items(query: Query, key: tuple[str, ...]) -> list[Item]:
     """What a query that is kept would have to select: the groups, or the key, that this one does not show."""
     if any(item.expression is None for item in query.items):
         return []
-    shown = {item.expression for item in query.items}
-    names = {one.name for one in shown if isinstance(one, Name)}
-    own = () if query.joins else tuple(Name(name) for name in key if name not in names)
-    missing = [one for one in query.group_by or query.partition_by or own if one not in shown]
-    return [Item(one, alias=f"{KEY}_{number}", at=one.at) for number, one in enumerate(missing)]
+    shown_expressions = {item.expression for item in query.items}
+    shown_names = {expression.name for expression in shown_expressions if isinstance(expression, Name)}
+    own_names = () if query.joins else tuple(Name(name) for name in key if name not in shown_names)
+    missing_expressions = [
+        expression
+        for expression in query.group_by or query.partition_by or own_names
+        if expression not in shown_expressions
+    ]
+    return [
+        Item(expression, alias=f"{KEY}_{number}", at=expression.at)
+        for number, expression in enumerate(missing_expressions)
+    ]

@@ -23,7 +23,7 @@ from lakehouse.ksql.syntax.statement import MomentClause, Query
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
-from lakehouse.lake.sql import quote
+from lakehouse.lake.sql import quote_name
 from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import field_name
@@ -46,36 +46,38 @@ class Reading:
     row: Callable[[Row], tuple[object, ...]]
 
 
-def reading(query: Query, of: Entry) -> Reading:
+def compile_reading(query: Query, entry: Entry) -> Reading:
     """Return what a SELECT makes of each row. Raises SqlError for clauses that only a kept query has."""
-    for found, clause in (
+    for used, clause in (
         (query.joins, "JOIN"), (query.group_by, "GROUP BY"), (query.partition_by, "PARTITION BY"),
         (query.having, "HAVING"), (query.window, "WINDOW"),
     ):  # fmt: skip
-        if found:
+        if used:
             raise SqlError(
                 f"a SELECT that is asked now doesn't support {clause}. EMIT CHANGES computes it as records come, and "
-                f"CREATE {'TABLE' if query.group_by else of.kind} ... AS SELECT keeps it: then its result can be asked",
+                f"CREATE {'TABLE' if query.group_by else entry.kind} ... AS SELECT keeps it: then its result can be asked",
                 query.at,
             )
     alias = query.relation.alias
-    own = {c.name for c in of.columns}
-    bounds = [SqlColumn(name, k.BIGINT) for name in BOUNDS if name not in own] if of.is_windowed else []
-    keys = [c for c in of.columns if c.is_key]
-    columns = (*keys, *bounds, *(c for c in of.columns if not c.is_key))
-    seen = tuple(Seen(c.name, alias, bound(c.name) if c in bounds else column(c.name, c.kind)) for c in columns)
-    pseudo = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo)
-    scope = Visible(seen, pseudo)
-    items = named_items(query.items, (Side(alias, columns),), scope)
+    own_names = {c.name for c in entry.columns}
+    bound_columns = [SqlColumn(name, k.BIGINT) for name in BOUNDS if name not in own_names] if entry.is_windowed else []
+    key_columns = [c for c in entry.columns if c.is_key]
+    all_columns = (*key_columns, *bound_columns, *(c for c in entry.columns if not c.is_key))
+    visible_columns = tuple(
+        Seen(c.name, alias, bound(c.name) if c in bound_columns else column(c.name, c.kind)) for c in all_columns
+    )
+    pseudo_columns = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in entry.pseudo)
+    scope = Visible(visible_columns, pseudo_columns)
+    items = named_items(query.items, (Side(alias, all_columns),), scope)
     for item in items:
         if calls := aggregates_in(item.expression):
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
-    made = [Expression(scope.sql(item.expression).text) for item in items]
-    where = Expression(scope.predicate(query.where, "WHERE")) if query.where is not None else None
+    expressions = [Expression(scope.sql(item.expression).text) for item in items]
+    predicate = Expression(scope.predicate(query.where, "WHERE")) if query.where is not None else None
     return Reading(
         tuple(item.name for item in items),
-        lambda row: where is None or evaluate(where, row) is True,
-        lambda row: tuple(evaluate(one, row) for one in made),
+        lambda row: predicate is None or evaluate(predicate, row) is True,
+        lambda row: tuple(evaluate(expression, row) for expression in expressions),
     )
 
 
@@ -84,29 +86,29 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
 
     Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
     """
-    of = script.find(query.relation.name, query.relation.at)
-    if of.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
-        reader.local_root(layout)
-        answer = computed.so_far(query, script, layout)
+    entry = script.find(query.relation.name, query.relation.at)
+    if entry.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
+        reader.require_local_root(layout)
+        answer = computed.answer_so_far(query, script, layout)
         return replace(answer, rows=islice(answer.rows, query.limit))
-    asked = reading(query, of)
+    row_reading = compile_reading(query, entry)
     if query.emit == "FINAL":
         raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.at)
-    if of.kind == "TABLE":
-        rows: Iterable[Row] = table_rows(of, layout, moment(query.moment), fold)
+    if entry.kind == "TABLE":
+        rows: Iterable[Row] = table_rows(entry, layout, parse_moment(query.moment), fold)
     elif query.moment is not None:
         raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.at)
     else:
-        reader.local_root(layout)
-        rows = records.rows(of, layout, 0, records.last_tick(layout))
+        reader.require_local_root(layout)
+        rows = records.stream_rows(entry, layout, 0, records.last_tick(layout))
     return Answer(
-        tuple(map(field_name, asked.names)),
-        islice((asked.row(row) for row in rows if asked.keep(row)), query.limit),
+        tuple(map(field_name, row_reading.names)),
+        islice((row_reading.row(row) for row in rows if row_reading.keep(row)), query.limit),
         is_long=True,
     )
 
 
-def moment(clause: MomentClause | None) -> At | None:
+def parse_moment(clause: MomentClause | None) -> At | None:
     """Return the moment of AT: 'TIME', EVENT 'TIME', COMMIT 'TIME', VERSION n, TICK n, OFFSETS 'topic/0=5'."""
     if clause is None:
         return None
@@ -122,18 +124,20 @@ def moment(clause: MomentClause | None) -> At | None:
             return moment_of(version=int(value))
         case "TICK" if value.isdecimal():
             return moment_of(tick=int(value))
-    right = "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7'"
-    raise SqlError("can't read this moment", clause.at, found=f"{clause.way} {value}", expected=right)
+    valid_forms = "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7'"
+    raise SqlError("can't read this moment", clause.at, found=f"{clause.way} {value}", expected=valid_forms)
 
 
-def table_rows(of: Entry, layout: Layout, at: At | None, fold: FoldRows | None) -> Iterator[Row]:
+def table_rows(entry: Entry, layout: Layout, moment_read: At | None, fold: FoldRows | None) -> Iterator[Row]:
     """Yield a table's rows, now or at a moment."""
-    text = f"SELECT * FROM {quote(of.name)}"
-    relation = reader.query(layout, text) if at is None else rows_at.query(layout, text, at, fold)
-    kinds = {c.name.lower(): c.kind for c in of.columns}
+    text = f"SELECT * FROM {quote_name(entry.name)}"
+    relation = (
+        reader.query_lake(layout, text) if moment_read is None else rows_at.query(layout, text, moment_read, fold)
+    )
+    kinds_by_column = {c.name.lower(): c.kind for c in entry.columns}
     for batch in relation.to_arrow_reader(ROWS_A_READ):  # not all at once: a LIMIT wants a few
         for row in batch.to_pylist():
-            yield {name.lower(): value_of(value, kinds.get(name.lower())) for name, value in row.items()}
+            yield {name.lower(): value_of(value, kinds_by_column.get(name.lower())) for name, value in row.items()}
 
 
 def value_of(value: Any, kind: Kind | None) -> Any:
@@ -143,9 +147,11 @@ def value_of(value: Any, kind: Kind | None) -> Any:
     match kind.name:
         case "MAP":
             pairs = value.items() if isinstance(value, dict) else value
-            return {key: value_of(one, kind.inner[1]) for key, one in pairs}
+            return {key: value_of(item, kind.inner[1]) for key, item in pairs}
         case "ARRAY":
-            return [value_of(one, kind.inner[0]) for one in value]
+            return [value_of(item, kind.inner[0]) for item in value]
         case "STRUCT":
-            return {n: value_of(one, dict(zip(kind.names, kind.inner, strict=True)).get(n)) for n, one in value.items()}
+            return {
+                n: value_of(item, dict(zip(kind.names, kind.inner, strict=True)).get(n)) for n, item in value.items()
+            }
     return value

@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.row import net_changes
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
-from lakehouse.run.sql.pull import Reading, Row, reading, value_of
+from lakehouse.run.sql.pull import Reading, Row, compile_reading, value_of
 from lakehouse.run.sql.records import Wait
 
 PAUSE_SECONDS = 1.0
@@ -35,31 +35,37 @@ def pause() -> None:
 
 def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
     """Return the answer to a SELECT with EMIT CHANGES; it ends with its LIMIT alone. Raises SqlError, NeedsSpark."""
-    of = script.find(query.relation.name, query.relation.at)
+    entry = script.find(query.relation.name, query.relation.at)
     if query.moment is not None:
         raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
     earliest = script.settings.get("auto.offset.reset", "latest").lower() == "earliest"
-    if computed.is_computed(query, of.made.node):
-        answer = computed.answer(query, script, layout, wait, earliest=earliest)
+    if computed.is_computed(query, entry.made.node):
+        answer = computed.answer_changes(query, script, layout, wait, earliest=earliest)
         return replace(answer, rows=islice(answer.rows, query.limit))
-    asked = reading(query, of)
-    if of.kind == "STREAM":
-        ticks = records.coming(layout, wait, earliest=earliest)
-        coming: Iterator[Row] = (row for after, last in ticks for row in records.rows(of, layout, after, last))
-        rows: Iterator[tuple[object, ...]] = (asked.row(row) for row in coming if asked.keep(row))
+    row_reading = compile_reading(query, entry)
+    if entry.kind == "STREAM":
+        ticks = records.new_ticks(layout, wait, earliest=earliest)
+        stream_rows: Iterator[Row] = (
+            row for after, last in ticks for row in records.stream_rows(entry, layout, after, last)
+        )
+        rows: Iterator[tuple[object, ...]] = (row_reading.row(row) for row in stream_rows if row_reading.keep(row))
     else:
-        rows = _changes(of, asked, layout, wait, earliest)
-    return Answer(tuple(map(field_name, asked.names)), islice(rows, query.limit), ends=False)
+        rows = _changed_rows(entry, row_reading, layout, wait, earliest)
+    return Answer(tuple(map(field_name, row_reading.names)), islice(rows, query.limit), ends=False)
 
 
-def _changes(of: Entry, asked: Reading, layout: Layout, wait: Wait, earliest: bool) -> Iterator[tuple[object, ...]]:
+def _changed_rows(
+    entry: Entry, row_reading: Reading, layout: Layout, wait: Wait, earliest: bool
+) -> Iterator[tuple[object, ...]]:
     """What is asked of a table's changed rows, version by version."""
-    facts = reader.facts(layout, "silver", of.name)
-    keys, kinds = facts.key, {c.name: c.kind for c in of.columns}
-    for change in net_changes.coming(layout, of.name, keys, -1 if earliest else facts.version, wait):
-        gone = change["_change_type"] == "delete"
-        visible = {n: value_of(v, kinds.get(n)) for n, v in change.items() if not n.startswith("_")}
-        if not asked.keep({n.lower(): v for n, v in visible.items()}):
+    table_facts = reader.read_table_facts(layout, "silver", entry.name)
+    key_names, kinds_by_column = table_facts.key, {c.name: c.kind for c in entry.columns}
+    for change in net_changes.follow_net_changes(
+        layout, entry.name, key_names, -1 if earliest else table_facts.version, wait
+    ):
+        is_deleted = change["_change_type"] == "delete"
+        visible = {n: value_of(v, kinds_by_column.get(n)) for n, v in change.items() if not n.startswith("_")}
+        if not row_reading.keep({n.lower(): v for n, v in visible.items()}):
             continue
-        row = asked.row({n.lower(): None if gone and n not in keys else v for n, v in visible.items()})
-        yield Deleted(row) if gone else row
+        row = row_reading.row({n.lower(): None if is_deleted and n not in key_names else v for n, v in visible.items()})
+        yield Deleted(row) if is_deleted else row

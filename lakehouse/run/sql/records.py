@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.errors import SqlError
-from lakehouse.formats.decode import decode
+from lakehouse.formats.decode import decode_record
 from lakehouse.ksql.catalog import Entry
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
-from lakehouse.lake.record.sorted_rows import in_order
+from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.model import model
 from lakehouse.plan.origin import Merge, Source
 from lakehouse.plan.stream import Stream
@@ -41,14 +41,14 @@ def last_tick(layout: Layout) -> int:
     return reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
 
 
-def coming(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
+def new_ticks(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
     """Yield the new ticks of bronze, without end: those after one tick up to another. `earliest`: from the first."""
-    seen = 0 if earliest else last_tick(layout)
+    seen_tick = 0 if earliest else last_tick(layout)
     while True:
-        newest = last_tick(layout)
-        if newest > seen:
-            yield seen, newest
-        seen = newest
+        newest_tick = last_tick(layout)
+        if newest_tick > seen_tick:
+            yield seen_tick, newest_tick
+        seen_tick = newest_tick
         wait()
 
 
@@ -62,49 +62,55 @@ def is_alone(stream: Stream) -> bool:
     return False
 
 
-def rows(of: Entry, layout: Layout, after: int, last: int) -> Iterator[Row]:
+def stream_rows(entry: Entry, layout: Layout, after_tick: int, last: int) -> Iterator[Row]:
     """Yield a stream's records with a value, of the ticks after one tick up to another. Raises SqlError, NeedsSpark."""
-    stream = of.made.node
+    stream = entry.made.node
     assert isinstance(stream, Stream)
     sources = stream.sources
-    for part in _parts(sources, layout, after, last) if is_alone(stream) else [held(sources, layout, last)]:
-        for event in model.events(stream, part, decode):
+    for chunk in (
+        _record_chunks(sources, layout, after_tick, last)
+        if is_alone(stream)
+        else [read_all_records(sources, layout, last)]
+    ):
+        for event in model.events(stream, chunk, decode_record):
             if not event.tombstone:
                 yield dict(event.values)
 
 
-def held(sources: Iterable[Source], layout: Layout, last: int) -> list[Record]:
+def read_all_records(sources: Iterable[Source], layout: Layout, last: int) -> list[Record]:
     """Return all records of sources, up to a tick. Raises SqlError if there are too many."""
-    found: list[Record] = []
-    for part in _parts(sources, layout, 0, last):
-        found += part
-        if len(found) > RECORDS_HELD:
+    all_records: list[Record] = []
+    for chunk in _record_chunks(sources, layout, 0, last):
+        all_records += chunk
+        if len(all_records) > RECORDS_HELD:
             raise SqlError(
                 f"this joins or groups, and so holds all records of its topics: at most {RECORDS_HELD:,} here. CREATE "
                 "... AS SELECT keeps such a query, and its result can be asked",
                 0,
             )
-    return found
+    return all_records
 
 
-def _parts(sources: Iterable[Source], layout: Layout, after: int, last: int) -> Iterator[list[Record]]:
-    topics = {source.topic: source.own_table for source in sources}
-    together = [topic for topic, own in topics.items() if not own]
-    places = [(layout.own_records(topic), [topic]) for topic, own in topics.items() if own]
-    if together:
-        places.append((layout.records, together))
-    ticks = 1
-    while after < last:
-        until, count = min(after + ticks, last), 0
-        for part in in_order(chain.from_iterable(_scan(*place, after, until) for place in places), len(ORDER)):
-            count += len(part)
-            yield [record_of(dict(zip(NAMES, row, strict=True))) for row in part]
-        ticks = min(ticks * 2, TICKS_A_READ) if count < RECORDS_A_READ else max(ticks // 2, 1)
-        after = until
+def _record_chunks(sources: Iterable[Source], layout: Layout, after_tick: int, end_tick: int) -> Iterator[list[Record]]:
+    owned_by_topic = {source.topic: source.own_table for source in sources}
+    shared_topics = [topic for topic, has_own in owned_by_topic.items() if not has_own]
+    places = [(layout.own_records(topic), [topic]) for topic, has_own in owned_by_topic.items() if has_own]
+    if shared_topics:
+        places.append((layout.records, shared_topics))
+    tick_count = 1
+    while after_tick < end_tick:
+        chunk_end, record_count = min(after_tick + tick_count, end_tick), 0
+        for chunk in sort_rows(
+            chain.from_iterable(_scan_batches(*place, after_tick, chunk_end) for place in places), len(ORDER)
+        ):
+            record_count += len(chunk)
+            yield [record_of(dict(zip(NAMES, row, strict=True))) for row in chunk]
+        tick_count = min(tick_count * 2, TICKS_A_READ) if record_count < RECORDS_A_READ else max(tick_count // 2, 1)
+        after_tick = chunk_end
 
 
-def _scan(path: str, topics: list[str], after: int, last: int) -> Iterator[pa.RecordBatch]:
+def _scan_batches(path: str, topics: list[str], after_tick: int, last: int) -> Iterator[pa.RecordBatch]:
     import pyarrow.dataset as ds
 
-    wanted = ds.field("topic").isin(topics) & (ds.field("tick") > after) & (ds.field("tick") <= last)
-    yield from reader.dataset(path).to_batches(columns=list(NAMES), filter=wanted, batch_size=BATCH_ROWS)
+    predicate = ds.field("topic").isin(topics) & (ds.field("tick") > after_tick) & (ds.field("tick") <= last)
+    yield from reader.open_dataset(path).to_batches(columns=list(NAMES), filter=predicate, batch_size=BATCH_ROWS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakehouse.durable import write_durably
 from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.unfit import Unfit
-from lakehouse.formats.written import key_bytes, value_bytes
+from lakehouse.formats.written import encode_written_key, encode_written_value
 from lakehouse.ksql.facts import Answer, described, explained, shown
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
@@ -21,7 +21,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.run.start.folders import check_lake
-from lakehouse.run.start.kafka import kafka
+from lakehouse.run.start.kafka import open_kafka
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -48,23 +48,23 @@ class SqlSession:
 
     def run(self, text: str) -> Iterator[Answer]:
         """Give the answers to the statements of a text, in their order. An error has its place in the text."""
-        for statement, one in self.script.read(text):
-            with placed(statement.at, one):
-                answer = self._answer(statement, one.text)
-            yield replace(answer, rows=_rows(answer, statement, one))
+        for statement, source_text in self.script.read(text):
+            with placed(statement.at, source_text):
+                answer = self._answer(statement, source_text.text)
+            yield replace(answer, rows=_place_rows(answer, statement, source_text))
 
     def save(self, file: Path) -> None:
         """Write what the session has declared into a new file. Raises ConfigError if there is one."""
         if file.exists():
             raise ConfigError(f"save: {file} exists already; name another file. Nothing was written.")
-        write_durably(file, "".join(f"{one};\n\n" for one in self.declared))
+        write_durably(file, "".join(f"{statement};\n\n" for statement in self.declared))
 
     def _answer(self, statement: s.Statement, text: str) -> Answer:
         if isinstance(statement, s.InsertValues):
             return self._insert(statement)
         if self.script.declare(statement, text):
             self.declared.append(text)
-            return Answer(message=_declared(statement))
+            return Answer(message=_declaration_message(statement))
         match statement:
             case s.Query():
                 return self._select(statement)
@@ -104,27 +104,29 @@ class SqlSession:
     def _topics(self) -> Answer:
         from lakehouse.kafka.topics import Cluster
 
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             cluster = Cluster(servers, self.settings.kafka.options)
-            facts = cluster.topics(cluster.names())
-        return Answer(("topic", "partitions"), [(name, of.partitions) for name, of in sorted(facts.items())])
+            topic_facts = cluster.topics(cluster.names())
+        return Answer(
+            ("topic", "partitions"), [(name, topic_fact.partitions) for name, topic_fact in sorted(topic_facts.items())]
+        )
 
     def _print(self, statement: s.Print) -> Iterator[tuple[object, ...]]:
         """A topic's records as they come, every n-th of them."""
-        from lakehouse.kafka.drain import follow
+        from lakehouse.kafka.drain import follow_topic
         from lakehouse.kafka.topics import Cluster
 
         options = self.settings.kafka.options
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             cluster = Cluster(servers, options)
-            messages = follow(cluster, options, statement.topic, from_beginning=statement.from_beginning)
-            for one in islice(messages, 0, None, max(statement.interval, 1)):
-                yield one.timestamp()[1], one.partition(), one.offset(), one.key(), one.value()
+            topic_messages = follow_topic(cluster, options, statement.topic, from_beginning=statement.from_beginning)
+            for message in islice(topic_messages, 0, None, max(statement.interval, 1)):
+                yield message.timestamp()[1], message.partition(), message.offset(), message.key(), message.value()
 
     def _assert_topic(self, statement: s.AssertTopic) -> Answer:
         from lakehouse.kafka.topics import Cluster
 
-        with kafka(self.settings) as servers:
+        with open_kafka(self.settings) as servers:
             exists = statement.topic in Cluster(servers, self.settings.kafka.options).names()
         if exists is not statement.exists:
             raise SqlError(
@@ -136,22 +138,24 @@ class SqlSession:
         from lakehouse.kafka.produce import ProducerRecord, produce
 
         target = self.script.find(statement.target, statement.at)
-        made = record(statement, target)
+        values = record(statement, target)
         node = target.made.node
         source = (node.stream if isinstance(node, Table) else node).source
         assert isinstance(source, Source)
         try:
-            sent = ProducerRecord(
-                key_bytes(source, made["key"]), value_bytes(source, made["value"]), made.get("timestamp")
+            producer_record = ProducerRecord(
+                encode_written_key(source, values["key"]),
+                encode_written_value(source, values["value"]),
+                values.get("timestamp"),
             )
         except Unfit as error:
             raise SqlError(str(error), statement.at) from None
-        with kafka(self.settings) as servers:
-            produce(servers, self.settings.kafka.options, target.topic, [sent])
+        with open_kafka(self.settings) as servers:
+            produce(servers, self.settings.kafka.options, target.topic, [producer_record])
         return Answer(message=f"1 record was written to topic {target.topic}.")
 
 
-def _declared(statement: s.Statement) -> str:
+def _declaration_message(statement: s.Statement) -> str:
     match statement:
         case s.CreateSource():
             return f"{statement.kind} {statement.name} is declared."
@@ -164,7 +168,7 @@ def _declared(statement: s.Statement) -> str:
     return "Done."
 
 
-def _rows(answer: Answer, statement: s.Statement, text: Text) -> Iterator[tuple[object, ...]]:
+def _place_rows(answer: Answer, statement: s.Statement, text: Text) -> Iterator[tuple[object, ...]]:
     """The rows of an answer; what fails while they are read has its place in the text, too."""
     with placed(statement.at, text):
         yield from answer.rows

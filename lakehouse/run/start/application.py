@@ -15,19 +15,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lakehouse.errors import ConfigError, LakehouseError, PlanError, reason
+from lakehouse.errors import ConfigError, LakehouseError, PlanError, reason_of_error
 from lakehouse.plan.app import App
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import in_file
-from lakehouse.plan.refused.steps import shown
+from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.plan.table import Table
-from lakehouse.run.start.wrong_line import message, place
+from lakehouse.run.start.wrong_line import error_place, located_message
 
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedApp:
     """An application and its place: a file or a module, and its name in there."""
 
     app: App
@@ -49,128 +49,146 @@ def load_app(target: str) -> App:
     return find_app(target).app
 
 
-def find_app(target: str) -> Found:
+def find_app(target: str) -> LoadedApp:
     """Return the application that `target` names, with its place; see `load_app`."""
-    where, _, name = target.rpartition(":") if ":" in target else (target, "", "")
-    module = _load(where, f"application {target!r}")
+    location, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    module = _load_target(location, f"application {target!r}")
     # An application under two names is one.
-    apps = {id(value): Found(value, where, n, module) for n, value in vars(module).items() if isinstance(value, App)}
+    apps_by_id = {
+        id(value): LoadedApp(value, location, n, module) for n, value in vars(module).items() if isinstance(value, App)
+    }
     if name:
-        found = getattr(module, name, None)
-        if not isinstance(found, App):
-            raise ConfigError(f"{target}: {_no_app(module, where, name, [one.name for one in apps.values()])}")
-        return Found(found, where, name, module)
-    if not apps:
+        candidate = getattr(module, name, None)
+        if not isinstance(candidate, App):
+            raise ConfigError(
+                f"{target}: {_describe_missing_app(module, location, name, [loaded.name for loaded in apps_by_id.values()])}"
+            )
+        return LoadedApp(candidate, location, name, module)
+    if not apps_by_id:
         tables = [n for n, value in vars(module).items() if isinstance(value, Table)]
         raise ConfigError(
             f"{target}: declares no application. Add a line such as app = lh.app({', '.join(tables) or 'table'})."
         )
-    if len(apps) > 1:
-        names = " or ".join(f"{where}:{one.name}" for one in apps.values())
-        raise ConfigError(f"{target}: declares {len(apps)} applications. Name one: {names}.")
-    return next(iter(apps.values()))
+    if len(apps_by_id) > 1:
+        names = " or ".join(f"{location}:{loaded.name}" for loaded in apps_by_id.values())
+        raise ConfigError(f"{target}: declares {len(apps_by_id)} applications. Name one: {names}.")
+    return next(iter(apps_by_id.values()))
 
 
-def _no_app(module: ModuleType, where: str, name: str, apps: list[str]) -> str:
+def _describe_missing_app(module: ModuleType, location: str, name: str, app_names: list[str]) -> str:
     """Say what a name that is no application is, and which ones there are."""
-    there = f"The application there is {' or '.join(f'{where}:{one}' for one in apps)}." if apps else ""
+    existing_apps = (
+        f"The application there is {' or '.join(f'{location}:{known_name}' for known_name in app_names)}."
+        if app_names
+        else ""
+    )
     if name in vars(module):
-        said = f"{name!r} is {shown(vars(module)[name])}, expected an application: {name} = lh.app(...)."
-        return f"{said} {there}".strip()
-    meant = "" if apps else near(name, [one for one in vars(module) if not one.startswith("_")])
-    return f"{where} has no {name!r}.{meant} {there or 'Declare one: app = lh.app(...).'}"
+        description = (
+            f"{name!r} is {value_in_message(vars(module)[name])}, expected an application: {name} = lh.app(...)."
+        )
+        return f"{description} {existing_apps}".strip()
+    suggestion = (
+        ""
+        if app_names
+        else suggest_near(name, [known_name for known_name in vars(module) if not known_name.startswith("_")])
+    )
+    return f"{location} has no {name!r}.{suggestion} {existing_apps or 'Declare one: app = lh.app(...).'}"
 
 
-def load_function(target: str, of: Found) -> Callable[..., Any]:
+def load_function(target: str, loaded_app: LoadedApp) -> Callable[..., Any]:
     """Return the function that `target` names: "fixes.py:repair", "package.fixes:repair", or "repair" beside the app.
 
     Raises ConfigError when there is none.
     """
-    where, _, name = target.rpartition(":")
-    module = _load(where, f"function {target!r}", sql=False) if where else of.module
-    found = getattr(module, name, None)
-    if not callable(found):
-        there = f"found {shown(found)}" if name in vars(module) else f"{where or of.where} has no {name!r}"
-        functions = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+    location, _, name = target.rpartition(":")
+    module = _load_target(location, f"function {target!r}", sql=False) if location else loaded_app.module
+    candidate = getattr(module, name, None)
+    if not callable(candidate):
+        description = (
+            f"found {value_in_message(candidate)}"
+            if name in vars(module)
+            else f"{location or loaded_app.where} has no {name!r}"
+        )
+        function_names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
         raise ConfigError(
-            f"function {target!r}: {there}, expected a function.{near(name, functions)} "
+            f"function {target!r}: {description}, expected a function.{suggest_near(name, function_names)} "
             "Name it as FILE.py:NAME, MODULE:NAME, or NAME for one of the application's file."
         )
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = candidate
     return function
 
 
-def _load(where: str, what: str, *, sql: bool = True) -> ModuleType:
+def _load_target(location: str, label: str, *, sql: bool = True) -> ModuleType:
     """`what` is loaded, for messages; sql: a file of SQL can have it."""
-    if sql and where.endswith(".sql"):
-        return _load_sql(where, what)
-    if where.endswith(".py"):
-        return _load_file(where, what)
-    return _import(where, what, "a file (flights.py, flights.sql)" if sql else "a Python file (flights.py)")
+    if sql and location.endswith(".sql"):
+        return _load_sql(location, label)
+    if location.endswith(".py"):
+        return _load_file(location, label)
+    return _import_module(location, label, "a file (flights.py, flights.sql)" if sql else "a Python file (flights.py)")
 
 
-def _load_sql(where: str, what: str) -> ModuleType:
+def _load_sql(location: str, label: str) -> ModuleType:
     from lakehouse.ksql.script import application
 
-    text = statements_in(Path(where), what)
-    module = ModuleType(Path(where).stem)
+    text = statements_in(Path(location), label)
+    module = ModuleType(Path(location).stem)
     try:
-        with in_file(where):
+        with in_file(location):
             vars(module)["app"] = application(text)
     except PlanError as error:
-        raise PlanError(f"{where}: {error}") from error
+        raise PlanError(f"{location}: {error}") from error
     return module
 
 
-def statements_in(file: Path, what: str = "") -> str:
+def statements_in(file: Path, label: str = "") -> str:
     """Return the text of a file of SQL; `what` is read, for messages (empty: the file). Raises ConfigError."""
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{what or file}: can't be read: {reason(error)}. Expected SQL statements in UTF-8."
+            f"{label or file}: can't be read: {reason_of_error(error)}. Expected SQL statements in UTF-8."
         ) from error
 
 
-def _load_file(where: str, what: str) -> ModuleType:
-    path = Path(where)
+def _load_file(location: str, label: str) -> ModuleType:
+    path = Path(location)
     if not path.is_file():
         raise ConfigError(
-            f"{what}: no such file; expected a Python file. `lakehouse init NAME` makes one with an application."
+            f"{label}: no such file; expected a Python file. `lakehouse init NAME` makes one with an application."
         )
     try:
         path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{where}: can't be read: {reason(error)}. Expected a Python file.") from error
+        raise ConfigError(f"{location}: can't be read: {reason_of_error(error)}. Expected a Python file.") from error
     name = f"lakehouse_application_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"{where}: can't be loaded as Python.")
+        raise ConfigError(f"{location}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise _where(error) from error
+        raise _locate_error(error) from error
     return module
 
 
-def _where(error: Exception) -> LakehouseError:
+def _locate_error(error: Exception) -> LakehouseError:
     """Return an error of an application's file with its place, as an error of lakehouse."""
     kind = type(error) if isinstance(error, LakehouseError) else PlanError
-    return kind(message(error))
+    return kind(located_message(error))
 
 
-def _import(where: str, what: str, files: str) -> ModuleType:
-    if not MODULE.fullmatch(where):
-        raise ConfigError(f"{what}: expected {files} or a module (package.flights).")
+def _import_module(location: str, label: str, files: str) -> ModuleType:
+    if not MODULE.fullmatch(location):
+        raise ConfigError(f"{label}: expected {files} or a module (package.flights).")
     if "" not in sys.path:
         sys.path.append("")  # after all others: a file here never replaces an installed module
     try:
-        return importlib.import_module(where)
+        return importlib.import_module(location)
     except ModuleNotFoundError as error:
-        if place(error) is not None:
-            raise _where(error) from error
-        raise ConfigError(f"{what}: {error}. Expected a Python file (flights.py) or an importable module.") from error
+        if error_place(error) is not None:
+            raise _locate_error(error) from error
+        raise ConfigError(f"{label}: {error}. Expected a Python file (flights.py) or an importable module.") from error
     except Exception as error:
-        raise _where(error) from error
+        raise _locate_error(error) from error

@@ -10,7 +10,7 @@ from lakehouse.errors import ConfigError, NoLake, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.settings.config import Settings
 
 # A lake has at least one of these folders.
@@ -40,8 +40,8 @@ def check_lake(root: str, *, named: bool) -> None:
     if path.exists() and not path.is_dir():
         raise NoLake(f"{root} is no lake: it is a file. Name a lake's folder with --lake.")
     if named:
-        what = "it is empty" if path.exists() else "there is no such folder"
-        raise NoLake(f"{root} is no lake: {what}. Name a lake with --lake; `lakehouse run` makes one.")
+        reason = "it is empty" if path.exists() else "there is no such folder"
+        raise NoLake(f"{root} is no lake: {reason}. Name a lake with --lake; `lakehouse run` makes one.")
 
 
 def check_table(layout: Layout, name: str) -> None:
@@ -49,28 +49,28 @@ def check_table(layout: Layout, name: str) -> None:
     if "://" in layout.root or is_table(layout.silver(name)):
         return
     check_lake(layout.root, named=False)
-    there = reader.names(layout, "silver")
-    known = f"It has: {', '.join(there)}. " if there else ""
+    table_names = reader.table_names(layout, "silver")
+    existing_tables = f"It has: {', '.join(table_names)}. " if table_names else ""
     raise NotFound(
-        f"table {name!r} does not exist in {layout.root}.{near(name, there)} {known}"
+        f"table {name!r} does not exist in {layout.root}.{suggest_near(name, table_names)} {existing_tables}"
         "Run its application; it is built from bronze."
     )
 
 
-def _check_writable(folder: Path, what: str, setting: str) -> None:
+def _check_writable(folder: Path, label: str, setting: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        why = "it is a file" if folder.is_file() else error.strerror
+        reason = "it is a file" if folder.is_file() else error.strerror
         raise ConfigError(
-            f"{what} {folder} can't be written by user {_user()}: {why}. Change its owner or its mode, or name "
+            f"{label} {folder} can't be written by user {_user_name()}: {reason}. Change its owner or its mode, or name "
             f"another folder: {setting}."
         ) from error
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in containers

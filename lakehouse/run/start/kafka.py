@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakehouse.kafka.broker import Broker, find
+from lakehouse.kafka.broker import Broker, find_broker
 from lakehouse.settings.config import Settings
 
 
 @contextmanager
-def kafka(settings: Settings) -> Iterator[str]:
+def open_kafka(settings: Settings) -> Iterator[str]:
     """Give the bootstrap servers. A broker that is started here is stopped when the block ends."""
     if settings.kafka.bootstrap_servers is not None:
         yield settings.kafka.bootstrap_servers
-    elif (running := find(settings.kafka.folder)) is not None:
+    elif (running := find_broker(settings.kafka.folder)) is not None:
         yield running.bootstrap_servers
     else:
         with Broker(settings.kafka.folder, settings.kafka.port) as broker:
             yield broker.bootstrap_servers
 
 
-def running(settings: Settings) -> str | None:
+def running_servers(settings: Settings) -> str | None:
     """Return the bootstrap servers of the configured Kafka, or of the embedded one if it runs; it is not started."""
     if settings.kafka.bootstrap_servers is not None:
         return settings.kafka.bootstrap_servers
-    found = find(settings.kafka.folder)
-    return found.bootstrap_servers if found is not None else None
+    broker = find_broker(settings.kafka.folder)
+    return broker.bootstrap_servers if broker is not None else None

@@ -8,26 +8,26 @@ from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
 
 
-def of_repair(layout: Layout, table: str) -> Lease:
+def repair_lease(layout: Layout, table: str) -> Lease:
     """Return the lease of a backfill or a revert of a table: it is not the job's lease, since the job goes on."""
     return Lease(layout.lease(f"backfill-{table}"), f"table {table!r}, by a backfill or a revert,")
 
 
 def check_repair(layout: Layout, table: str) -> None:
     """Raise LeaseHeld if another backfill or revert of a table is under way."""
-    with of_repair(layout, table):
+    with repair_lease(layout, table):
         pass
 
 
-def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
+def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise LeaseHeld if another process holds a lease that this run needs. The run itself takes the leases later.
 
     parts: those that will run; None for all.
     """
     layout = Layout(settings.lake.path)
-    needed = [("ingest", "bronze")] if parts is None or "ingest" in parts else []
+    needed_leases = [("ingest", "bronze")] if parts is None or "ingest" in parts else []
     if parts is None or "silver" in parts:
-        needed += [(f"silver-{table.name}", f"table {table.name!r}") for table in app.tables]
-    for name, what in needed:
-        with Lease(layout.lease(name), what):
+        needed_leases += [(f"silver-{table.name}", f"table {table.name!r}") for table in app.tables]
+    for name, label in needed_leases:
+        with Lease(layout.lease(name), label):
             pass

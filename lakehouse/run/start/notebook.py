@@ -13,14 +13,14 @@ ROWS_SHOWN = 20
 EAGER = "spark.sql.repl.eagerEval"
 
 
-def here() -> bool:
+def is_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
 
 
-def rows_are_shown(spark: SparkSession) -> None:
+def show_rows(spark: SparkSession) -> None:
     """Let a DataFrame that ends a cell show its first rows as a table; Spark escapes what is in them."""
     spark.conf.set(f"{EAGER}.enabled", "true")
     spark.conf.set(f"{EAGER}.maxNumRows", ROWS_SHOWN)

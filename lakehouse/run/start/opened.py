@@ -47,8 +47,8 @@ class Opened:
         from lakehouse.spark.session import open_session
 
         spark = open_session(self.settings)
-        if notebook.here():
-            notebook.rows_are_shown(spark)
+        if notebook.is_notebook():
+            notebook.show_rows(spark)
         return spark
 
     @property

@@ -7,8 +7,8 @@ from lakehouse.run.start import changing, folders, leases
 from lakehouse.settings.config import Settings
 
 
-def check(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
+def check_before_run(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise what a run would end with: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
-    changing.check(settings, app, parts)
+    changing.check_declarations(settings, app, parts)
     folders.check_writable(settings)
-    leases.check(settings, app, parts)
+    leases.check_leases(settings, app, parts)

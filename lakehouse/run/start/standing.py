@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.plan.app import has_state_topic
-from lakehouse.plan.evolution.change import DECLARATION, change_of, declared
+from lakehouse.plan.evolution.change import DECLARATION, change_of, declaration_properties
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
@@ -44,12 +44,12 @@ def restored_of(text: str | None) -> Restored | None:
     """Return the value of a table's property; None for a table that was built from bronze."""
     if text is None:
         return None
-    said = json.loads(text)
-    return Restored(said["topic"], tuple((origin, tick) for origin, tick in said["before"]))
+    stored = json.loads(text)
+    return Restored(stored["topic"], tuple((origin, tick) for origin, tick in stored["before"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Mine:
+class OwnPublication:
     """What a lake would publish. origin: whose ticks; table: the table's id; tick: the lake's last complete one.
 
     next: the source's offsets after the cover's tick, as this lake counts it; exact: whether they come from a commit,
@@ -66,7 +66,7 @@ class Mine:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ResumePoint:
     """The tick after which publishing goes on.
 
     sent: how many records of the ticks after it are in the topic already; at: the position of the last one. before:
@@ -91,107 +91,137 @@ class Standing:
         return self.state not in (None, "", topic_id)
 
 
-def standing(topic: str, topic_id: str, cover: Cover | None, mine: Mine, *, has_records: bool) -> Standing:
+def find_resume_point(
+    topic: str, topic_id: str, cover: Cover | None, own_publication: OwnPublication, *, has_records: bool
+) -> ResumePoint:
     """Return where publishing goes on. Raises StorageError if it must not. has_records: only used without a cover."""
-    if cover is None or begins(topic_id, cover):
-        if has_records and isinstance(mine.of, Table):
-            raise unknown_records(topic)
-        return Standing()
-    if cover.of != name_of(mine.of):
-        raise _refused(topic, f"has the changelog of {_shown(cover.of)}, not of {_shown(name_of(mine.of))}")
-    if isinstance(mine.of, Stream):
-        same = cover.origin == mine.origin and cover.tick <= mine.tick and not _beyond(mine.next, cover.next)
-        if cover.sent and not same:
-            raise _refused(topic, f"has part of what follows tick {cover.tick}, from a lake that must finish it first")
-        return Standing(cover.tick, cover.sent, (), cover.next, cover.at) if same else Standing(covered=cover.next)
-    if cover.origin == mine.origin:
-        _check_same(topic, cover, mine)
-        return Standing(cover.tick, cover.sent, cover.before, cover.next, cover.at)
-    ours = mine.restored
-    if ours is not None and ours.topic == topic_id and ours.before == (*cover.before, (cover.origin, cover.tick)):
-        return Standing(before=ours.before)
-    if any(origin == mine.origin for origin, _ in cover.before):
-        raise _refused(topic, "was taken over by a lake that was restored from it, which has published since")
-    if ours is not None and ours.topic == topic_id:
-        raise _refused(
+    if cover is None or is_new_topic(topic_id, cover):
+        if has_records and isinstance(own_publication.of, Table):
+            raise unknown_records_error(topic)
+        return ResumePoint()
+    if cover.of != covered_name(own_publication.of):
+        raise _refusal_error(
             topic,
-            f"went on after table {mine.of.name!r} was restored from it: {cover.origin} has published up to tick "
+            f"has the changelog of {_describe_covered(cover.of)}, not of {_describe_covered(covered_name(own_publication.of))}",
+        )
+    if isinstance(own_publication.of, Stream):
+        is_same = (
+            cover.origin == own_publication.origin
+            and cover.tick <= own_publication.tick
+            and not _goes_beyond(own_publication.next, cover.next)
+        )
+        if cover.sent and not is_same:
+            raise _refusal_error(
+                topic, f"has part of what follows tick {cover.tick}, from a lake that must finish it first"
+            )
+        return (
+            ResumePoint(cover.tick, cover.sent, (), cover.next, cover.at)
+            if is_same
+            else ResumePoint(covered=cover.next)
+        )
+    if cover.origin == own_publication.origin:
+        _check_same(topic, cover, own_publication)
+        return ResumePoint(cover.tick, cover.sent, cover.before, cover.next, cover.at)
+    own_restore = own_publication.restored
+    if (
+        own_restore is not None
+        and own_restore.topic == topic_id
+        and own_restore.before == (*cover.before, (cover.origin, cover.tick))
+    ):
+        return ResumePoint(before=own_restore.before)
+    if any(origin == own_publication.origin for origin, _ in cover.before):
+        raise _refusal_error(topic, "was taken over by a lake that was restored from it, which has published since")
+    if own_restore is not None and own_restore.topic == topic_id:
+        raise _refusal_error(
+            topic,
+            f"went on after table {own_publication.of.name!r} was restored from it: {cover.origin} has published up to tick "
             f"{cover.tick} since. Stop that lake's job and restore again",
         )
-    raise _refused(topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}")
+    raise _refusal_error(
+        topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}"
+    )
 
 
-def unknown_records(topic: str) -> StorageError:
+def unknown_records_error(topic: str) -> StorageError:
     """Return the error for a topic that has records and should be empty."""
-    return _refused(topic, "has records, and nothing says which table they are of and up to which tick")
+    return _refusal_error(topic, "has records, and nothing says which table they are of and up to which tick")
 
 
-def begins(topic_id: str, cover: Cover | None) -> bool:
+def is_new_topic(topic_id: str, cover: Cover | None) -> bool:
     """Say whether a topic has nothing yet: its cover is of a topic that was deleted and recreated, or there is none."""
     return cover is None or cover.topic != topic_id
 
 
-def state_in(topic_id: str, cover: Cover | None, sink: Sink, there: str | None) -> str | None:
+def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: str | None) -> str | None:
     """Return the id of the topic that will have all that a sink's table keeps, see `Cover.state`.
 
     there: the id of the state's topic, if there is one. Raises StorageError if that is not the one that was begun.
     """
     if isinstance(sink.of, Stream):
         return None
-    apart = has_state_topic(sink)
-    tells_all = not (apart or (sink.mode == "net" and sink.of.has_state))
-    if cover is None or begins(topic_id, cover):
-        return topic_id if tells_all else there or ""
+    has_own_topic = has_state_topic(sink)
+    tells_all = not (has_own_topic or (sink.mode == "net" and sink.of.has_state))
+    if cover is None or is_new_topic(topic_id, cover):
+        return topic_id if tells_all else existing_id or ""
     if cover.state in (None, "", topic_id):
         return cover.state if tells_all else ""
-    if not apart:
+    if not has_own_topic:
         return ""  # the state's topic ends here, and the changelog lacks what was left out until now
-    if cover.state != there:
+    if cover.state != existing_id:
         raise StorageError(
             f"topic {state_topic(sink.topic)!r}, which has what table {sink.of.name!r} keeps and {sink.topic!r} leaves "
             "out, was deleted, or made anew: no lake could be restored from the two. Nothing was published. Delete "
             "both, and they are published again in full; or leave the sink out."
         )
-    return there
+    return existing_id
 
 
-def _check_same(topic: str, cover: Cover, mine: Mine) -> None:
-    if cover.tick > mine.tick:
-        raise _refused(
+def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> None:
+    if cover.tick > own_publication.tick:
+        raise _refusal_error(
             topic,
-            f"is published up to tick {cover.tick}, and this lake ends at tick {mine.tick}: it is an older copy",
+            f"is published up to tick {cover.tick}, and this lake ends at tick {own_publication.tick}: it is an older copy",
         )
-    if _beyond(mine.next, cover.next) or (mine.exact and _beyond(cover.next, mine.next)):
-        raise _refused(
+    if _goes_beyond(own_publication.next, cover.next) or (
+        own_publication.exact and _goes_beyond(cover.next, own_publication.next)
+    ):
+        raise _refusal_error(
             topic, f"was published by a lake whose tick {cover.tick} had other records: this is a copy of it"
         )
-    if isinstance(mine.of, Table) and cover.table != mine.table and cover.declared is not None:
-        change = change_of({DECLARATION: cover.declared}, mine.of)
+    if isinstance(own_publication.of, Table) and cover.table != own_publication.table and cover.declared is not None:
+        change = change_of({DECLARATION: cover.declared}, own_publication.of)
         if not change.can_go_on:
-            raise _refused(topic, f"was published when table {mine.of.name!r} had another declaration; it was removed")
+            raise _refusal_error(
+                topic, f"was published when table {own_publication.of.name!r} had another declaration; it was removed"
+            )
 
 
-def _beyond(one: NextOffsets, other: NextOffsets) -> bool:
+def _goes_beyond(first_offsets: NextOffsets, second_offsets: NextOffsets) -> bool:
     """Whether one goes further than the other in a partition that both know."""
-    both = one.keys() & other.keys()
-    return any(offset > other[i][p] for i in both for p, offset in one[i].items() if p in other[i])
+    topic_ids = first_offsets.keys() & second_offsets.keys()
+    return any(
+        offset > second_offsets[i][p]
+        for i in topic_ids
+        for p, offset in first_offsets[i].items()
+        if p in second_offsets[i]
+    )
 
 
-def name_of(of: Stream | Table) -> str:
+def covered_name(node: Stream | Table) -> str:
     """Return the table's name; a stream has none."""
-    return of.name if isinstance(of, Table) else ""
+    return node.name if isinstance(node, Table) else ""
 
 
-def _shown(name: str) -> str:
+def _describe_covered(name: str) -> str:
     return f"table {name!r}" if name else "a stream"
 
 
-def declaration_of(of: Stream | Table) -> str | None:
+def declaration_of(node: Stream | Table) -> str | None:
     """Return a table's declaration as a cover has it; None for a stream."""
-    return declared(of)[DECLARATION] if isinstance(of, Table) else None
+    return declaration_properties(node)[DECLARATION] if isinstance(node, Table) else None
 
 
-def _refused(topic: str, why: str) -> StorageError:
+def _refusal_error(topic: str, why: str) -> StorageError:
     return StorageError(
         f"topic {topic!r} {why}. Two changelogs in one topic make a table that never existed, so nothing was "
         f"published. Publish to another topic; or delete {topic!r}, and it is published again in full; or leave the "

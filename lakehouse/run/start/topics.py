@@ -9,26 +9,32 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
-from lakehouse.plan.refused.near import near
+from lakehouse.plan.refused.near import suggest_near
 from lakehouse.settings.config import Settings
 
 CONNECT_SECONDS = 2.0
 
 
-def check(settings: Settings, app: App, servers: str) -> None:
+def check_topics(settings: Settings, app: App, servers: str) -> None:
     """Raise NotFound for topics that neither Kafka nor bronze has; KafkaUnavailable, at once where nobody listens.
 
     A topic that bronze has and Kafka has lost is data loss: ingest finds what is missing.
     """
     check_listening(servers)
-    there = Cluster(servers, settings.kafka.options).names()
+    kafka_topics = Cluster(servers, settings.kafka.options).names()
     layout = Layout(settings.lake.path)
-    known = {} if "://" in layout.root else reader.bronze_covers(layout).get("topics", {})
-    missing = [name for name in (*app.topics, *settings.kafka.topics) if name not in there and name not in known]
-    if missing:
-        others = f"It has: {', '.join(there[:10])}{', ...' if len(there) > 10 else ''}." if there else "It has none."
+    bronze_topics = {} if "://" in layout.root else reader.read_bronze_coverage(layout).get("topics", {})
+    missing_topics = [
+        name for name in (*app.topics, *settings.kafka.topics) if name not in kafka_topics and name not in bronze_topics
+    ]
+    if missing_topics:
+        others_text = (
+            f"It has: {', '.join(kafka_topics[:10])}{', ...' if len(kafka_topics) > 10 else ''}."
+            if kafka_topics
+            else "It has none."
+        )
         raise NotFound(
-            f"Kafka at {servers} has no topic {', '.join(missing)}.{near(missing[0], there)} {others} Create it, or "
+            f"Kafka at {servers} has no topic {', '.join(missing_topics)}.{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or "
             "correct the name in the application."
         )
 

@@ -8,8 +8,8 @@ import traceback
 
 from lakehouse.errors import LakehouseError
 from lakehouse.plan import aggregates, build, windows
-from lakehouse.plan.refused.near import near
-from lakehouse.plan.refused.place import Place, is_users, placed
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.place import Place, is_users, message_with_place
 from lakehouse.plan.rows import Rows, View
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Aggregated, Changes, Grouped, Table
@@ -19,7 +19,7 @@ MODULES = (build, windows, aggregates)
 STEPS = {kind.__name__: kind for kind in (Stream, Grouped, Aggregated, Table, Changes, Rows, View)}
 
 
-def place(error: BaseException) -> Place | None:
+def error_place(error: BaseException) -> Place | None:
     """Return the file and line of the user's code, the innermost, where an error comes from; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 1
@@ -27,29 +27,29 @@ def place(error: BaseException) -> Place | None:
     return next(((file, line) for file, line in reversed(lines) if is_users(file)), None)
 
 
-def message(error: BaseException) -> str:
+def located_message(error: BaseException) -> str:
     """Return an error of an application's file as a message: app.py:3: what is wrong, and the line below it."""
-    what = f"{error}{_keyword(error)}" if isinstance(error, LakehouseError) else _named(error)
-    return placed(what, place(error))
+    description = f"{error}{_suggest_keyword(error)}" if isinstance(error, LakehouseError) else _describe_error(error)
+    return message_with_place(description, error_place(error))
 
 
-def _named(error: BaseException) -> str:
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {said}{_keyword(error)}"
+def _describe_error(error: BaseException) -> str:
+    error_text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {error_text}{_suggest_keyword(error)}"
 
 
-def _keyword(error: BaseException) -> str:
+def _suggest_keyword(error: BaseException) -> str:
     """Return the near name of a parameter that one of lakehouse's functions does not have."""
     if not isinstance(error, TypeError) or (match := KEYWORD.search(str(error))) is None:
         return ""
     owner, function, keyword = match.groups()
-    called = [getattr(there, function, None) for there in ([STEPS[owner]] if owner in STEPS else MODULES)]
-    if not any(called):
+    functions = [getattr(holder, function, None) for holder in ([STEPS[owner]] if owner in STEPS else MODULES)]
+    if not any(functions):
         return ""
-    names = [
+    all_names = [
         name
-        for name, one in inspect.signature(next(filter(None, called))).parameters.items()
-        if one.kind != one.VAR_KEYWORD
+        for name, parameter in inspect.signature(next(filter(None, functions))).parameters.items()
+        if parameter.kind != parameter.VAR_KEYWORD
     ]
-    named = [name for name in names if name != "self"]
-    return f".{near(keyword, named)} There are: {', '.join(named)}."
+    parameter_names = [name for name in all_names if name != "self"]
+    return f".{suggest_near(keyword, parameter_names)} There are: {', '.join(parameter_names)}."

@@ -18,22 +18,27 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
     KafkaUnavailable.
     """
     root = settings.lake.path
-    known = {} if "://" in root else reader.bronze_covers(Layout(root)).get("topics", {})
-    names = cluster.names()
-    facts = cluster.topics(sorted({*app.topics, *settings.kafka.topics} & set(names)))
+    bronze_topics = {} if "://" in root else reader.read_bronze_coverage(Layout(root)).get("topics", {})
+    topic_names = cluster.names()
+    topic_facts = cluster.topics(sorted({*app.topics, *settings.kafka.topics} & set(topic_names)))
     if (pattern := settings.kafka.topic_pattern) is not None:
-        facts |= cluster.topics(pattern)
-    ends = cluster.offsets((name, p) for name, fact in facts.items() for p in range(fact.partitions))
+        topic_facts |= cluster.topics(pattern)
+    end_offsets = cluster.offsets((name, p) for name, fact in topic_facts.items() for p in range(fact.partitions))
     # A topic that was recreated has other records at its offsets.
-    next_of = {name: said["next"] for name, said in known.items() if name in facts and said["id"] == facts[name].id}
+    next_offsets = {
+        name: topic_state["next"]
+        for name, topic_state in bronze_topics.items()
+        if name in topic_facts and topic_state["id"] == topic_facts[name].id
+    }
     return {
-        (name, p): max(end - next_of.get(name, {}).get(str(p), first), 0) for (name, p), (first, end) in ends.items()
+        (name, p): max(end_offset - next_offsets.get(name, {}).get(str(p), first_offset), 0)
+        for (name, p), (first_offset, end_offset) in end_offsets.items()
     }
 
 
-def by_topic(found: Lag) -> dict[str, dict[str, int]]:
+def lag_by_topic(waiting_records: Lag) -> dict[str, dict[str, int]]:
     """Return it as JSON has it: by topic, then by partition."""
-    said: dict[str, dict[str, int]] = {}
-    for (topic, partition), records in sorted(found.items()):
-        said.setdefault(topic, {})[str(partition)] = records
-    return said
+    records_by_topic: dict[str, dict[str, int]] = {}
+    for (topic, partition), records in sorted(waiting_records.items()):
+        records_by_topic.setdefault(topic, {})[str(partition)] = records
+    return records_by_topic

@@ -48,35 +48,35 @@ class LineageJob:
     output: Json
 
 
-def jobs(settings: Settings, app: App, servers: str) -> list[LineageJob]:
+def lineage_jobs(settings: Settings, app: App, servers: str) -> list[LineageJob]:
     """Return the jobs of an application."""
-    of = _Names(Layout(settings.lake.path), servers)
-    found = [(table.name, of.inputs(table.stream), of.table(table)) for table in app.tables]
-    found += [
-        (f"publish.{sink.topic}", (of.table(sink.of),) if isinstance(sink.of, Table) else of.inputs(sink.of),
-         of.topic(sink.topic))
+    dataset_names = _DatasetNames(Layout(settings.lake.path), servers)
+    job_entries = [(table.name, dataset_names.inputs(table.stream), dataset_names.table(table)) for table in app.tables]
+    job_entries += [
+        (f"publish.{sink.topic}", (dataset_names.table(sink.of),) if isinstance(sink.of, Table) else dataset_names.inputs(sink.of),
+         dataset_names.topic(sink.topic))
         for sink in app.sinks
     ]  # fmt: skip
-    return [LineageJob(name, str(uuid.uuid4()), inputs, output) for name, inputs, output in found]
+    return [LineageJob(name, str(uuid.uuid4()), inputs, output) for name, inputs, output in job_entries]
 
 
-def events(made: Iterable[LineageJob], namespace: str, state: State, *, streaming: bool) -> list[Json]:
+def lineage_events(listed_jobs: Iterable[LineageJob], namespace: str, state: State, *, streaming: bool) -> list[Json]:
     """Return an event for each job, as OpenLineage has it. streaming: the run has no end of its own."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    kind = {"processingType": "STREAMING" if streaming else "BATCH", "integration": "LAKEHOUSE", "jobType": "TABLE"}
+    job_type = {"processingType": "STREAMING" if streaming else "BATCH", "integration": "LAKEHOUSE", "jobType": "TABLE"}
     return [
         {
-            "eventType": state, "eventTime": now, "producer": _producer(), "schemaURL": RUN_EVENT,
+            "eventType": state, "eventTime": now, "producer": _producer_urn(), "schemaURL": RUN_EVENT,
             "run": {"runId": job.run_id, "facets": {}},
-            "job": {"namespace": namespace, "name": job.name, "facets": {"jobType": _facet(JOB_TYPE, kind)}},
+            "job": {"namespace": namespace, "name": job.name, "facets": {"jobType": _make_facet(JOB_TYPE, job_type)}},
             "inputs": list(job.inputs), "outputs": [job.output],
         }
-        for job in made
+        for job in listed_jobs
     ]  # fmt: skip
 
 
 @contextmanager
-def lineage_told(
+def report_lineage(
     settings: Settings,
     app: App,
     servers: str,
@@ -92,26 +92,28 @@ def lineage_told(
     if settings.lineage.url is None:
         yield
         return
-    told = _Told(settings.lineage, jobs(settings, app, servers), listen, send or post, streaming=streaming)
-    told.all("START")
+    reporter = _LineageReporter(
+        settings.lineage, lineage_jobs(settings, app, servers), listen, send or post_event, streaming=streaming
+    )
+    reporter.all("START")
     try:
         yield
     except Exception:
-        told.all("FAIL")
+        reporter.all("FAIL")
         raise
     except BaseException:  # somebody ended it
-        told.all("ABORT")
+        reporter.all("ABORT")
         raise
-    told.all("COMPLETE")
+    reporter.all("COMPLETE")
 
 
-def post(to: Lineage, event: Json) -> None:
+def post_event(catalog: Lineage, event: Json) -> None:
     """Send one event by HTTP. Raises OSError."""
-    assert to.url is not None
-    headers = {"Content-Type": "application/json"} | (
-        {} if to.api_key is None else {"Authorization": f"Bearer {to.api_key}"}
+    assert catalog.url is not None
+    http_headers = {"Content-Type": "application/json"} | (
+        {} if catalog.api_key is None else {"Authorization": f"Bearer {catalog.api_key}"}
     )
-    request = urllib.request.Request(to.url, json.dumps(event).encode(), headers, method="POST")
+    request = urllib.request.Request(catalog.url, json.dumps(event).encode(), http_headers, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
             pass
@@ -119,18 +121,18 @@ def post(to: Lineage, event: Json) -> None:
         raise OSError(f"expected an answer in HTTP: {type(error).__name__}: {error}") from error
 
 
-class _Told:
+class _LineageReporter:
     """The events of a run. After one that could not be sent no other is tried: a run must not wait for a catalog."""
 
     def __init__(
-        self, to: Lineage, made: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None], *,
+        self, catalog: Lineage, listed_jobs: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None], *,
         streaming: bool,
     ) -> None:  # fmt: skip
-        self._to, self._made, self._listen, self._send, self._streaming = to, made, listen, send, streaming
+        self._to, self._made, self._listen, self._send, self._streaming = catalog, listed_jobs, listen, send, streaming
         self._began, self._failed = time.monotonic(), False
 
     def all(self, state: State) -> None:
-        for event in events(self._made, self._to.namespace, state, streaming=self._streaming):
+        for event in lineage_events(self._made, self._to.namespace, state, streaming=self._streaming):
             if self._failed:
                 return
             try:
@@ -141,7 +143,7 @@ class _Told:
                 self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))
 
 
-class _Names:
+class _DatasetNames:
     """Datasets by OpenLineage's names: kafka://host:port and a topic; file and a path; s3://bucket and a key."""
 
     def __init__(self, layout: Layout, servers: str) -> None:
@@ -157,21 +159,24 @@ class _Names:
             url = urlsplit(path)
             scheme = "s3" if url.scheme in ("s3a", "s3n") else url.scheme
             place = {"namespace": f"{scheme}://{url.netloc}", "name": url.path.lstrip("/")}
-        return {**place, "facets": {"schema": _facet(SCHEMA, {"fields": [_field(one) for one in table.columns]})}}
+        return {
+            **place,
+            "facets": {"schema": _make_facet(SCHEMA, {"fields": [_schema_field(column) for column in table.columns]})},
+        }
 
     def inputs(self, stream: Stream) -> tuple[Json, ...]:
         topics = dict.fromkeys(source.topic for source in stream.decodes)
         return (*map(self.topic, topics), *map(self.table, stream.reads))
 
 
-def _field(column: Column) -> Json:
+def _schema_field(column: Column) -> Json:
     """A type that only Spark can tell is left out."""
     return {"name": column.name, **({"type": column.type} if column.type else {})}
 
 
-def _facet(schema: str, content: Json) -> Json:
-    return {"_producer": _producer(), "_schemaURL": schema, **content}
+def _make_facet(schema: str, content: Json) -> Json:
+    return {"_producer": _producer_urn(), "_schemaURL": schema, **content}
 
 
-def _producer() -> str:
+def _producer_urn() -> str:
     return f"urn:lakehouse:{importlib.metadata.version('lakehouse')}"

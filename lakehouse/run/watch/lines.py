@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from lakehouse.lake.null_keys import sentence
+from lakehouse.lake.null_keys import null_keys_sentence
 from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
@@ -31,7 +31,7 @@ class Lines:
 
     def __call__(self, event: JobEvent) -> None:
         """Write a line about an event, if its level is wanted."""
-        self._line(self._level(event), text_of(event), as_event(event))
+        self._line(self._level(event), event_text(event), as_event(event))
 
     def say(self, level: str, text: str, **details: Any) -> None:
         """Write a line about something else; details: for a program that reads JSON."""
@@ -39,23 +39,25 @@ class Lines:
 
     def done(self, last: Mapping[str, Any]) -> None:
         """Write the last line: what the run left behind. last: the "done" event."""
-        of = f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
-        bad = ", ".join(f"{stream} {records:,}" for stream, records in last.get("quarantined", {}).items())
-        without_key = ", ".join(f"{table} {records:,}" for table, records in last.get("null_keys", {}).items())
-        said = [of, *([f"in the quarantine: {bad}"] if bad else [])]
+        summary = (
+            f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
+        )
+        quarantined = ", ".join(f"{stream} {records:,}" for stream, records in last.get("quarantined", {}).items())
+        null_keys = ", ".join(f"{table} {records:,}" for table, records in last.get("null_keys", {}).items())
+        parts = [summary, *([f"in the quarantine: {quarantined}"] if quarantined else [])]
         self._line(
-            "info", f"done: {'; '.join([*said, *([f'without a key: {without_key}'] if without_key else [])])}", last
+            "info", f"done: {'; '.join([*parts, *([f'without a key: {null_keys}'] if null_keys else [])])}", last
         )
         for table, records in last.get("null_keys", {}).items():
             rows = last["tables"][table].get("rows")
             if rows == 0:
-                self._line("warning", sentence(table, rows, records), {"event": "warning", "table": table})
+                self._line("warning", null_keys_sentence(table, rows, records), {"event": "warning", "table": table})
 
     def _level(self, event: JobEvent) -> str:
         if event.kind == "lag":
             # One line says that all is taken in; until something waits again the others are the same.
-            same, self._waiting = event.records == self._waiting == 0, event.records
-            return "debug" if same else "info"
+            is_same, self._waiting = event.records == self._waiting == 0, event.records
+            return "debug" if is_same else "info"
         return "warning" if event.kind in WARNINGS else "info"
 
     def _line(self, level: str, text: str, details: Mapping[str, Any]) -> None:
@@ -69,48 +71,52 @@ class Lines:
             self._write(f"{time} {level:7} " + text.replace("\r", "\\r").replace("\n", "\\n"))
 
 
-def text_of(event: JobEvent) -> str:
+def event_text(event: JobEvent) -> str:
     """Return an event in words, without its time."""
-    of, records = event.details, f"{event.records:,} record{'' if event.records == 1 else 's'}"
+    details, records = event.details, f"{event.records:,} record{'' if event.records == 1 else 's'}"
     match event.kind:
         case "tick":
-            return f"tick {event.tick:,}: {records} in bronze{_took(of)}"
+            return f"tick {event.tick:,}: {records} in bronze{_format_took(details)}"
         case "batch":
-            return f"tables at tick {event.tick:,}: {records} taken in{_took(of)}"
+            return f"tables at tick {event.tick:,}: {records} taken in{_format_took(details)}"
         case "published":
-            return f"published to {of['topic']}, up to tick {event.tick:,}: {records}{_took(of)}"
+            return f"published to {details['topic']}, up to tick {event.tick:,}: {records}{_format_took(details)}"
         case "told":
-            return f"function {of['function']} told, up to tick {event.tick:,}: {records}{_took(of)}"
+            return f"function {details['function']} told, up to tick {event.tick:,}: {records}{_format_took(details)}"
         case "lag":
-            return f"lag: {records} in Kafka that bronze does not have{_partitions(of['topics'])}"
+            return f"lag: {records} in Kafka that bronze does not have{_format_partitions(details['topics'])}"
         case "kafka away":
-            return f"Kafka does not answer: {of['message']}"
+            return f"Kafka does not answer: {details['message']}"
         case "kafka back":
-            return f"Kafka answers again, after {of['away_seconds']:,.0f} s"
+            return f"Kafka answers again, after {details['away_seconds']:,.0f} s"
         case "upkeep":
-            files = f"{of['files_before']:,} files are now {of['files_after']:,}"
-            return f"upkeep of {of['part'].partition('-')[0]}: {files}{_took(of)}"
+            files = f"{details['files_before']:,} files are now {details['files_after']:,}"
+            return f"upkeep of {details['part'].partition('-')[0]}: {files}{_format_took(details)}"
         case "upkeep failed":
-            return f"upkeep failed, the run continues: {of['message']}"
+            return f"upkeep failed, the run continues: {details['message']}"
         case "function failed":
             return (
-                f"{of['function']} of table {of['table']} failed on {records}, the run continues without them; "
-                f"the first, {of['first']}: {of['error']}"
+                f"{details['function']} of table {details['table']} failed on {records}, the run continues without them; "
+                f"the first, {details['first']}: {details['error']}"
             )
         case "lineage failed":
-            return f"the catalog was not told, the run continues: {of['message']}"
+            return f"the catalog was not told, the run continues: {details['message']}"
         case "watch failed":
-            return f"lag and metrics are not known, the run continues: {of['message']}"
+            return f"lag and metrics are not known, the run continues: {details['message']}"
     return f"{event.kind}: {json.dumps(as_event(event), default=str)}"
 
 
-def _took(of: Mapping[str, Any]) -> str:
-    return f" ({of['took']:.1f} s)" if "took" in of else ""
+def _format_took(details: Mapping[str, Any]) -> str:
+    return f" ({details['took']:.1f} s)" if "took" in details else ""
 
 
-def _partitions(topics: Mapping[str, Mapping[str, int]]) -> str:
+def _format_partitions(topics: Mapping[str, Mapping[str, int]]) -> str:
     """The partitions in which most records wait."""
-    waiting = [(n, f"{topic}/{p}") for topic, of in topics.items() for p, n in of.items() if n]
-    most = sorted(waiting, key=lambda one: (-one[0], one[1]))
-    shown = [f"{place} {n:,}" for n, place in most[:PARTITIONS_SHOWN]]
-    return f": {', '.join(shown)}{', ...' if len(most) > len(shown) else ''}" if shown else ""
+    waiting_partitions = [
+        (n, f"{topic}/{p}") for topic, partitions in topics.items() for p, n in partitions.items() if n
+    ]
+    sorted_partitions = sorted(waiting_partitions, key=lambda item: (-item[0], item[1]))
+    top_places = [f"{place} {n:,}" for n, place in sorted_partitions[:PARTITIONS_SHOWN]]
+    return (
+        f": {', '.join(top_places)}{', ...' if len(sorted_partitions) > len(top_places) else ''}" if top_places else ""
+    )

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table, local_log
+from lakehouse.lake.commit_log import is_table, open_local_log
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.place import state_of
+from lakehouse.lake.place import state_place
 from lakehouse.lake.record import late_records
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -79,20 +79,20 @@ class RunMetrics:
 
     def heard(self, event: JobEvent) -> None:
         """Count an event of the run."""
-        of = event.details
+        details = event.details
         match event.kind:
             case "tick":
                 self._records.inc(event.records)
                 self._ticks.inc()
                 self._tick.set(event.tick)
             case "published":
-                self._published.labels(of["topic"]).inc(event.records)
+                self._published.labels(details["topic"]).inc(event.records)
             case "function failed":
-                self._failed.labels(of["table"], of["function"]).inc(event.records)
+                self._failed.labels(details["table"], details["function"]).inc(event.records)
             case "upkeep failed":
                 self._upkeep_failed.inc()
-        if event.kind in PARTS and "took" in of:
-            self._seconds.labels(PARTS[event.kind]).observe(of["took"])
+        if event.kind in PARTS and "took" in details:
+            self._seconds.labels(PARTS[event.kind]).observe(details["took"])
 
     def look(self, waiting: Lag | None) -> None:
         """Take over how many records wait in Kafka, None if it does not answer; and read the tables."""
@@ -101,15 +101,17 @@ class RunMetrics:
             return
         if waiting is not None:
             self._wait(waiting)
-        self._tick.set(reader.bronze_covers(self._layout).get("tick", 0))
+        self._tick.set(reader.read_bronze_coverage(self._layout).get("tick", 0))
         for table in self._app.tables:
             if is_table(self._layout.silver(table.name)):
                 self._look_at(table)
-        streams = {source.name for source in self._app.sources} & set(reader.names(self._layout, "quarantine"))
-        for stream, records in reader.quarantined(self._layout, streams).items():
-            self._quarantined.labels(stream).set(records)
-        for name, records in late_records.counts(self._layout, [table.name for table in self._app.tables]).items():
-            self._late.labels(name).set(records)
+        streams = {source.name for source in self._app.sources} & set(reader.table_names(self._layout, "quarantine"))
+        for stream, record_count in reader.count_quarantined(self._layout, streams).items():
+            self._quarantined.labels(stream).set(record_count)
+        for name, record_count in late_records.count_late_records(
+            self._layout, [table.name for table in self._app.tables]
+        ).items():
+            self._late.labels(name).set(record_count)
 
     def _wait(self, waiting: Lag) -> None:
         for topic, partition in self._waiting - waiting.keys():
@@ -119,29 +121,29 @@ class RunMetrics:
         self._waiting = set(waiting)
 
     def _look_at(self, table: Table) -> None:
-        facts = reader.facts(self._layout, "silver", table.name)
-        self._rows.labels(table.name).set(facts.rows)
-        self._table_tick.labels(table.name).set(facts.tick or 0)
-        self._commit.labels(table.name).set((facts.last_commit_ms or 0) / 1000)
-        place, newest = state_of(self._layout, table), self._newest(table)
-        log = local_log(place.path, newest)
-        for version in range(self._read_to[table.name] + 1, newest + 1):
-            said = commit.metadata if (commit := log.at(version)) is not None else {}
-            if said.get("app") == f"lakehouse.{place.name}":
-                self._taken.labels(table.name).inc(said.get("records", 0))
-                self._null_keys.labels(table.name).inc(said.get("null_keys", 0))
+        table_facts = reader.read_table_facts(self._layout, "silver", table.name)
+        self._rows.labels(table.name).set(table_facts.rows)
+        self._table_tick.labels(table.name).set(table_facts.tick or 0)
+        self._commit.labels(table.name).set((table_facts.last_commit_ms or 0) / 1000)
+        place, newest = state_place(self._layout, table), self._newest(table)
+        log = open_local_log(place.path, newest)
+        for log_version in range(self._read_to[table.name] + 1, newest + 1):
+            metadata = commit.metadata if (commit := log.at(log_version)) is not None else {}
+            if metadata.get("app") == f"lakehouse.{place.name}":
+                self._taken.labels(table.name).inc(metadata.get("records", 0))
+                self._null_keys.labels(table.name).inc(metadata.get("null_keys", 0))
         self._read_to[table.name] = newest
 
     def _newest(self, table: Table) -> int:
         """The newest version of all that a table keeps; -1 if there is none yet."""
-        path = state_of(self._layout, table).path
+        path = state_place(self._layout, table).path
         if not is_table(path):
             return -1
         return reader.open_table(path, f"table {table.name!r}").version()
 
 
 @contextmanager
-def served(settings: Settings, app: App, port: int) -> Iterator[RunMetrics]:
+def serve_metrics(settings: Settings, app: App, port: int) -> Iterator[RunMetrics]:
     """Serve metrics of a run at a port while it lasts. Raises ConfigError if the port can't be used."""
     host = settings.metrics.host
     metrics = RunMetrics(app, Layout(settings.lake.path))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lakehouse.kafka.topics import Cluster
-from lakehouse.markup.text import safe
+from lakehouse.markup.text import to_safe_html
 from lakehouse.plan.app import App
 from lakehouse.run.start import notebook
 from lakehouse.run.watch.event import JobEvent, Listen
@@ -17,9 +17,9 @@ from lakehouse.settings.config import Settings
 
 
 @contextmanager
-def shown_in_notebook(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
+def show_in_notebook(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
     """Give what listens to a run: `listen`, and in a notebook a bar as well."""
-    if not notebook.here():
+    if not notebook.is_notebook():
         yield listen
         return
     from IPython.display import display
@@ -61,16 +61,16 @@ class Bar:
     def _draw(self, doing: str) -> None:
         most = max(self._waiting, self._ingested)
         # Half of the bar is what bronze has, the other what the tables have.
-        done = 2 * most if doing == "caught up" else self._ingested + min(self._in_tables, most)
+        done_count = 2 * most if doing == "caught up" else self._ingested + min(self._in_tables, most)
         text = (
             f"{doing}: {self._ingested:,} of {most:,} records in bronze, tick {self._tick}, "
             f"{time.monotonic() - self._began:.0f} s"
         )
-        shown = Html(f'<progress value="{done}" max="{max(2 * most, 1)}"></progress> {safe(text)}', text)
+        html = Html(f'<progress value="{done_count}" max="{max(2 * most, 1)}"></progress> {to_safe_html(text)}', text)
         if self._handle is None:
-            self._handle = self._display(shown, display_id=True)
+            self._handle = self._display(html, display_id=True)
         else:
-            self._handle.update(shown)
+            self._handle.update(html)
 
 
 class Html:

@@ -12,7 +12,7 @@ from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent, Listen
-from lakehouse.run.watch.lag import Lag, by_topic, lag
+from lakehouse.run.watch.lag import Lag, lag, lag_by_topic
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Watcher:
     def _look(self) -> None:
         now = self._clock()
         try:
-            found = self._waiting()
+            waiting_records = self._waiting()
         except KafkaUnavailable as error:
             if self._away_since is None:
                 self._away_since = now
@@ -69,24 +69,24 @@ class Watcher:
             self._say("kafka back", away_seconds=round(self._clock() - self._away_since, 3))
             self._away_since = None
         if self._metrics is not None:
-            self._metrics.look(found)
+            self._metrics.look(waiting_records)
         if self._lag_seconds and (self._told_at is None or now - self._told_at >= self._lag_seconds):
             self._told_at = now
-            self._say("lag", records=sum(found.values()), topics=by_topic(found))
+            self._say("lag", records=sum(waiting_records.values()), topics=lag_by_topic(waiting_records))
 
     def _say(self, kind: str, records: int = 0, **details: object) -> None:
         self._listen(JobEvent(kind, 0, records, self._clock() - self._began, details))
 
 
 @contextmanager
-def watching(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
+def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
     """Watch a continuous run while it lasts; give the listener that it tells its events.
 
     Raises ConfigError if the port for the metrics can't be used.
     """
     cluster = Cluster(servers, settings.kafka.options, PATIENCE_SECONDS)
     stop = threading.Event()
-    with _metrics(settings, app) as metrics:
+    with _serve_metrics(settings, app) as metrics:
 
         def heard(event: JobEvent) -> None:
             if metrics is not None:
@@ -117,9 +117,9 @@ def watching(settings: Settings, app: App, servers: str, listen: Listen) -> Iter
             thread.join(END_SECONDS)
 
 
-def _metrics(settings: Settings, app: App) -> AbstractContextManager[RunMetrics | None]:
+def _serve_metrics(settings: Settings, app: App) -> AbstractContextManager[RunMetrics | None]:
     if settings.metrics.port is None:
         return nullcontext()
-    from lakehouse.run.watch.metrics import served  # the client for Prometheus takes a moment to import
+    from lakehouse.run.watch.metrics import serve_metrics  # the client for Prometheus takes a moment to import
 
-    return served(settings, app, settings.metrics.port)
+    return serve_metrics(settings, app, settings.metrics.port)

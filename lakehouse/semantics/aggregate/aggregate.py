@@ -25,9 +25,9 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 class Rule(Protocol):
     """The methods that every aggregate has. Nulls are `None`; a rule that skips nulls says so."""
 
-    def zero(self) -> Any: ...
+    def empty_accumulator(self) -> Any: ...
 
-    def add(self, accumulator: Any, value: Any, order: Any) -> Any: ...
+    def add(self, accumulator: Any, value: Any, record_position: Any) -> Any: ...
 
     def merge(self, earlier: Any, later: Any) -> Any: ...
 
@@ -52,10 +52,10 @@ class Added:
 class CountAll(Shown, Added):
     """COUNT(*): the number of records of the group, whatever their columns hold (rule 5)."""
 
-    def zero(self) -> int:
+    def empty_accumulator(self) -> int:
         return 0
 
-    def add(self, accumulator: int, value: object, order: object) -> int:
+    def add(self, accumulator: int, value: object, record_position: object) -> int:
         return accumulator + 1
 
 
@@ -63,10 +63,10 @@ class CountAll(Shown, Added):
 class Count(Shown, Added):
     """COUNT(column): the number of records of the group in which the column is not null (rule 5)."""
 
-    def zero(self) -> int:
+    def empty_accumulator(self) -> int:
         return 0
 
-    def add(self, accumulator: int, value: object, order: object) -> int:
+    def add(self, accumulator: int, value: object, record_position: object) -> int:
         return accumulator + (value is not None)
 
 
@@ -78,10 +78,10 @@ class SumIntegers(Added):
     outside BIGINT shows as null, and comes back when later records bring it inside again.
     """
 
-    def zero(self) -> int:
+    def empty_accumulator(self) -> int:
         return 0
 
-    def add(self, accumulator: int, value: int | None, order: object) -> int:
+    def add(self, accumulator: int, value: int | None, record_position: object) -> int:
         return accumulator if value is None else int(accumulator) + value
 
     def result(self, accumulator: int) -> int | None:
@@ -98,10 +98,10 @@ class SumDecimals:
     precision: int
     scale: int
 
-    def zero(self) -> Decimal:
+    def empty_accumulator(self) -> Decimal:
         return Decimal(0).scaleb(-self.scale)
 
-    def add(self, accumulator: Decimal, value: Decimal | None, order: object) -> Decimal:
+    def add(self, accumulator: Decimal, value: Decimal | None, record_position: object) -> Decimal:
         return accumulator if value is None else self.merge(accumulator, value)
 
     def merge(self, earlier: Decimal, later: Decimal) -> Decimal:
@@ -120,10 +120,10 @@ class SumDoubles(Shown, Added):
     rebuild gives the same bits; but it is not exact: declare the column DECIMAL if that matters.
     """
 
-    def zero(self) -> float:
+    def empty_accumulator(self) -> float:
         return 0.0
 
-    def add(self, accumulator: float, value: float | None, order: object) -> float:
+    def add(self, accumulator: float, value: float | None, record_position: object) -> float:
         return accumulator if value is None else accumulator + value
 
 
@@ -136,21 +136,21 @@ class Average:
 
     sum: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
 
-    def zero(self) -> dict[str, Any]:
-        return {"sum": self.sum.zero(), "n": 0}
+    def empty_accumulator(self) -> dict[str, Any]:
+        return {"sum": self.sum.empty_accumulator(), "n": 0}
 
-    def add(self, accumulator: dict[str, Any], value: Any, order: object) -> dict[str, Any]:
+    def add(self, accumulator: dict[str, Any], value: Any, record_position: object) -> dict[str, Any]:
         if value is None:
             return accumulator
-        return {"sum": self.sum.add(accumulator["sum"], value, order), "n": accumulator["n"] + 1}
+        return {"sum": self.sum.add(accumulator["sum"], value, record_position), "n": accumulator["n"] + 1}
 
     def merge(self, earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
         return {"sum": self.sum.merge(earlier["sum"], later["sum"]), "n": earlier["n"] + later["n"]}
 
     def result(self, accumulator: dict[str, Any]) -> float:
-        total = accumulator["sum"]
-        total = self.sum.total(total) if isinstance(self.sum, SumWideDecimals) else total
-        return float(total) / accumulator["n"] if accumulator["n"] else 0.0
+        sum_state = accumulator["sum"]
+        sum_state = self.sum.total(sum_state) if isinstance(self.sum, SumWideDecimals) else sum_state
+        return float(sum_state) / accumulator["n"] if accumulator["n"] else 0.0
 
 
 def sort_key(value: Any) -> Any:
@@ -162,18 +162,18 @@ def sort_key(value: Any) -> Any:
 class Min(Shown):
     """MIN(column): nulls are skipped; over only nulls it is null (rule 5)."""
 
-    def zero(self) -> None:
+    def empty_accumulator(self) -> None:
         return None
 
-    def add(self, accumulator: Any, value: Any, order: object) -> Any:
+    def add(self, accumulator: Any, value: Any, record_position: object) -> Any:
         return self.merge(accumulator, value)
 
     def merge(self, earlier: Any, later: Any) -> Any:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return self.chosen(earlier, later)
+        return self.choose_value(earlier, later)
 
-    def chosen(self, *values: Any) -> Any:
+    def choose_value(self, *values: Any) -> Any:
         return min(values, key=sort_key)
 
 
@@ -181,7 +181,7 @@ class Min(Shown):
 class Max(Min):
     """MAX(column): nulls are skipped; over only nulls it is null (rule 5)."""
 
-    def chosen(self, *values: Any) -> Any:
+    def choose_value(self, *values: Any) -> Any:
         return max(values, key=sort_key)
 
 
@@ -192,25 +192,25 @@ class Deviation:
     Over fewer than two values it is 0.0, as in ksqlDB, whose older STDDEV_SAMP gives the variance instead.
     """
 
-    def zero(self) -> dict[str, Any]:
+    def empty_accumulator(self) -> dict[str, Any]:
         return {"n": 0, "mean": 0.0, "m2": 0.0}
 
-    def add(self, accumulator: dict[str, Any], value: Any, order: object) -> dict[str, Any]:
+    def add(self, accumulator: dict[str, Any], value: Any, record_position: object) -> dict[str, Any]:
         if value is None:
             return accumulator
-        x, n = float(value), accumulator["n"] + 1
-        delta = x - accumulator["mean"]
-        mean = accumulator["mean"] + delta / n
-        return {"n": n, "mean": mean, "m2": accumulator["m2"] + delta * (x - mean)}
+        new_value, new_count = float(value), accumulator["n"] + 1
+        mean_distance = new_value - accumulator["mean"]
+        new_mean = accumulator["mean"] + mean_distance / new_count
+        return {"n": new_count, "mean": new_mean, "m2": accumulator["m2"] + mean_distance * (new_value - new_mean)}
 
     def merge(self, earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
         if not (earlier["n"] and later["n"]):
             return later if later["n"] else earlier
-        n = earlier["n"] + later["n"]
-        delta = later["mean"] - earlier["mean"]
-        mean = earlier["mean"] + delta * later["n"] / n
-        m2 = earlier["m2"] + later["m2"] + delta * delta * earlier["n"] * later["n"] / n
-        return {"n": n, "mean": mean, "m2": m2}
+        total_count = earlier["n"] + later["n"]
+        mean_distance = later["mean"] - earlier["mean"]
+        new_mean = earlier["mean"] + mean_distance * later["n"] / total_count
+        new_m2 = earlier["m2"] + later["m2"] + mean_distance * mean_distance * earlier["n"] * later["n"] / total_count
+        return {"n": total_count, "mean": new_mean, "m2": new_m2}
 
     def result(self, accumulator: dict[str, Any]) -> float:
         return math.sqrt(accumulator["m2"] / (accumulator["n"] - 1)) if accumulator["n"] > 1 else 0.0

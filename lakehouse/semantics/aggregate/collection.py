@@ -17,20 +17,20 @@ from lakehouse.semantics.aggregate.growing import Counts, Values
 Kept = Sequence[Any]
 
 
-def frozen(value: Any) -> Any:
+def hashable_form(value: Any) -> Any:
     """Return a value in a form that can be compared and hashed. Maps are equal whatever the order of their entries."""
     if isinstance(value, dict):
-        return frozenset((frozen(name), frozen(item)) for name, item in value.items())
+        return frozenset((hashable_form(name), hashable_form(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
-        return tuple(frozen(item) for item in value)
+        return tuple(hashable_form(item) for item in value)
     return "NaN" if isinstance(value, float) and value != value else value
 
 
-def _growing(accumulator: Kept) -> Values:
+def _as_values(accumulator: Kept) -> Values:
     return accumulator if isinstance(accumulator, Values) else Values(accumulator)
 
 
-def counting(accumulator: Mapping[str, int]) -> Counts:
+def as_counts(accumulator: Mapping[str, int]) -> Counts:
     """Return a histogram's accumulator in the form that counts on."""
     return accumulator if isinstance(accumulator, Counts) else Counts(accumulator)
 
@@ -41,15 +41,15 @@ class CollectList:
 
     limit: int | None = None
 
-    def zero(self) -> Kept:
+    def empty_accumulator(self) -> Kept:
         return Values()
 
-    def add(self, accumulator: Kept, value: Any, order: object) -> Kept:
+    def add(self, accumulator: Kept, value: Any, record_position: object) -> Kept:
         if self.limit is not None and len(accumulator) >= self.limit:
             return accumulator
-        return self.one_more(_growing(accumulator), value)
+        return self.with_value(_as_values(accumulator), value)
 
-    def one_more(self, values: Values, value: Any) -> Values:
+    def with_value(self, values: Values, value: Any) -> Values:
         """Return the values after a new one."""
         return values.added(value)
 
@@ -68,8 +68,8 @@ class CollectList:
 class CollectSet(CollectList):
     """COLLECT_SET(column): every different value, null too, in first-seen order (rule 7)."""
 
-    def one_more(self, values: Values, value: Any) -> Values:
-        return values.added_once(value, frozen)
+    def with_value(self, values: Values, value: Any) -> Values:
+        return values.added_once(value, hashable_form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ class OnlyValue(CollectSet):
 class CountDistinct:
     """COUNT_DISTINCT(column): the number of different values, nulls excluded; exact (ksqlDB's is an estimate)."""
 
-    def zero(self) -> Kept:
+    def empty_accumulator(self) -> Kept:
         return Values()
 
-    def add(self, accumulator: Kept, value: Any, order: object) -> Kept:
-        return accumulator if value is None else CollectSet().add(accumulator, value, order)
+    def add(self, accumulator: Kept, value: Any, record_position: object) -> Kept:
+        return accumulator if value is None else CollectSet().add(accumulator, value, record_position)
 
     def merge(self, earlier: Kept, later: Kept) -> Kept:
         return CollectSet().merge(earlier, later)
@@ -111,45 +111,45 @@ class TopK(Shown):
     distinct: bool = False
     by: str | None = None
 
-    def zero(self) -> list[Any]:
+    def empty_accumulator(self) -> list[Any]:
         return []
 
-    def add(self, accumulator: list[Any], value: Any, order: object) -> list[Any]:
-        left_out = value is None or (self.by is not None and value[self.by] is None)
-        return accumulator if left_out else self.merge(accumulator, [value])
+    def add(self, accumulator: list[Any], value: Any, record_position: object) -> list[Any]:
+        is_skipped = value is None or (self.by is not None and value[self.by] is None)
+        return accumulator if is_skipped else self.merge(accumulator, [value])
 
     def merge(self, earlier: list[Any], later: list[Any]) -> list[Any]:
-        values = _different([*earlier, *later]) if self.distinct else [*earlier, *later]
-        return sorted(values, key=self._rank, reverse=True)[: self.k]
+        all_values = _distinct_values([*earlier, *later]) if self.distinct else [*earlier, *later]
+        return sorted(all_values, key=self._sort_value, reverse=True)[: self.k]
 
-    def _rank(self, value: Any) -> Any:
+    def _sort_value(self, value: Any) -> Any:
         return sort_key(value if self.by is None else value[self.by])
 
 
-def _different(values: list[Any]) -> list[Any]:
+def _distinct_values(values: list[Any]) -> list[Any]:
     """The values without repetitions: of equal values, the first."""
-    return list({frozen(value): value for value in reversed(values)}.values())
+    return list({hashable_form(value): value for value in reversed(values)}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """HISTOGRAM(column): how often each text occurs, as a map; nulls are skipped."""
 
-    def zero(self) -> Mapping[str, int]:
+    def empty_accumulator(self) -> Mapping[str, int]:
         return Counts()
 
-    def add(self, accumulator: Mapping[str, int], value: str | None, order: object) -> Mapping[str, int]:
+    def add(self, accumulator: Mapping[str, int], value: str | None, record_position: object) -> Mapping[str, int]:
         if value is None:
             return accumulator
-        return counting(accumulator).added(value)
+        return as_counts(accumulator).added(value)
 
     def merge(self, earlier: Mapping[str, int], later: Mapping[str, int]) -> Mapping[str, int]:
         if not earlier:
             return later
-        counts = dict(earlier)
+        merged_counts = dict(earlier)
         for text, count in later.items():
-            counts[text] = counts.get(text, 0) + count
-        return Counts(counts)
+            merged_counts[text] = merged_counts.get(text, 0) + count
+        return Counts(merged_counts)
 
     def result(self, accumulator: Mapping[str, int]) -> dict[str, int]:
         return dict(accumulator)

@@ -15,7 +15,7 @@ from typing import Any
 from lakehouse.semantics.aggregate.aggregate import Shown
 
 
-def unchanged(value: Any) -> Any:
+def keep_value(value: Any) -> Any:
     """Return the value unchanged: the `fit` of an unknown type."""
     return value
 
@@ -23,19 +23,23 @@ def unchanged(value: Any) -> Any:
 OnFailure = Callable[[Exception], None]
 
 
-def untold(error: Exception) -> None:
+def ignore_error(error: Exception) -> None:
     """Ignore an error: nobody counts it."""
 
 
 def attempt(
-    fit: Callable[[Any], Any], function: Callable[[Any, Any], Any], before: Any, new: Any, told: OnFailure
+    fit: Callable[[Any], Any],
+    function: Callable[[Any, Any], Any],
+    accumulator: Any,
+    new_value: Any,
+    on_failure: OnFailure,
 ) -> Any:
     """Return a function's result for an accumulator and a new value; the accumulator unchanged if it fails."""
     try:
-        return fit(function(before, new))
+        return fit(function(accumulator, new_value))
     except Exception as error:  # a user's function may raise anything
-        told(error)
-        return before
+        on_failure(error)
+        return accumulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +47,17 @@ class Reduce(Shown):
     """REDUCE(column): function(so far, value); the first value that is not null begins. Nulls are skipped (rule 2)."""
 
     function: Callable[[Any, Any], Any]
-    fit: Callable[[Any], Any] = unchanged
-    told: OnFailure = untold
+    fit: Callable[[Any], Any] = keep_value
+    told: OnFailure = ignore_error
 
-    def watched(self, told: OnFailure) -> Reduce:
+    def with_listener(self, on_failure: OnFailure) -> Reduce:
         """Return the same rule; `told` is called with its errors."""
-        return replace(self, told=told)
+        return replace(self, told=on_failure)
 
-    def zero(self) -> None:
+    def empty_accumulator(self) -> None:
         return None
 
-    def add(self, accumulator: Any, value: Any, order: object) -> Any:
+    def add(self, accumulator: Any, value: Any, record_position: object) -> Any:
         return accumulator if value is None else self.merge(accumulator, value)
 
     def merge(self, earlier: Any, later: Any) -> Any:
@@ -71,18 +75,18 @@ class Custom:
     shown: Callable[[Any], Any] | None = None
     merged: Callable[[Any, Any], Any] | None = None
     undo: Callable[[Any, Any], Any] | None = None
-    fit: Callable[[Any], Any] = unchanged
-    fit_shown: Callable[[Any], Any] = unchanged
-    told: OnFailure = untold
+    fit: Callable[[Any], Any] = keep_value
+    fit_shown: Callable[[Any], Any] = keep_value
+    told: OnFailure = ignore_error
 
-    def watched(self, told: OnFailure) -> Custom:
+    def with_listener(self, on_failure: OnFailure) -> Custom:
         """Return the same rule; `told` is called with its errors."""
-        return replace(self, told=told)
+        return replace(self, told=on_failure)
 
-    def zero(self) -> Any:
+    def empty_accumulator(self) -> Any:
         return self.fit(self.initial)
 
-    def add(self, accumulator: Any, value: Any, order: object) -> Any:
+    def add(self, accumulator: Any, value: Any, record_position: object) -> Any:
         return attempt(self.fit, self.function, accumulator, value, self.told)
 
     def merge(self, earlier: Any, later: Any) -> Any:

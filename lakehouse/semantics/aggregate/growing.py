@@ -28,27 +28,31 @@ class Values(Sequence[Any]):
 
     def added(self, value: Any) -> Values:
         """Return these values and one more."""
-        whole = self if self._length == len(self._held) else Values(self)
-        whole._held.append(value)
-        state = Values.__new__(Values)
-        state._held, state._length, state._places = whole._held, whole._length + 1, whole._places
-        return state
+        base_values = self if self._length == len(self._held) else Values(self)
+        base_values._held.append(value)
+        new_values = Values.__new__(Values)
+        new_values._held, new_values._length, new_values._places = (
+            base_values._held,
+            base_values._length + 1,
+            base_values._places,
+        )
+        return new_values
 
-    def added_once(self, value: Any, same: Callable[[Any], Any]) -> Values:
+    def added_once(self, value: Any, comparable_form: Callable[[Any], Any]) -> Values:
         """Return these values and one more, unless one of them is equal to it: `same` gives the compared form.
 
         All calls for one growth must use the same `same`.
         """
-        whole = self if self._length == len(self._held) else Values(self)
-        if whole._places is None:
-            whole._places = {}
-            for place, held in enumerate(whole._held):
-                whole._places.setdefault(same(held), place)
-        found = same(value)
-        if found in whole._places:
-            return whole
-        whole._places[found] = whole._length
-        return whole.added(value)
+        base_values = self if self._length == len(self._held) else Values(self)
+        if base_values._places is None:
+            base_values._places = {}
+            for value_index, stored_value in enumerate(base_values._held):
+                base_values._places.setdefault(comparable_form(stored_value), value_index)
+        new_form = comparable_form(value)
+        if new_form in base_values._places:
+            return base_values
+        base_values._places[new_form] = base_values._length
+        return base_values.added(value)
 
     def __len__(self) -> int:
         return self._length
@@ -75,9 +79,9 @@ class Elements(Sequence[Any]):
     __slots__ = ("_began", "_length", "_log", "_made", "_same")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, values: Iterable[Any], same: Callable[[Any], Any]) -> None:
+    def __init__(self, values: Iterable[Any], comparable_form: Callable[[Any], Any]) -> None:
         """same: gives the compared form of a value."""
-        self._began, self._same = list(values), same
+        self._began, self._same = list(values), comparable_form
         self._log: list[tuple[Any, bool]] = []  # each value that is added, or taken out
         self._length = 0
         self._made: list[Any] | None = None
@@ -86,33 +90,38 @@ class Elements(Sequence[Any]):
         """Return these values and one more."""
         return self._after((value, True))
 
-    def without(self, value: Any) -> Elements:
+    def without_item(self, value: Any) -> Elements:
         """Return these values without the last one that is equal; the same, if none is."""
         return self._after((value, False))
 
     def _after(self, entry: tuple[Any, bool]) -> Elements:
         is_read, is_newest = self._made is not None, self._length == len(self._log)
-        whole = self if is_newest and not is_read else Elements(self, self._same)
-        whole._log.append(entry)
-        state = Elements.__new__(Elements)
-        state._began, state._log, state._same, state._made = whole._began, whole._log, whole._same, None
-        state._length = whole._length + 1
-        return state
+        base_elements = self if is_newest and not is_read else Elements(self, self._same)
+        base_elements._log.append(entry)
+        new_elements = Elements.__new__(Elements)
+        new_elements._began, new_elements._log, new_elements._same, new_elements._made = (
+            base_elements._began,
+            base_elements._log,
+            base_elements._same,
+            None,
+        )
+        new_elements._length = base_elements._length + 1
+        return new_elements
 
     def _now(self) -> list[Any]:
         if self._made is None:
-            values = dict(enumerate(self._began))
-            places: defaultdict[Any, list[int]] = defaultdict(list)
-            for place, value in values.items():
-                places[self._same(value)].append(place)
-            for place, (value, is_added) in enumerate(self._log[: self._length], len(values)):
-                equal = places[self._same(value)]
+            values_by_place = dict(enumerate(self._began))
+            places_by_form: defaultdict[Any, list[int]] = defaultdict(list)
+            for place, value in values_by_place.items():
+                places_by_form[self._same(value)].append(place)
+            for place, (value, is_added) in enumerate(self._log[: self._length], len(values_by_place)):
+                equal_places = places_by_form[self._same(value)]
                 if is_added:
-                    values[place] = value
-                    equal.append(place)
-                elif equal:
-                    del values[equal.pop()]
-            self._made = list(values.values())
+                    values_by_place[place] = value
+                    equal_places.append(place)
+                elif equal_places:
+                    del values_by_place[equal_places.pop()]
+            self._made = list(values_by_place.values())
         return self._made
 
     def __len__(self) -> int:
@@ -150,13 +159,17 @@ class Growing(Mapping[str, Any]):
 
     def _after(self, entry: Any) -> Self:
         """Return these and one more entry."""
-        whole = self if self._length == len(self._log) else type(self)(self._now())
-        whole._log.append(entry)
-        self._apply(whole._newest, entry)
-        state = type(self).__new__(type(self))
-        state._began, state._newest, state._log = whole._began, whole._newest, whole._log
-        state._length = whole._length + 1
-        return state
+        base_mapping = self if self._length == len(self._log) else type(self)(self._now())
+        base_mapping._log.append(entry)
+        self._apply(base_mapping._newest, entry)
+        new_mapping = type(self).__new__(type(self))
+        new_mapping._began, new_mapping._newest, new_mapping._log = (
+            base_mapping._began,
+            base_mapping._newest,
+            base_mapping._log,
+        )
+        new_mapping._length = base_mapping._length + 1
+        return new_mapping
 
     def _now(self) -> dict[str, Any]:
         if self._length == len(self._log):
@@ -196,14 +209,14 @@ class Counts(Growing):
         """Return these counts with one more of a text."""
         return self._after((text, 1))
 
-    def without(self, text: str) -> Counts:
+    def without_item(self, text: str) -> Counts:
         """Return these counts with one less of a text."""
         return self._after((text, -1))
 
     @staticmethod
     def _apply(content: dict[str, Any], entry: tuple[str, int]) -> None:
-        text, step = entry
-        content[text] = content.get(text, 0) + step
+        text, count_step = entry
+        content[text] = content.get(text, 0) + count_step
         if content[text] <= 0:
             del content[text]
 
@@ -220,26 +233,26 @@ class RowValues(Growing):
         super().__init__(content)
         self.is_made, self.made = False, None
 
-    def put(self, row: str, value: Any) -> RowValues:
+    def put(self, row_key: str, value: Any) -> RowValues:
         """Return the values with those of one more row."""
-        return self._fresh((row, value, True))
+        return self._with_entry((row_key, value, True))
 
-    def without(self, row: str) -> RowValues:
+    def without_item(self, row_key: str) -> RowValues:
         """Return the values without those of a row."""
-        return self._fresh((row, None, False))
+        return self._with_entry((row_key, None, False))
 
-    def _fresh(self, entry: tuple[str, Any, bool]) -> RowValues:
-        state = self._after(entry)
-        state.is_made, state.made = False, None
-        return state
+    def _with_entry(self, entry: tuple[str, Any, bool]) -> RowValues:
+        new_values = self._after(entry)
+        new_values.is_made, new_values.made = False, None
+        return new_values
 
-    def keep(self, made: Any) -> None:
+    def keep(self, accumulator: Any) -> None:
         """Remember what a rule has made of these values."""
-        self.is_made, self.made = True, made
+        self.is_made, self.made = True, accumulator
 
     @staticmethod
     def _apply(content: dict[str, Any], entry: tuple[str, Any, bool]) -> None:
-        row, value, there = entry
-        content.pop(row, None)
-        if there:
-            content[row] = value
+        row_key, value, is_present = entry
+        content.pop(row_key, None)
+        if is_present:
+            content[row_key] = value

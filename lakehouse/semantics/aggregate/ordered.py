@@ -18,22 +18,22 @@ class LatestValue:
 
     ignore_nulls: bool = True
 
-    def zero(self) -> Marked:
+    def empty_accumulator(self) -> Marked:
         return None
 
-    def add(self, accumulator: Marked, value: Any, order: Any) -> Marked:
+    def add(self, accumulator: Marked, value: Any, record_position: Any) -> Marked:
         if value is None and self.ignore_nulls:
             return accumulator
-        return self.merge(accumulator, {"at": order, "value": value})
+        return self.merge(accumulator, {"at": record_position, "value": value})
 
     def merge(self, earlier: Marked, later: Marked) -> Marked:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return self.chosen(earlier, later)
+        return self.choose_value(earlier, later)
 
-    def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
+    def choose_value(self, *marked_values: dict[str, Any]) -> dict[str, Any]:
         """Return the value whose record came last."""
-        return max(marked, key=lambda item: item["at"])
+        return max(marked_values, key=lambda marked_value: marked_value["at"])
 
     def result(self, accumulator: Marked) -> Any:
         return accumulator["value"] if accumulator else None
@@ -43,9 +43,9 @@ class LatestValue:
 class EarliestValue(LatestValue):
     """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
 
-    def chosen(self, *marked: dict[str, Any]) -> dict[str, Any]:
+    def choose_value(self, *marked_values: dict[str, Any]) -> dict[str, Any]:
         """Return the value whose record came first."""
-        return min(marked, key=lambda item: item["at"])
+        return min(marked_values, key=lambda marked_value: marked_value["at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +55,29 @@ class LatestValues:
     k: int
     ignore_nulls: bool = True
 
-    def zero(self) -> list[dict[str, Any]]:
+    def empty_accumulator(self) -> list[dict[str, Any]]:
         return []
 
-    def add(self, accumulator: list[dict[str, Any]], value: Any, order: Any) -> list[dict[str, Any]]:
+    def add(self, accumulator: list[dict[str, Any]], value: Any, record_position: Any) -> list[dict[str, Any]]:
         if value is None and self.ignore_nulls:
             return accumulator
-        return self.merge(accumulator, [{"at": order, "value": value}])
+        return self.merge(accumulator, [{"at": record_position, "value": value}])
 
     def merge(self, earlier: list[dict[str, Any]], later: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return self.chosen(sorted([*earlier, *later], key=lambda item: item["at"]))
+        return self.choose_value(sorted([*earlier, *later], key=lambda marked_value: marked_value["at"]))
 
-    def chosen(self, marked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def choose_value(self, marked_values: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the values whose records came last."""
-        return marked[-self.k :]
+        return marked_values[-self.k :]
 
     def result(self, accumulator: list[dict[str, Any]]) -> list[Any]:
-        return [item["value"] for item in accumulator]
+        return [marked_value["value"] for marked_value in accumulator]
 
 
 @dataclass(frozen=True, slots=True)
 class EarliestValues(LatestValues):
     """EARLIEST(column, k): the first k values as a list."""
 
-    def chosen(self, marked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def choose_value(self, marked_values: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the values whose records came first."""
-        return marked[: self.k]
+        return marked_values[: self.k]

@@ -29,7 +29,7 @@ from lakehouse.semantics.aggregate.aggregate import (
     SumDoubles,
     SumIntegers,
 )
-from lakehouse.semantics.aggregate.collection import CollectList, Histogram, counting, frozen
+from lakehouse.semantics.aggregate.collection import CollectList, Histogram, as_counts, hashable_form
 from lakehouse.semantics.aggregate.custom import Custom, OnFailure, Reduce, attempt
 from lakehouse.semantics.aggregate.growing import Elements, RowValues
 from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
@@ -45,11 +45,11 @@ class LikeRecords:
 
     rule: Rule
 
-    def zero(self) -> Any:
-        return self.rule.zero()
+    def empty_accumulator(self) -> Any:
+        return self.rule.empty_accumulator()
 
-    def add(self, accumulator: Any, value: Any, row: object) -> Any:
-        return self.rule.add(accumulator, value, row)
+    def add(self, accumulator: Any, value: Any, row_key: object) -> Any:
+        return self.rule.add(accumulator, value, row_key)
 
     def result(self, accumulator: Any) -> Any:
         return self.rule.result(accumulator)
@@ -61,8 +61,8 @@ class CountRows(LikeRecords):
 
     rule: CountAll | Count
 
-    def undo(self, accumulator: int, value: object, row: object) -> int:
-        return accumulator - self.rule.add(0, value, row)
+    def undo(self, accumulator: int, value: object, row_key: object) -> int:
+        return accumulator - self.rule.add(0, value, row_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class SumRows(LikeRecords):
 
     rule: SumIntegers | SumDecimals | SumWideDecimals
 
-    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+    def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
         if value is None:
             return accumulator
-        negated: Any = value.copy_negate() if isinstance(value, Decimal) else -value
-        return self.rule.add(accumulator, negated, row)
+        negated_value: Any = value.copy_negate() if isinstance(value, Decimal) else -value
+        return self.rule.add(accumulator, negated_value, row_key)
 
     def total(self, accumulator: Any) -> Any:
         """Return the sum, with any number of digits."""
@@ -89,37 +89,37 @@ class SumRowDoubles:
     `units` is the sum in `UNIT`s, as a hexadecimal text; what is not a number, or infinite, is counted beside it.
     """
 
-    def zero(self) -> dict[str, Any]:
+    def empty_accumulator(self) -> dict[str, Any]:
         return {"units": "0x0", "nans": 0, "ups": 0, "downs": 0}
 
-    def add(self, accumulator: dict[str, Any], value: float | None, row: object) -> dict[str, Any]:
+    def add(self, accumulator: dict[str, Any], value: float | None, row_key: object) -> dict[str, Any]:
         return accumulator if value is None else self._moved(accumulator, value, 1)
 
-    def undo(self, accumulator: dict[str, Any], value: float | None, row: object) -> dict[str, Any]:
+    def undo(self, accumulator: dict[str, Any], value: float | None, row_key: object) -> dict[str, Any]:
         return accumulator if value is None else self._moved(accumulator, value, -1)
 
     def _moved(self, accumulator: dict[str, Any], value: float, sign: int) -> dict[str, Any]:
         if isfinite(value):
             numerator, denominator = value.as_integer_ratio()
-            units = int(accumulator["units"], 16) + sign * numerator * (UNIT // denominator)
-            return {**accumulator, "units": hex(units)}
-        name = "nans" if isnan(value) else "ups" if value > 0 else "downs"
-        return {**accumulator, name: accumulator[name] + sign}
+            new_units = int(accumulator["units"], 16) + sign * numerator * (UNIT // denominator)
+            return {**accumulator, "units": hex(new_units)}
+        counter_name = "nans" if isnan(value) else "ups" if value > 0 else "downs"
+        return {**accumulator, counter_name: accumulator[counter_name] + sign}
 
     def result(self, accumulator: dict[str, Any]) -> float:
         return self.over(accumulator, 1)
 
-    def over(self, accumulator: dict[str, Any], n: int) -> float:
+    def over(self, accumulator: dict[str, Any], row_count: int) -> float:
         """Return the sum divided by n, rounded once."""
         if accumulator["nans"] or (accumulator["ups"] and accumulator["downs"]):
             return nan
         if accumulator["ups"] or accumulator["downs"]:
             return inf if accumulator["ups"] else -inf
-        units = int(accumulator["units"], 16)
+        unit_count = int(accumulator["units"], 16)
         try:
-            return units / (UNIT * n)
+            return unit_count / (UNIT * row_count)
         except OverflowError:
-            return inf if units > 0 else -inf
+            return inf if unit_count > 0 else -inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +128,28 @@ class AverageRows:
 
     sum: SumRows | SumRowDoubles
 
-    def zero(self) -> dict[str, Any]:
-        return {"sum": self.sum.zero(), "n": 0}
+    def empty_accumulator(self) -> dict[str, Any]:
+        return {"sum": self.sum.empty_accumulator(), "n": 0}
 
-    def add(self, accumulator: dict[str, Any], value: Any, row: object) -> dict[str, Any]:
+    def add(self, accumulator: dict[str, Any], value: Any, row_key: object) -> dict[str, Any]:
         if value is None:
             return accumulator
-        return {"sum": self.sum.add(accumulator["sum"], value, row), "n": accumulator["n"] + 1}
+        return {"sum": self.sum.add(accumulator["sum"], value, row_key), "n": accumulator["n"] + 1}
 
-    def undo(self, accumulator: dict[str, Any], value: Any, row: object) -> dict[str, Any]:
+    def undo(self, accumulator: dict[str, Any], value: Any, row_key: object) -> dict[str, Any]:
         if value is None:
             return accumulator
-        return {"sum": self.sum.undo(accumulator["sum"], value, row), "n": accumulator["n"] - 1}
+        return {"sum": self.sum.undo(accumulator["sum"], value, row_key), "n": accumulator["n"] - 1}
 
     def result(self, accumulator: dict[str, Any]) -> float:
-        if not (n := accumulator["n"]):
+        if not (row_count := accumulator["n"]):
             return 0.0
-        total = accumulator["sum"]
-        return self.sum.over(total, n) if isinstance(self.sum, SumRowDoubles) else float(self.sum.total(total)) / n
+        sum_state = accumulator["sum"]
+        return (
+            self.sum.over(sum_state, row_count)
+            if isinstance(self.sum, SumRowDoubles)
+            else float(self.sum.total(sum_state)) / row_count
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +158,16 @@ class ListRows(LikeRecords):
 
     rule: CollectList
 
-    def add(self, accumulator: Any, value: Any, row: object) -> Any:
+    def add(self, accumulator: Any, value: Any, row_key: object) -> Any:
         if not isinstance(accumulator, Elements):
-            return self.rule.add(accumulator, value, row)
+            return self.rule.add(accumulator, value, row_key)
         is_full = self.rule.limit is not None and len(accumulator) >= self.rule.limit
         return accumulator if is_full else accumulator.added(value)
 
-    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+    def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
         """Take a value out; one that was beyond the limit when it was put in is not there."""
-        held = accumulator if isinstance(accumulator, Elements) else Elements(accumulator, frozen)
-        return held.without(value)
+        elements = accumulator if isinstance(accumulator, Elements) else Elements(accumulator, hashable_form)
+        return elements.without_item(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +176,8 @@ class HistogramRows(LikeRecords):
 
     rule: Histogram
 
-    def undo(self, accumulator: Mapping[str, int], value: str | None, row: object) -> Mapping[str, int]:
-        return accumulator if value is None else counting(accumulator).without(value)
+    def undo(self, accumulator: Mapping[str, int], value: str | None, row_key: object) -> Mapping[str, int]:
+        return accumulator if value is None else as_counts(accumulator).without_item(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +186,11 @@ class CustomRows(LikeRecords):
 
     rule: Custom
 
-    def watched(self, told: OnFailure) -> CustomRows:
+    def with_listener(self, on_failure: OnFailure) -> CustomRows:
         """Return the same rule; `told` is called with its errors."""
-        return replace(self, rule=self.rule.watched(told))
+        return replace(self, rule=self.rule.with_listener(on_failure))
 
-    def undo(self, accumulator: Any, value: Any, row: object) -> Any:
+    def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
         assert self.rule.undo is not None
         return attempt(self.rule.fit, self.rule.undo, accumulator, value, self.rule.told)
 
@@ -201,25 +205,27 @@ class FromRows:
     rule: Rule
     counted: Rule | None = None
 
-    def watched(self, told: OnFailure) -> FromRows:
+    def with_listener(self, on_failure: OnFailure) -> FromRows:
         """Return the same rule; `told` is called with its errors."""
         assert isinstance(self.rule, Reduce | Custom)
-        return replace(self, counted=self.rule.watched(told))
+        return replace(self, counted=self.rule.with_listener(on_failure))
 
-    def zero(self) -> RowValues:
+    def empty_accumulator(self) -> RowValues:
         return RowValues()
 
-    def add(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
-        values = self._values(accumulator)
-        if self.counted is None and not values.is_made:
-            return values.put(row, value)  # folded when a result is needed: once, however many rows of a group change
-        made = (self.counted or self.rule).add(self._made(values), value, len(values))
-        state = values.put(row, value)
-        state.keep(made)
-        return state
+    def add(self, accumulator: Mapping[str, Any], value: Any, row_key: str) -> RowValues:
+        row_values = self._values(accumulator)
+        if self.counted is None and not row_values.is_made:
+            return row_values.put(
+                row_key, value
+            )  # folded when a result is needed: once, however many rows of a group change
+        new_accumulator = (self.counted or self.rule).add(self._made(row_values), value, len(row_values))
+        new_values = row_values.put(row_key, value)
+        new_values.keep(new_accumulator)
+        return new_values
 
-    def undo(self, accumulator: Mapping[str, Any], value: Any, row: str) -> RowValues:
-        return self._values(accumulator).without(row)
+    def undo(self, accumulator: Mapping[str, Any], value: Any, row_key: str) -> RowValues:
+        return self._values(accumulator).without_item(row_key)
 
     def result(self, accumulator: Mapping[str, Any]) -> Any:
         return (self.counted or self.rule).result(self._made(self._values(accumulator)))
@@ -227,20 +233,20 @@ class FromRows:
     def _values(self, accumulator: Mapping[str, Any]) -> RowValues:
         return accumulator if isinstance(accumulator, RowValues) else RowValues(accumulator)
 
-    def _made(self, values: RowValues) -> Any:
+    def _made(self, row_values: RowValues) -> Any:
         """The rule's own accumulator over all values, in their order."""
-        if not values.is_made:
-            made = self.rule.zero()
-            for number, value in enumerate(values.values()):
-                made = self.rule.add(made, value, number)
-            values.keep(made)
-        return values.made
+        if not row_values.is_made:
+            accumulator = self.rule.empty_accumulator()
+            for row_number, value in enumerate(row_values.values()):
+                accumulator = self.rule.add(accumulator, value, row_number)
+            row_values.keep(accumulator)
+        return row_values.made
 
 
 RowRule = CountRows | SumRows | SumRowDoubles | AverageRows | ListRows | HistogramRows | CustomRows | FromRows
 
 
-def undoing(rule: Rule) -> RowRule:
+def undo_rule(rule: Rule) -> RowRule:
     """Return the form of an aggregate that can take a row's value out again."""
     if type(rule) is CollectList:  # a set is a list, too, but does not know how often it has a value
         return ListRows(rule)

@@ -25,11 +25,11 @@ class SumWideDecimals:
     precision: int
     scale: int
 
-    def zero(self) -> dict[str, int]:
+    def empty_accumulator(self) -> dict[str, int]:
         return dict.fromkeys(PARTS, 0)
 
-    def add(self, accumulator: Mapping[str, Any], value: Decimal | None, order: object) -> Mapping[str, Any]:
-        return accumulator if value is None else self.merge(accumulator, self._split(value))
+    def add(self, accumulator: Mapping[str, Any], value: Decimal | None, record_position: object) -> Mapping[str, Any]:
+        return accumulator if value is None else self.merge(accumulator, self._split_digits(value))
 
     def merge(self, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, int]:
         return {part: int(earlier[part]) + int(later[part]) for part in PARTS}
@@ -41,12 +41,15 @@ class SumWideDecimals:
 
     def total(self, accumulator: Mapping[str, Any]) -> Decimal:
         """Return the sum, with any number of digits."""
-        high, middle, low = (int(accumulator[part]) for part in PARTS)
-        return Decimal(f"{(high * _PART + middle) * _PART + low}E-{self.scale}")
+        high_sum, middle_sum, low_sum = (int(accumulator[part]) for part in PARTS)
+        return Decimal(f"{(high_sum * _PART + middle_sum) * _PART + low_sum}E-{self.scale}")
 
-    def _split(self, value: Decimal) -> dict[str, int]:
+    def _split_digits(self, value: Decimal) -> dict[str, int]:
         sign, digits, exponent = Decimal(value).as_tuple()
-        number = int("".join(map(str, digits))) * 10 ** (int(exponent) + self.scale)
-        upper, low = divmod(number, _PART)
-        high, middle = divmod(upper, _PART)
-        return {part: -item if sign else item for part, item in zip(PARTS, (high, middle, low), strict=True)}
+        whole_number = int("".join(map(str, digits))) * 10 ** (int(exponent) + self.scale)
+        upper_digits, low_part = divmod(whole_number, _PART)
+        high_part, middle_part = divmod(upper_digits, _PART)
+        return {
+            part: -part_value if sign else part_value
+            for part, part_value in zip(PARTS, (high_part, middle_part, low_part), strict=True)
+        }

@@ -34,13 +34,13 @@ class KeyChanges(Generic[C]):
         """Those that are left, by time."""
         return self._changes
 
-    def put(self, time: int, change: C) -> None:
+    def put(self, event_time: int, change: C) -> None:
         """Take in the next change in position order."""
-        end = bisect_left(self._times, time)
-        self._times[end:] = [time]
-        self._changes[end:] = [change]
+        end_index = bisect_left(self._times, event_time)
+        self._times[end_index:] = [event_time]
+        self._changes[end_index:] = [change]
 
-    def at(self, time: int) -> C | None:
+    def at(self, event_time: int) -> C | None:
         """Return what a record of this time finds; None if nothing was there yet."""
-        number = bisect_right(self._times, time)
-        return self._changes[number - 1] if number else None
+        change_count = bisect_right(self._times, event_time)
+        return self._changes[change_count - 1] if change_count else None

@@ -64,16 +64,16 @@ class Cells(dict[Span | None, Cell]):
         if span is not None:
             self._spans.pop(bisect_left(self._spans, span))
 
-    def starting(self, first: int, last: int) -> list[Span]:
+    def spans_starting(self, first_start: int, last_start: int) -> list[Span]:
         """Return the windows that start in [first, last], in order."""
-        return self._spans[bisect_left(self._spans, (first,)) : bisect_right(self._spans, (last, inf))]
+        return self._spans[bisect_left(self._spans, (first_start,)) : bisect_right(self._spans, (last_start, inf))]
 
-    def reaching(self, first: int, last: int) -> list[Span]:
+    def spans_reaching(self, first_end: int, last_start: int) -> list[Span]:
         """Return those of the windows, which lie apart, that start at or before `last` and end at or after `first`."""
-        end = start = bisect_right(self._spans, (last, inf))
-        while start > 0 and self._spans[start - 1].end >= first:
-            start -= 1
-        return self._spans[start:end]
+        end_index = start_index = bisect_right(self._spans, (last_start, inf))
+        while start_index > 0 and self._spans[start_index - 1].end >= first_end:
+            start_index -= 1
+        return self._spans[start_index:end_index]
 
 
 Outcome = tuple[list[CellChange], list[Span]]
@@ -85,19 +85,19 @@ class KeyOperator(Protocol):
     def apply(self, cells: Cells, record: Arrival) -> Outcome: ...
 
 
-def zero(rules: Rules) -> tuple[Any, ...]:
+def empty_accumulators(rules: Rules) -> tuple[Any, ...]:
     """Return the accumulators for no records."""
-    return tuple(rule.zero() for rule in rules)
+    return tuple(rule.empty_accumulator() for rule in rules)
 
 
-def added(rules: Rules, cell: Cell | None, record: Arrival) -> Cell:
+def add_record(rules: Rules, cell: Cell | None, record: Arrival) -> Cell:
     """Return a row with one more record. An accepted late record keeps the largest time (rule 18)."""
-    before = cell.accumulators if cell else zero(rules)
-    new = tuple(
+    old_accumulators = cell.accumulators if cell else empty_accumulators(rules)
+    new_accumulators = tuple(
         rule.add(accumulator, value, record.order)
-        for rule, accumulator, value in zip(rules, before, record.values, strict=True)
+        for rule, accumulator, value in zip(rules, old_accumulators, record.values, strict=True)
     )
-    return Cell(new, max(record.time, cell.time) if cell else record.time, record.order)
+    return Cell(new_accumulators, max(record.time, cell.time) if cell else record.time, record.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Plain:
     rules: Rules
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome:
-        cells[None] = cell = added(self.rules, cells.get(None), record)
+        cells[None] = cell = add_record(self.rules, cells.get(None), record)
         return [CellChange(None, cell, cell.time)], []
 
 
@@ -119,11 +119,11 @@ class TimeWindows:
     window: Hopping
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome:
-        steps, late = [], []
-        for span in self.window.spans(record.time):
-            if self.window.closes(span) <= record.horizon:
-                late.append(span)
+        change_steps, late_spans = [], []
+        for span in self.window.spans_of_time(record.time):
+            if self.window.closing_time(span) <= record.horizon:
+                late_spans.append(span)
                 continue
-            cells[span] = cell = added(self.rules, cells.get(span), record)
-            steps.append(CellChange(span, cell, cell.time))
-        return steps, late
+            cells[span] = cell = add_record(self.rules, cells.get(span), record)
+            change_steps.append(CellChange(span, cell, cell.time))
+        return change_steps, late_spans

@@ -11,10 +11,10 @@ from typing import Literal
 Crossing = Literal["enter", "leave"]
 
 
-def crossing(before: bool | None, after: bool | None) -> Crossing | None:
+def find_crossing(met_before: bool | None, met_after: bool | None) -> Crossing | None:
     """Return what a change is, None for no crossing. before, after: the condition of each row; None without a row."""
-    if before is not True and after is True:
+    if met_before is not True and met_after is True:
         return "enter"
-    if before is True and after is not True:
+    if met_before is True and met_after is not True:
         return "leave"
     return None

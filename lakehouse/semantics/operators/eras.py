@@ -18,22 +18,22 @@ from collections.abc import Iterable, Mapping, Sequence
 TopicIds = Mapping[str, Sequence[tuple[str, int]]]
 
 
-def begins(ids: TopicIds, topics: Iterable[str]) -> tuple[int, ...]:
+def era_starts(ids_by_topic: TopicIds, topics: Iterable[str]) -> tuple[int, ...]:
     """Return the ticks at which one of the topics was there again, with a new id; the number of each is its era's."""
-    return tuple(sorted(tick for topic in topics for _, tick in ids.get(topic, ())[1:]))
+    return tuple(sorted(tick for topic in topics for _, tick in ids_by_topic.get(topic, ())[1:]))
 
 
-def era(begun: Sequence[int], tick: int) -> int:
+def era_of_tick(start_ticks: Sequence[int], tick: int) -> int:
     """Return the era of a tick."""
-    return bisect_right(begun, tick)
+    return bisect_right(start_ticks, tick)
 
 
 def first_ticks(records: Iterable[tuple[str, str, int]]) -> dict[str, list[tuple[str, int]]]:
     """Return the ids of topics, of (topic, topic id, tick) in any order."""
-    first: dict[tuple[str, str], int] = {}
+    first_tick_by_id: dict[tuple[str, str], int] = {}
     for topic, topic_id, tick in records:
-        first[topic, topic_id] = min(tick, first.get((topic, topic_id), tick))
-    found: dict[str, list[tuple[str, int]]] = {}
-    for (topic, topic_id), tick in sorted(first.items(), key=lambda item: item[1]):
-        found.setdefault(topic, []).append((topic_id, tick))
-    return found
+        first_tick_by_id[topic, topic_id] = min(tick, first_tick_by_id.get((topic, topic_id), tick))
+    ids_by_topic: dict[str, list[tuple[str, int]]] = {}
+    for (topic, topic_id), tick in sorted(first_tick_by_id.items(), key=lambda item: item[1]):
+        ids_by_topic.setdefault(topic, []).append((topic_id, tick))
+    return ids_by_topic

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.operators.key_join import Half, JoinedChange, Timed, half
+from lakehouse.semantics.operators.key_join import Half, JoinedChange, Timed, joined_half
 from lakehouse.semantics.tombstone import Row
 
 
@@ -34,31 +34,37 @@ class Reference:
     left: dict[Key, Timed] = field(default_factory=dict)
     right: dict[Key, Timed] = field(default_factory=dict)
 
-    def apply_left(self, key: Key, row: Row | None, time: int) -> JoinedChange | None:
+    def apply_left(self, key: Key, row: Row | None, change_time: int) -> JoinedChange | None:
         """Take in a change of a left row and return what it changes."""
-        was = self.left.pop(key, None)
+        earlier_row = self.left.pop(key, None)
         if row is not None:
-            self.left[key] = Timed(row, time)
-        before, after = (self._half(key, held, time) for held in (was, self.left.get(key)))
+            self.left[key] = Timed(row, change_time)
+        before, after = (self._left_half(key, left_row, change_time) for left_row in (earlier_row, self.left.get(key)))
         return None if before is None and after is None else JoinedChange(key, before, after)
 
     def apply_right(self, key: Key, row: Row | None, time: int) -> Iterator[JoinedChange]:
         """Take in a change of a right row and yield what it changes, one for each left row that refers to it."""
-        referring = [left for left, held in self.left.items() if self.refer(left, held.row) == key]
-        referring.sort(key=self.order)
-        was = self.right.pop(key, None)
+        referring_keys = [
+            left_key for left_key, left_row in self.left.items() if self.refer(left_key, left_row.row) == key
+        ]
+        referring_keys.sort(key=self.order)
+        earlier_row = self.right.pop(key, None)
         if row is not None:
             self.right[key] = Timed(row, time)
-        for left in referring:
-            held = self.left[left]
-            at = max(time, held.time)
-            before, after = (half(self.how, held, side, at) for side in (was, self.right.get(key)))
+        for left_key in referring_keys:
+            left_row = self.left[left_key]
+            row_time = max(time, left_row.time)
+            before, after = (
+                joined_half(self.how, left_row, right_row, row_time) for right_row in (earlier_row, self.right.get(key))
+            )
             if before is not None or after is not None:
-                yield JoinedChange(left, before, after)
+                yield JoinedChange(left_key, before, after)
 
-    def _half(self, key: Key, held: Timed | None, time: int) -> Half | None:
-        if held is None:
+    def _left_half(self, key: Key, left_row: Timed | None, change_time: int) -> Half | None:
+        if left_row is None:
             return None
-        to = self.refer(key, held.row)
-        other = None if to is None else self.right.get(to)
-        return half(self.how, held, other, time if other is None else max(time, other.time))
+        right_key = self.refer(key, left_row.row)
+        right_row = None if right_key is None else self.right.get(right_key)
+        return joined_half(
+            self.how, left_row, right_row, change_time if right_row is None else max(change_time, right_row.time)
+        )

@@ -47,9 +47,9 @@ class JoinedChange(NamedTuple):
     after: Half | None
 
 
-def is_joined(how: str, *, left: bool, right: bool) -> bool:
+def is_joined(join_type: str, *, left: bool, right: bool) -> bool:
     """Say whether there is a joined row, from whether there are the rows of both sides."""
-    match how:
+    match join_type:
         case "inner":
             return left and right
         case "left":
@@ -59,9 +59,9 @@ def is_joined(how: str, *, left: bool, right: bool) -> bool:
     return left or right
 
 
-def half(how: str, left: Timed | None, right: Timed | None, time: int) -> Half | None:
+def joined_half(join_type: str, left: Timed | None, right: Timed | None, time: int) -> Half | None:
     """Return one half of a change at `time`; None if the join has no row."""
-    if not is_joined(how, left=left is not None, right=right is not None):
+    if not is_joined(join_type, left=left is not None, right=right is not None):
         return None
     return Half(Match(left.row if left else None, right.row if right else None), time)
 
@@ -76,13 +76,16 @@ class KeyJoin:
 
     def apply(self, side: int, key: Key, row: Row | None, time: int) -> JoinedChange | None:
         """Take in a change of one side (0: left, 1: right) and return what it changes."""
-        was = (self.left.get(key), self.right.get(key))
-        rows = (self.left, self.right)[side]
+        rows_before = (self.left.get(key), self.right.get(key))
+        changed_rows = (self.left, self.right)[side]
         if row is None:
-            rows.pop(key, None)
+            changed_rows.pop(key, None)
         else:
-            rows[key] = Timed(row, time)
-        other = was[1 - side]
-        at = max(time, other.time) if other is not None else time
-        before, after = (half(self.how, *now, at) for now in (was, (self.left.get(key), self.right.get(key))))
+            changed_rows[key] = Timed(row, time)
+        other_row = rows_before[1 - side]
+        change_time = max(time, other_row.time) if other_row is not None else time
+        before, after = (
+            joined_half(self.how, *row_pair, change_time)
+            for row_pair in (rows_before, (self.left.get(key), self.right.get(key)))
+        )
         return None if before is None and after is None else JoinedChange(key, before, after)

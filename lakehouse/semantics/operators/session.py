@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, zero
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, empty_accumulators
 from lakehouse.semantics.window import Session, Span
 
 
@@ -30,33 +30,37 @@ class Sessions:
     final: bool = False
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome:
-        gap = self.window.gap
-        reached = cells.reaching(record.time - gap, record.time + gap)
-        near = [span for span in reached if self._is_open(span, record)]
+        gap_ms = self.window.gap
+        reached_spans = cells.spans_reaching(record.time - gap_ms, record.time + gap_ms)
+        open_spans = [span for span in reached_spans if self._is_open(span, record)]
         span = Span(
-            min([record.time, *(found.start for found in near)]), max([record.time, *(found.end for found in near)])
+            min([record.time, *(open_span.start for open_span in open_spans)]),
+            max([record.time, *(open_span.end for open_span in open_spans)]),
         )
-        if self.window.closes(span) <= record.horizon:
+        if self.window.closing_time(span) <= record.horizon:
             return [], [span]
-        accumulators = zero(self.rules)
-        steps = []
-        for found in near:
-            absorbed = cells[found]
-            del cells[found]
+        accumulators = empty_accumulators(self.rules)
+        change_steps = []
+        for open_span in open_spans:
+            absorbed_cell = cells[open_span]
+            del cells[open_span]
             accumulators = tuple(
-                rule.merge(a, b) for rule, a, b in zip(self.rules, accumulators, absorbed.accumulators, strict=True)
+                rule.merge(accumulator, absorbed_accumulator)
+                for rule, accumulator, absorbed_accumulator in zip(
+                    self.rules, accumulators, absorbed_cell.accumulators, strict=True
+                )
             )
             # A record at the exact time of a one-moment session only adds to it.
             if span != Span(record.time, record.time):
-                steps.append(CellChange(found, None, found.end))
-        new = tuple(
-            rule.add(a, value, record.order)
-            for rule, a, value in zip(self.rules, accumulators, record.values, strict=True)
+                change_steps.append(CellChange(open_span, None, open_span.end))
+        new_accumulators = tuple(
+            rule.add(accumulator, value, record.order)
+            for rule, accumulator, value in zip(self.rules, accumulators, record.values, strict=True)
         )
-        cells[span] = cell = Cell(new, span.end, record.order)
-        return [*steps, CellChange(span, cell, span.end)], []
+        cells[span] = cell = Cell(new_accumulators, span.end, record.order)
+        return [*change_steps, CellChange(span, cell, span.end)], []
 
     def _is_open(self, span: Span, record: Arrival) -> bool:
         if self.final:
-            return self.window.closes(span) > record.horizon
+            return self.window.closing_time(span) > record.horizon
         return span.end + self.window.needed >= record.horizon

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, added
+from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, add_record
 from lakehouse.semantics.window import Sliding, Span
 from lakehouse.semantics.years import FIRST_MS
 
@@ -26,14 +26,17 @@ class SlidingWindows:
     window: Sliding
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome:
-        difference, time = self.window.difference, record.time
-        first, last = self.window.room
-        if self.window.closes(Span(time, time + difference)) <= record.horizon or not first <= time <= last:
-            return [], [Span(max(time - difference, FIRST_MS), time)]
+        difference, event_time = self.window.difference, record.time
+        first_time, last_time = self.window.possible_times
+        if (
+            self.window.closing_time(Span(event_time, event_time + difference)) <= record.horizon
+            or not first_time <= event_time <= last_time
+        ):
+            return [], [Span(max(event_time - difference, FIRST_MS), event_time)]
         return _Run(self, cells, record).outcome()
 
-    def span(self, start: int) -> Span:
-        return Span(start, start + self.window.difference)
+    def span(self, start_time: int) -> Span:
+        return Span(start_time, start_time + self.window.difference)
 
 
 class _Run:
@@ -46,81 +49,85 @@ class _Run:
 
     def outcome(self) -> Outcome:
         if 0 <= self._record.time < self._owner.window.difference:
-            self._early()
+            self._apply_early()
         else:
-            self._in_order()
+            self._apply_in_order()
         return self._steps, self._late
 
-    def _in_order(self) -> None:
-        difference, time = self._owner.window.difference, self._record.time
-        left: Cell | None = None  # that of the last window that ends before the record
-        right: Cell | None = None  # that of the last window that holds the record
-        previous: int | None = None  # the time of the last record before this one
+    def _apply_in_order(self) -> None:
+        difference, event_time = self._owner.window.difference, self._record.time
+        left_cell: Cell | None = None  # that of the last window that ends before the record
+        right_cell: Cell | None = None  # that of the last window that holds the record
+        previous_time: int | None = None  # the time of the last record before this one
         left_exists = right_exists = False
-        starts = set()
-        for span in reversed(self._cells.starting(time - 2 * difference, time + 1)):
-            starts.add(span.start)
+        start_times = set()
+        for span in reversed(self._cells.spans_starting(event_time - 2 * difference, event_time + 1)):
+            start_times.add(span.start)
             cell = self._cells[span]
-            if span.start == time + 1:
+            if span.start == event_time + 1:
                 right_exists = True
-            elif span.end > time:
-                right = right or cell
+            elif span.end > event_time:
+                right_cell = right_cell or cell
                 self._add(span, cell)
-            elif span.end == time:
+            elif span.end == event_time:
                 left_exists = True
                 self._add(span, cell)
-                if cell.time == time:
+                if cell.time == event_time:
                     return  # an earlier record of the same time has made all windows that this one needs
-                previous = cell.time
+                previous_time = cell.time
             else:
-                left, previous = cell, cell.time
+                left_cell, previous_time = cell, cell.time
                 break
-        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= time:
-            self._add(self._owner.span(previous + 1), None)
+        if (
+            previous_time is not None
+            and previous_time + 1 not in start_times
+            and previous_time + 1 + difference >= event_time
+        ):
+            self._add(self._owner.span(previous_time + 1), None)
             # That can be the window that ends at this record; Kafka Streams then emits it twice, unchanged.
-            left_exists = left_exists or previous + 1 == time - difference
+            left_exists = left_exists or previous_time + 1 == event_time - difference
         if not left_exists:
-            not_empty = previous is not None and time - difference <= previous
-            self._add(self._owner.span(time - difference), left if not_empty else None)
+            not_empty = previous_time is not None and event_time - difference <= previous_time
+            self._add(self._owner.span(event_time - difference), left_cell if not_empty else None)
         if not right_exists:
-            self._own_right(right)
+            self._add_right_window(right_cell)
 
-    def _early(self) -> None:
+    def _apply_early(self) -> None:
         """A record before `difference`: its left window would begin before the epoch, so all share [0, difference]."""
-        time = self._record.time
-        combined: Cell | None = None
-        right: Cell | None = None
+        event_time = self._record.time
+        combined_cell: Cell | None = None
+        right_cell: Cell | None = None
         right_exists = False
-        starts = set()
-        for span in self._cells.starting(0, time + 1):
-            starts.add(span.start)
+        start_times = set()
+        for span in self._cells.spans_starting(0, event_time + 1):
+            start_times.add(span.start)
             cell = self._cells[span]
             if span.start == 0:
-                combined = cell
-            elif span.start <= time:
-                right = cell
+                combined_cell = cell
+            elif span.start <= event_time:
+                right_cell = cell
                 self._add(span, cell)
             else:
                 right_exists = True
         # If no other window holds later records, the combined one holds only later records.
-        right = right or combined
+        right_cell = right_cell or combined_cell
         if not right_exists:
-            self._own_right(right)
-        if combined is not None and combined.time < time and combined.time + 1 not in starts:
-            self._add(self._owner.span(combined.time + 1), None)
-        self._add(self._owner.span(0), combined)
+            self._add_right_window(right_cell)
+        if combined_cell is not None and combined_cell.time < event_time and combined_cell.time + 1 not in start_times:
+            self._add(self._owner.span(combined_cell.time + 1), None)
+        self._add(self._owner.span(0), combined_cell)
 
-    def _own_right(self, right: Cell | None) -> None:
+    def _add_right_window(self, right_cell: Cell | None) -> None:
         """Add the window that begins right after this record, if later records lie in it: they are known already."""
-        if right is not None and right.time > self._record.time:
-            span = self._owner.span(self._record.time + 1)
-            cell = Cell(right.accumulators, right.time, self._record.order)
-            self._cells[span] = cell
-            self._steps.append(CellChange(span, cell, cell.time))
+        if right_cell is not None and right_cell.time > self._record.time:
+            right_span = self._owner.span(self._record.time + 1)
+            new_cell = Cell(right_cell.accumulators, right_cell.time, self._record.order)
+            self._cells[right_span] = new_cell
+            self._steps.append(CellChange(right_span, new_cell, new_cell.time))
 
     def _add(self, span: Span, cell: Cell | None) -> None:
-        if self._owner.window.closes(span) <= self._record.horizon:
+        if self._owner.window.closing_time(span) <= self._record.horizon:
             self._late.append(span)
             return
-        self._cells[span] = new = added(self._owner.rules, cell, self._record)
-        self._steps.append(CellChange(span, new, new.time))
+        self._cells[span] = new_cell = add_record(self._owner.rules, cell, self._record)
+        self._steps.append(CellChange(span, new_cell, new_cell.time))

@@ -57,17 +57,17 @@ class Within:
     grace: int
     eager: bool = False
 
-    def holds(self, left: int, right: int) -> bool:
+    def times_meet(self, left_time: int, right_time: int) -> bool:
         """Say whether a left and a right record of these times meet."""
-        return left - self.before <= right <= left + self.after
+        return left_time - self.before <= right_time <= left_time + self.after
 
-    def closes(self, side: JoinSide, time: int) -> int:
+    def closing_time(self, side: JoinSide, event_time: int) -> int:
         """Return the stream time after which a record meets no later one."""
-        return time + (self.after if side is JoinSide.LEFT else self.before) + self.grace
+        return event_time + (self.after if side is JoinSide.LEFT else self.before) + self.grace
 
     def __str__(self) -> str:
-        grace = f"GRACE {self.grace} MS" + (", UNMATCHED AT ONCE" if self.eager else "")
-        return f"WITHIN (BEFORE {self.before} MS, AFTER {self.after} MS, {grace})"
+        grace_text = f"GRACE {self.grace} MS" + (", UNMATCHED AT ONCE" if self.eager else "")
+        return f"WITHIN (BEFORE {self.before} MS, AFTER {self.after} MS, {grace_text})"
 
 
 @dataclass(slots=True)
@@ -101,71 +101,78 @@ class JoinedRow(NamedTuple, Generic[R]):
 class Meeting(Generic[R]):
     """The join, and the records that are open in it. kept: the sides whose unmatched records come out, padded."""
 
-    def __init__(self, within: Within, kept: frozenset[JoinSide]) -> None:
-        self._within, self._kept = within, kept
+    def __init__(self, within: Within, kept_sides: frozenset[JoinSide]) -> None:
+        self._within, self._kept = within, kept_sides
         self._open: dict[Hashable, list[Joinable[R]]] = {}
         self._times: dict[int, int] = {}
         self._eras: dict[int, int] = {}
         self._seen = 0
 
-    def apply(self, new: Joinable[R]) -> list[JoinedRow[R]]:
+    def apply(self, new_record: Joinable[R]) -> list[JoinedRow[R]]:
         """Take in the next record in position order; return the rows that come out, in order."""
-        now = self._stream_time(new)
+        stream_time = self._stream_time(new_record)
         self._seen += 1
-        new.number = self._seen
-        made = [_padded(item) for item in self._close(new.partition, now)]
-        if new.tombstone:
-            return made
-        if new.key is None:
-            return [*made, _padded(new)] if new.side in self._kept else made
-        mine = self._open.get(new.key, [])
-        partners = [item for item in mine if item.side is not new.side and self._holds(new, item)]
-        for item in sorted(partners, key=_order):
-            item.waits = False
-            made.append(_pair(new, item))
-        is_open = self._within.closes(new.side, new.time) >= now
-        new.late = not is_open
-        if not partners and new.side in self._kept:
-            new.waits = is_open and not self._within.eager
-            made += [] if new.waits else [_padded(new)]
-        if is_open:
-            self._open.setdefault(new.key, []).append(new)
-        return made
-
-    def _stream_time(self, new: Joinable[R]) -> int:
-        """Let a record move the stream time of its partition; return it."""
-        starts_over = self._eras.get(new.partition, new.era) < new.era
-        self._eras[new.partition] = new.era
-        known = new.time if starts_over else self._times.get(new.partition, new.time)
-        self._times[new.partition] = max(new.time, known)
-        return self._times[new.partition]
-
-    def _holds(self, new: Joinable[R], item: Joinable[R]) -> bool:
-        left, right = (new, item) if new.side is JoinSide.LEFT else (item, new)
-        return self._within.holds(left.time, right.time)
-
-    def _close(self, partition: int, now: int) -> list[Joinable[R]]:
-        """Forget the partition's records whose windows have closed; return those that waited, in order."""
-        closed = [
-            item
-            for items in self._open.values()
-            for item in items
-            if item.partition == partition and self._within.closes(item.side, item.time) < now
+        new_record.number = self._seen
+        joined_rows = [
+            _padded_row(open_record) for open_record in self._close_records(new_record.partition, stream_time)
         ]
-        for item in closed:
-            self._open[item.key].remove(item)
-        return sorted((item for item in closed if item.waits), key=_order)
+        if new_record.tombstone:
+            return joined_rows
+        if new_record.key is None:
+            return [*joined_rows, _padded_row(new_record)] if new_record.side in self._kept else joined_rows
+        open_records = self._open.get(new_record.key, [])
+        partner_records = [
+            open_record
+            for open_record in open_records
+            if open_record.side is not new_record.side and self._records_meet(new_record, open_record)
+        ]
+        for open_record in sorted(partner_records, key=_join_order):
+            open_record.waits = False
+            joined_rows.append(_joined_pair(new_record, open_record))
+        is_open = self._within.closing_time(new_record.side, new_record.time) >= stream_time
+        new_record.late = not is_open
+        if not partner_records and new_record.side in self._kept:
+            new_record.waits = is_open and not self._within.eager
+            joined_rows += [] if new_record.waits else [_padded_row(new_record)]
+        if is_open:
+            self._open.setdefault(new_record.key, []).append(new_record)
+        return joined_rows
+
+    def _stream_time(self, new_record: Joinable[R]) -> int:
+        """Let a record move the stream time of its partition; return it."""
+        starts_over = self._eras.get(new_record.partition, new_record.era) < new_record.era
+        self._eras[new_record.partition] = new_record.era
+        earlier_time = new_record.time if starts_over else self._times.get(new_record.partition, new_record.time)
+        self._times[new_record.partition] = max(new_record.time, earlier_time)
+        return self._times[new_record.partition]
+
+    def _records_meet(self, new_record: Joinable[R], open_record: Joinable[R]) -> bool:
+        left, right = (new_record, open_record) if new_record.side is JoinSide.LEFT else (open_record, new_record)
+        return self._within.times_meet(left.time, right.time)
+
+    def _close_records(self, partition: int, stream_time: int) -> list[Joinable[R]]:
+        """Forget the partition's records whose windows have closed; return those that waited, in order."""
+        closed_records = [
+            open_record
+            for open_records in self._open.values()
+            for open_record in open_records
+            if open_record.partition == partition
+            and self._within.closing_time(open_record.side, open_record.time) < stream_time
+        ]
+        for open_record in closed_records:
+            self._open[open_record.key].remove(open_record)
+        return sorted((open_record for open_record in closed_records if open_record.waits), key=_join_order)
 
 
-def _order(item: Joinable[R]) -> tuple[int, JoinSide, int]:
-    return item.time, item.side, item.number
+def _join_order(open_record: Joinable[R]) -> tuple[int, JoinSide, int]:
+    return open_record.time, open_record.side, open_record.number
 
 
-def _padded(item: Joinable[R]) -> JoinedRow[R]:
-    left = item.side is JoinSide.LEFT
-    return JoinedRow(item.record if left else None, None if left else item.record, item.time)
+def _padded_row(open_record: Joinable[R]) -> JoinedRow[R]:
+    is_left = open_record.side is JoinSide.LEFT
+    return JoinedRow(open_record.record if is_left else None, None if is_left else open_record.record, open_record.time)
 
 
-def _pair(one: Joinable[R], other: Joinable[R]) -> JoinedRow[R]:
-    left, right = (one, other) if one.side is JoinSide.LEFT else (other, one)
-    return JoinedRow(left.record, right.record, max(one.time, other.time))
+def _joined_pair(new_record: Joinable[R], open_record: Joinable[R]) -> JoinedRow[R]:
+    left, right = (new_record, open_record) if new_record.side is JoinSide.LEFT else (open_record, new_record)
+    return JoinedRow(left.record, right.record, max(new_record.time, open_record.time))

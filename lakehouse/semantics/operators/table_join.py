@@ -40,13 +40,13 @@ class TableJoined:
     by_time: bool = False
     rows: dict[Key, KeyChanges[Row | None]] = field(default_factory=dict)
 
-    def change(self, key: Key, row: Row | None, time: int) -> None:
+    def change(self, key: Key, row: Row | None, event_time: int) -> None:
         """Take in the next change of the table. row: None for a delete. time: its event time in milliseconds."""
         # As of arrival, each change hides all earlier ones.
-        self.rows.setdefault(key, KeyChanges()).put(time if self.by_time else 0, row)
+        self.rows.setdefault(key, KeyChanges()).put(event_time if self.by_time else 0, row)
 
-    def meet(self, key: Key | None, time: int) -> Met | None:
+    def join_record(self, key: Key | None, event_time: int) -> Met | None:
         """Return what a record that has a value comes out with; None if it does not. key: None if a part is null."""
         changes = None if key is None else self.rows.get(key)
-        row = None if changes is None else changes.at(time if self.by_time else 0)
+        row = None if changes is None else changes.at(event_time if self.by_time else 0)
         return None if row is None and self.how == "inner" else Met(row)

@@ -25,25 +25,28 @@ class RowGroup:
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome:
         cell = cells.get(None)
-        before = cell.accumulators if cell else tuple(rule.zero() for rule in self.rules)
-        new = tuple(
+        old_accumulators = cell.accumulators if cell else tuple(rule.empty_accumulator() for rule in self.rules)
+        new_accumulators = tuple(
             self._one(rule, accumulator, value, record)
-            for rule, accumulator, value in zip(self.rules, before, record.values, strict=True)
+            for rule, accumulator, value in zip(self.rules, old_accumulators, record.values, strict=True)
         )
-        time = max(record.time, cell.time) if cell else record.time
-        cells[None] = cell = Cell(new, time, record.order)
+        event_time = max(record.time, cell.time) if cell else record.time
+        cells[None] = cell = Cell(new_accumulators, event_time, record.order)
         return [CellChange(None, cell, cell.time)], []
 
     def _one(self, rule: Any, accumulator: Any, value: Any, record: Arrival) -> Any:
-        step = rule.undo if record.undo else rule.add
-        return step(accumulator, value, record.row)
+        rule_step = rule.undo if record.undo else rule.add
+        return rule_step(accumulator, value, record.row)
 
 
-def is_first_half(record: Arrival, following: Arrival | None) -> bool:
+def is_first_half(record: Arrival, next_record: Arrival | None) -> bool:
     """Say whether a record of a group takes a row out that the following record of the group puts in again."""
-    return record.undo and following is not None and same_change(record.order, following.order)
+    return record.undo and next_record is not None and same_change(record.order, next_record.order)
 
 
-def same_change(one: Position, other: Position) -> bool:
+def same_change(left_position: Position, right_position: Position) -> bool:
     """Say whether two records are the two halves of one change."""
-    return one.of_record == other.of_record and one.ordinals[:-1] == other.ordinals[:-1]
+    return (
+        left_position.of_record == right_position.of_record
+        and left_position.ordinals[:-1] == right_position.ordinals[:-1]
+    )

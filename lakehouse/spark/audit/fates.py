@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.semantics.window import Session
-from lakehouse.spark.audit.marks import KINDS, Scope, marks
+from lakehouse.spark.audit.marks import KINDS, Scope, mark_frames
 
 FATES = (
     "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
@@ -82,31 +82,31 @@ class FateCounts:
     faults: Mapping[str, tuple[int, int]]
 
 
-def fates(scope: Scope) -> list[FateCounts]:
+def count_fates(scope: Scope) -> list[FateCounts]:
     """Tell the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
-    said = reduce(DataFrame.unionByName, marks(scope))
-    counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
-    hashes = [
+    all_marks = reduce(DataFrame.unionByName, mark_frames(scope))
+    kind_counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
+    hash_sums = [
         F.coalesce(F.sum(F.when(F.col("kind") == KINDS.index(kind), F.col("hash"))), F.lit(0)).alias(f"h_{kind}")
         for kind in ("row", "quarantined", "late", "forced", "kept", "last", "shown")
     ]
-    offsets = said.groupBy("_part", "offset").agg(*counts, *hashes)
-    judged = scope.judges_in_sql or scope.judges_in_python
+    offset_fates = all_marks.groupBy("_part", "offset").agg(*kind_counts, *hash_sums)
+    is_judged = scope.judges_in_sql or scope.judges_in_python
     # Where only the rules in Python can tell what is late, and they did not run, late/<table> is trusted.
-    windows = "n_late + n_forced" if judged else "n_kept"
-    applied = "n_taken + n_forced"
+    late_windows = "n_late + n_forced" if is_judged else "n_kept"
+    applied_marks = "n_taken + n_forced"
     if isinstance(scope.table.fold.window, Session):
-        applied = f"n_taken - ({windows})"
-    offsets = offsets.withColumns(
+        applied_marks = f"n_taken - ({late_windows})"
+    offset_fates = offset_fates.withColumns(
         {
-            "judged": F.lit(judged),
+            "judged": F.lit(is_judged),
             "from_changelog": F.lit(bool(scope.skip)),
-            "windows_late": F.expr(windows),
-            "applied": F.expr(applied),
+            "windows_late": F.expr(late_windows),
+            "applied": F.expr(applied_marks),
         }
     )
-    offsets = offsets.withColumn("fate", F.expr(_fate(scope)))
-    rows = offsets.groupBy("_part").agg(
+    offset_fates = offset_fates.withColumn("fate", F.expr(_fate_expression(scope)))
+    partition_rows = offset_fates.groupBy("_part").agg(
         F.count_if(F.expr("n_row > 0")).alias("offsets"),
         *[F.count_if((F.col("fate") == fate) & (F.col("n_row") > 0)).alias(f"fate_{fate}") for fate in FATES],
         F.count_if(F.expr("n_row > 0 AND fate IN ('applied', 'superseded') AND windows_late > 0")).alias("partly_late"),
@@ -115,15 +115,18 @@ def fates(scope: Scope) -> list[FateCounts]:
         F.sum("n_null_key").alias("null_keys"),
         F.sum("windows_late").alias("late"),
         F.sum("applied").alias("applied"),
-        *[F.count_if(F.expr(fault)).alias(f"fault_{name}") for name, fault in FAULTS.items()],
-        *[F.min(F.when(F.expr(fault), F.col("offset"))).alias(f"first_{name}") for name, fault in FAULTS.items()],
+        *[F.count_if(F.expr(fault_condition)).alias(f"fault_{name}") for name, fault_condition in FAULTS.items()],
+        *[
+            F.min(F.when(F.expr(fault_condition), F.col("offset"))).alias(f"first_{name}")
+            for name, fault_condition in FAULTS.items()
+        ],
     )
-    return [_told(row.asDict()) for row in rows.collect()]
+    return [_to_fate_counts(row.asDict()) for row in partition_rows.collect()]
 
 
-def _fate(scope: Scope) -> str:
+def _fate_expression(scope: Scope) -> str:
     """The fate of an offset, as SQL over the numbers of its marks: the first that fits."""
-    session = isinstance(scope.table.fold.window, Session)
+    is_session = isinstance(scope.table.fold.window, Session)
     cases = [
         ("n_restored > 0", "restored"),
         (FAULTS["lost"], "lost"),
@@ -132,18 +135,18 @@ def _fate(scope: Scope) -> str:
         ("applied > 0", "superseded" if scope.is_latest else "applied"),
         ("n_expired > 0", "superseded"),
         # For sessions, late records are marked as taken, too.
-        ("n_taken_back > windows_late" if session else "n_taken_back > 0", "taken_back"),
+        ("n_taken_back > windows_late" if is_session else "n_taken_back > 0", "taken_back"),
         # late/<table> has what a session did not take; for sliding windows also what was late for some of them.
-        ("windows_late > 0" if session else "n_late > 0", "late"),
+        ("windows_late > 0" if is_session else "n_late > 0", "late"),
         ("n_null_key > 0", "null_key"),
         ("n_tombstone > 0", "tombstone"),
         ("n_fixed > 0", "fixed"),
         ("n_bad + n_bad_before > 0", "quarantined"),
     ]
-    return " ".join(["CASE", *[f"WHEN {when} THEN '{fate}'" for when, fate in cases], "ELSE 'left_out' END"])
+    return " ".join(["CASE", *[f"WHEN {condition} THEN '{fate}'" for condition, fate in cases], "ELSE 'left_out' END"])
 
 
-def _told(row: dict[str, Any]) -> FateCounts:
+def _to_fate_counts(row: dict[str, Any]) -> FateCounts:
     return FateCounts(
         row["_part"], row["offsets"], {fate: row[f"fate_{fate}"] for fate in FATES}, row["partly_late"],
         row["records"], row["bad"], row["null_keys"], row["late"], row["applied"],

@@ -27,29 +27,29 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.in_effect import in_effect
-from lakehouse.lake.moment.cut import Cut, cut_of
-from lakehouse.lake.place import TablePlace, quarantine_of
+from lakehouse.lake.in_effect import interventions_in_effect
+from lakehouse.lake.moment.cut import Cut, cut_from_details
+from lakehouse.lake.place import TablePlace, quarantine_place
 from lakehouse.plan.operator import WINDOW_COLUMNS, Latest, LatestBy
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping, Session, Sliding
 from lakehouse.semantics.years import FIRST_MS
-from lakehouse.spark.audit.offsets import Extent, numbered, topic_id_at
+from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
-from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators import keyed
 from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.arrivals import judged, null_key, timely
+from lakehouse.spark.operators.arrivals import has_null_key, timely_records, with_lateness
 from lakehouse.spark.operators.newest import deletes_in_order
-from lakehouse.spark.operators.shown import expired, expires
+from lakehouse.spark.operators.shown import has_expiry, is_expired
 from lakehouse.spark.past import past, refold
-from lakehouse.spark.past.counts import in_time
+from lakehouse.spark.past.counts import is_in_time
 from lakehouse.spark.past.moments import Past
-from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import late, tables
-from lakehouse.spark.table.input import Input, not_skipped, skipped
+from lakehouse.spark.table.input import Input, drop_skipped, is_skipped
 
 KINDS = (
     "row", "restored", "bad", "bad_before", "quarantined", "null_key", "tombstone", "taken", "expired", "taken_back",
@@ -75,7 +75,7 @@ class Scope:
     deep: bool = False
     redeclared: bool = False
     skip: str | None = None
-    decisions: Sequence[Decision] = ()
+    decisions: Sequence[Intervention] = ()
 
     @property
     def table(self) -> Table:
@@ -96,25 +96,25 @@ class Scope:
         return self.deep and not self.judges_in_sql
 
     @property
-    def in_effect(self) -> list[Decision]:
+    def in_effect(self) -> list[Intervention]:
         """The interventions whose effect the table has: not those that a revert took back."""
-        return in_effect(self.decisions, self.tick)
+        return interventions_in_effect(self.decisions, self.tick)
 
     @property
-    def put_right(self) -> bool:
+    def is_put_right(self) -> bool:
         """Whether it was reverted, or has fixed records: its rows do not follow from the records alone."""
-        return any(at.kind in PUT_RIGHT for at in self.in_effect)
+        return any(intervention.kind in PUT_RIGHT for intervention in self.in_effect)
 
 
-def marks(scope: Scope) -> Iterator[DataFrame]:
+def mark_frames(scope: Scope) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
-    made = _Marks(scope)
-    yield from made.rows()
-    yield from made.bad()
-    yield from made.seen()
-    yield from made.written()
+    table_marks = _Marks(scope)
+    yield from table_marks.rows()
+    yield from table_marks.bad()
+    yield from table_marks.seen()
+    yield from table_marks.written()
     if scope.is_latest:
-        yield from made.current()
+        yield from table_marks.current()
 
 
 class _Marks:
@@ -128,26 +128,28 @@ class _Marks:
         self._own = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
         self._decided = self._places("late", scope.in_effect)
-        self._held = held(scope.decisions, scope.tick, scope.known)
+        self._held = is_still_held(scope.decisions, scope.tick, scope.known)
 
     def rows(self) -> Iterator[DataFrame]:
-        yield self._of_rows(self._all, "row")
+        yield self._mark_rows(self._all, "row")
         if self._scope.skip:
-            yield self._of_rows(self._all.where(skipped(self._scope.skip)), "restored")
+            yield self._mark_rows(self._all.where(is_skipped(self._scope.skip)), "restored")
 
     def bad(self) -> Iterator[DataFrame]:
         """The records that do not fit, and those in the quarantines of the stream's sources."""
         for source in self._table.stream.sources:
-            place = quarantine_of(self._lake.layout, source.name)
-            begins = self._quarantine_begins(place)
-            flagged = decoded(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
-            before = F.col("_position.tick") <= begins
-            yield self._of_positions(flagged, F.when(before, _code("bad_before")).otherwise(_code("bad")))
+            place = quarantine_place(self._lake.layout, source.name)
+            begin_tick = self._quarantine_begins(place)
+            bad_records = decode_records(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
+            is_before = F.col("_position.tick") <= begin_tick
+            yield self._mark_positions(
+                bad_records, F.when(is_before, _kind_code("bad_before")).otherwise(_kind_code("bad"))
+            )
             if self._lake.exists(place.path):
                 rows = self._lake.read(place.path).where(F.col("tick") <= self._scope.tick)
-                yield self._of_rows(not_skipped(rows, self._scope.skip), "quarantined")
-        if (fixed := self._decided_records("fixed", self._scope.in_effect)) is not None:
-            yield self._of_rows(fixed, "fixed")
+                yield self._mark_rows(drop_skipped(rows, self._scope.skip), "quarantined")
+        if (fixed_records := self._decided_records("fixed", self._scope.in_effect)) is not None:
+            yield self._mark_rows(fixed_records, "fixed")
 
     def _quarantine_begins(self, place: TablePlace) -> int:
         """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
@@ -159,52 +161,56 @@ class _Marks:
     def seen(self) -> Iterator[DataFrame]:
         """What becomes of the stream's records at the table's door, and in its windows."""
         table = self._table
-        ignored = null_key(table, self._stream)
-        outside = F.when(ignored, _code("null_key"))
+        without_key = has_null_key(table, self._stream)
+        outside_kind = F.when(without_key, _kind_code("null_key"))
         if not self._scope.is_latest:
-            outside = F.when(F.col("_tombstone"), _code("tombstone")).when(ignored, _code("null_key"))
-        name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
+            outside_kind = F.when(F.col("_tombstone"), _kind_code("tombstone")).when(
+                without_key, _kind_code("null_key")
+            )
+        partition_name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
         if not isinstance(table.fold, LatestBy) and not isinstance(table.fold.window, Hopping | Sliding):
-            yield self._of_positions(self._stream, outside.otherwise(self._taken()), name)
+            yield self._mark_positions(self._stream, outside_kind.otherwise(self._taken()), partition_name)
         else:
-            left_out = self._stream.withColumn("_kind", outside).where("_kind IS NOT NULL")
-            yield self._of_positions(left_out, F.col("_kind"), name)
+            left_out_records = self._stream.withColumn("_kind", outside_kind).where("_kind IS NOT NULL")
+            yield self._mark_positions(left_out_records, F.col("_kind"), partition_name)
             yield self._judged()
         if self._scope.judges_in_python:
-            forms = tables.forms(self._lake.spark, table)
-            found = keyed.late(table, keyed.keyed(table, forms, self._arrived(forms), None))
-            yield self._of_positions(found, _code("late"))
+            forms = tables.aggregate_forms(self._lake.spark, table)
+            late_records = keyed.late_records(table, keyed.fold_keys(table, forms, self._arrived(forms), None))
+            yield self._mark_positions(late_records, _kind_code("late"))
 
     def _arrived(self, forms: list[Form]) -> DataFrame:
-        begin = past.clock_at(self._opened, NO_TICK)
-        return self._input.records(self._table, forms, begin, NO_TICK, self._scope.tick)
+        begin_clock = past.clock_at(self._opened, NO_TICK)
+        return self._input.records(self._table, forms, begin_clock, NO_TICK, self._scope.tick)
 
     def _judged(self) -> DataFrame:
         """The records that reach the table, judged by what SQL can tell."""
-        table, window, rows = self._table, self._table.fold.window, self._arrived([])
-        too_late, taken = _code("late"), self._taken()
+        table, window, arrived_rows = self._table, self._table.fold.window, self._arrived([])
+        late_code, taken_code = _kind_code("late"), self._taken()
         is_late = F.col("_late")
         if isinstance(window, Sliding):
             # A record itself is late when the last window that it could be in has closed, or when it has no window.
-            closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
-            is_late = closed | ~F.col("_time").between(*window.room)
+            is_closed = F.coalesce(F.col("_time") + window.difference + window.grace < F.col("_horizon"), F.lit(False))
+            is_late = is_closed | ~F.col("_time").between(*window.possible_times)
             bounds = (F.greatest(F.col("_time") - window.difference, F.lit(FIRST_MS)), F.col("_time"))
-            rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True)))
+            arrived_rows = arrived_rows.withColumns(
+                dict(zip(WINDOW_COLUMNS, map(F.timestamp_millis, bounds), strict=True))
+            )
             if self._scope.judges_in_python:
-                rows = rows.where(~is_late)
+                arrived_rows = arrived_rows.where(~is_late)
         else:
-            rows = judged(table, rows)
+            arrived_rows = with_lateness(table, arrived_rows)
             if self._decided is not None:
-                rows = refold.marked(rows, self._decided, late.PLACE, "_forced")
-                too_late = F.when(F.col("_forced"), _code("forced")).otherwise(too_late)
-            if expires(table) and (left := expired(table, self._watermark())) is not None:
-                taken = F.when(left, _code("expired")).otherwise(taken)
-        return self._of_positions(rows, F.when(is_late, too_late).otherwise(taken))
+                arrived_rows = refold.mark_places(arrived_rows, self._decided, late.PLACE, "_forced")
+                late_code = F.when(F.col("_forced"), _kind_code("forced")).otherwise(late_code)
+            if has_expiry(table) and (past_retention := is_expired(table, self._watermark())) is not None:
+                taken_code = F.when(past_retention, _kind_code("expired")).otherwise(taken_code)
+        return self._mark_positions(arrived_rows, F.when(is_late, late_code).otherwise(taken_code))
 
     def _taken(self) -> Column:
         if self._held is None:
-            return _code("taken")
-        return F.when(self._held, _code("taken")).otherwise(_code("taken_back"))
+            return _kind_code("taken")
+        return F.when(self._held, _kind_code("taken")).otherwise(_kind_code("taken_back"))
 
     def _watermark(self) -> int | None:
         clock = past.clock_at(self._opened, self._scope.tick)
@@ -213,64 +219,83 @@ class _Marks:
     def written(self) -> Iterator[DataFrame]:
         """The records in late/<table> and in the interventions."""
         scope = self._scope
-        swaps = [at.at for at in interventions.of(self._lake, self._table.name) if at.kind == "swap"]
-        rows = late.rows_at(self._opened, scope.tick, swaps)
-        if rows is not None:
-            yield self._of_positions(_with_position(rows), _code("kept"))
+        swap_ticks = [
+            intervention.at
+            for intervention in interventions.read_interventions(self._lake, self._table.name)
+            if intervention.kind == "swap"
+        ]
+        late_rows = late.late_rows_at(self._opened, scope.tick, swap_ticks)
+        if late_rows is not None:
+            yield self._mark_positions(_with_position(late_rows), _kind_code("kept"))
         # What came too late by earlier logic may be in time by the present one.
-        begin = max((at.at for at in scope.decisions if at.details.get("changed")), default=NO_TICK)
-        decided = self._places("late", [at for at in scope.in_effect if at.at > begin])
-        if decided is not None:
-            yield self._of_positions(_with_position(decided), _code("decided"))
+        begin_tick = max(
+            (intervention.at for intervention in scope.decisions if intervention.details.get("changed")),
+            default=NO_TICK,
+        )
+        decided_places = self._places(
+            "late", [intervention for intervention in scope.in_effect if intervention.at > begin_tick]
+        )
+        if decided_places is not None:
+            yield self._mark_positions(_with_position(decided_places), _kind_code("decided"))
 
     def current(self) -> Iterator[DataFrame]:
         """`latest`: the last record of each key, if it is not a delete, and the records that the table's rows show."""
-        rows = self._arrived([])
-        rows = deletes_in_order(self._table, timely(self._table, rows))
-        order = F.struct(*[name for name in ("_order", "_position") if name in rows.columns])
-        last = rows.groupBy(*self._table.key).agg(F.max(F.struct(order.alias("at"), "_tombstone")).alias("_last"))
-        kept = last.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
-        found = self._lake.read(self._opened.visible.path, self._scope.version)
-        found = found.select("_position")
-        if self._scope.put_right:
+        arrived_rows = self._arrived([])
+        arrived_rows = deletes_in_order(self._table, timely_records(self._table, arrived_rows))
+        record_order = F.struct(*[name for name in ("_order", "_position") if name in arrived_rows.columns])
+        last_of_key = arrived_rows.groupBy(*self._table.key).agg(
+            F.max(F.struct(record_order.alias("at"), "_tombstone")).alias("_last")
+        )
+        expected_rows = last_of_key.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
+        shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
+        shown_rows = shown_rows.select("_position")
+        if self._scope.is_put_right:
             # What a restored table began with is in no bronze: its rows are trusted.
-            kept = found if self._scope.skip else self._refolded()
-        yield self._of_positions(kept, _code("last"))
-        yield self._of_positions(found, _code("shown"))
+            expected_rows = shown_rows if self._scope.skip else self._refolded_positions()
+        yield self._mark_positions(expected_rows, _kind_code("last"))
+        yield self._mark_positions(shown_rows, _kind_code("shown"))
 
-    def _refolded(self) -> DataFrame:
+    def _refolded_positions(self) -> DataFrame:
         """The positions that the rows should have, according to bronze and the interventions."""
-        past = Past(self._opened)
-        return past.visible(Cut(self._scope.tick), anchored=False).select("_position")
+        table_past = Past(self._opened)
+        return table_past.visible(Cut(self._scope.tick), anchored=False).select("_position")
 
-    def _decided_records(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
-        return interventions.records(self._lake, [at for at in decisions if at.kind == kind])
+    def _decided_records(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
+        return interventions.read_intervention_records(
+            self._lake, [intervention for intervention in decisions if intervention.kind == kind]
+        )
 
-    def _places(self, kind: str, decisions: Iterable[Decision]) -> DataFrame | None:
-        found = self._decided_records(kind, decisions)
-        return None if found is None else found.select(*late.PLACE).distinct()
+    def _places(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
+        decided_records = self._decided_records(kind, decisions)
+        return None if decided_records is None else decided_records.select(*late.PLACE).distinct()
 
-    def _of_rows(self, rows: DataFrame, kind: str) -> DataFrame:
+    def _mark_rows(self, rows: DataFrame, kind: str) -> DataFrame:
         """Marks of rows that have bronze's columns."""
-        hashed = F.xxhash64(*bronze.COLUMNS)
-        return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, hashed)
+        row_hash = F.xxhash64(*bronze.COLUMNS)
+        return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, row_hash)
 
-    def _of_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
+    def _mark_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
         """Marks of rows with `_position`, and with their windows if they have any; name: of their partition."""
-        at = F.col("_position")
+        position = F.col("_position")
         if name is None:
-            topic_id = topic_id_at(self._scope.known, at["topic"], at["tick"])
-            name = F.concat(at["topic"], F.lit("/"), topic_id, F.lit("/"), at["partition"].cast("string"))
-        windows = [name for name in self._table.windows if name in rows.columns]
-        return self._marks(rows, name, at["offset"], kind, F.xxhash64(at["tick"], at["ordinals"], *windows))
+            topic_id = topic_id_at(self._scope.known, position["topic"], position["tick"])
+            name = F.concat(position["topic"], F.lit("/"), topic_id, F.lit("/"), position["partition"].cast("string"))
+        window_columns = [name for name in self._table.windows if name in rows.columns]
+        return self._marks(
+            rows, name, position["offset"], kind, F.xxhash64(position["tick"], position["ordinals"], *window_columns)
+        )
 
-    def _marks(self, rows: DataFrame, name: Column, offset: Column, kind: Column | str, hashed: Column) -> DataFrame:
-        part = numbered(self._scope.known, name)
-        code = _code(kind) if isinstance(kind, str) else kind
-        return rows.select(part.alias("_part"), offset.alias("offset"), code.alias("kind"), hashed.alias("hash"))
+    def _marks(
+        self, rows: DataFrame, partition_name: Column, offset: Column, kind: Column | str, row_hash: Column
+    ) -> DataFrame:
+        part_number = partition_number(self._scope.known, partition_name)
+        kind_code = _kind_code(kind) if isinstance(kind, str) else kind
+        return rows.select(
+            part_number.alias("_part"), offset.alias("offset"), kind_code.alias("kind"), row_hash.alias("hash")
+        )
 
 
-def _code(kind: str) -> Column:
+def _kind_code(kind: str) -> Column:
     return F.lit(KINDS.index(kind))
 
 
@@ -278,24 +303,28 @@ def _with_position(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_position", F.struct(*late.PLACE))
 
 
-def held(decisions: Sequence[Decision], tick: int, known: list[Extent]) -> Column | None:
+def is_still_held(decisions: Sequence[Intervention], tick: int, known: list[Extent]) -> Column | None:
     """Return which of the records that a table had taken in it still has at a tick, by their positions; None for all.
 
     known: the partitions of the table's stream, which tell the id of a position's topic.
 
     A record that a revert took back, and that a refold of single keys brought back, is not recognized.
     """
-    whole = [at for at in decisions if at.at <= tick and at.kind in ("revert", "swap")]
-    if not whole or whole[-1].kind == "swap":
+    table_changes = [
+        intervention
+        for intervention in decisions
+        if intervention.at <= tick and intervention.kind in ("revert", "swap")
+    ]
+    if not table_changes or table_changes[-1].kind == "swap":
         return None
-    back, cut = whole[-1], cut_of(whole[-1].details)
-    then = F.col("_position.tick") <= cut.tick
-    if (before := held(decisions, cut.tick, known)) is not None:
-        then &= before
-    if (keep := in_time(cut)) is not None:
-        then &= keep
+    last_revert, cut = table_changes[-1], cut_from_details(table_changes[-1].details)
+    is_held = F.col("_position.tick") <= cut.tick
+    if (was_held := is_still_held(decisions, cut.tick, known)) is not None:
+        is_held &= was_held
+    if (time_condition := is_in_time(cut)) is not None:
+        is_held &= time_condition
     if cut.offsets is not None:
         place = F.col("_position")
         topic_id = topic_id_at(known, place["topic"], place["tick"])
-        then &= cut.lies_before(place["topic"], topic_id, place["partition"], place["offset"])
-    return then | (F.col("_position.tick") > back.at)
+        is_held &= cut.lies_before(place["topic"], topic_id, place["partition"], place["offset"])
+    return is_held | (F.col("_position.tick") > last_revert.at)

@@ -44,84 +44,86 @@ class Extent:
         return f"{self.topic}/{self.topic_id}/{self.partition}"
 
 
-def partitions(lake: OpenLake, stream: Stream, tick: int) -> list[Extent]:
+def partition_extents(lake: OpenLake, stream: Stream, tick: int) -> list[Extent]:
     """Return the partitions that bronze has of a stream's topics, up to a complete tick."""
-    rows = bronze.between(bronze.of_stream(lake, stream), 0, tick)
-    groups = rows.groupBy("topic", "topic_id", "partition").agg(
+    rows = bronze.between_ticks(bronze.read_stream_records(lake, stream), 0, tick)
+    partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.count(F.lit(1)), F.min("offset"), F.max("offset"), F.min("tick"), F.max("tick")
     )
     covers = bronze.last_covers(lake.spark, lake.layout.records, tick) or {"topics": {}}
     ends = {
-        (topic, said["id"], int(number)): int(end)
-        for topic, said in covers["topics"].items()
+        (topic, topic_covers["id"], int(partition)): int(end)
+        for topic, topic_covers in covers["topics"].items()
         if topic in stream.topics
-        for number, end in said["next"].items()
+        for partition, end in topic_covers["next"].items()
     }
-    found = []
-    for topic, topic_id, number, records, first, last, first_tick, last_tick in map(tuple, groups.collect()):
-        end = max(ends.pop((topic, topic_id, number), 0), last + 1)
-        found.append(Extent(topic, topic_id, number, records, first, last, end, first_tick, last_tick))
-    found += [Extent(*place, 0, None, None, end) for place, end in ends.items()]
-    return sorted(found, key=lambda item: (item.topic, item.first_tick, item.topic_id, item.partition))
+    extents = []
+    for topic, topic_id, partition, records, first, last, first_tick, last_tick in map(tuple, partition_rows.collect()):
+        end = max(ends.pop((topic, topic_id, partition), 0), last + 1)
+        extents.append(Extent(topic, topic_id, partition, records, first, last, end, first_tick, last_tick))
+    extents += [Extent(*place, 0, None, None, end) for place, end in ends.items()]
+    return sorted(extents, key=lambda extent: (extent.topic, extent.first_tick, extent.topic_id, extent.partition))
 
 
-def numbered(known: list[Extent], name: Column) -> Column:
+def partition_number(extents: list[Extent], name: Column) -> Column:
     """Return a partition's number in `known` from its name, "topic/topic id/partition"; null for another one."""
-    return F.element_at(literal_map({item.name: number for number, item in enumerate(known)}, "int"), name)
+    return F.element_at(literal_map({extent.name: number for number, extent in enumerate(extents)}, "int"), name)
 
 
-def topic_id_at(known: list[Extent], topic: Column, tick: Column) -> Column:
+def topic_id_at(extents: list[Extent], topic: Column, tick: Column) -> Column:
     """Return the id that a topic had at a tick, from the rows in bronze; null if there are none."""
-    ticks: dict[tuple[str, str], list[Extent]] = {}
-    for item in known:
-        if item.records:
-            ticks.setdefault((item.topic, item.topic_id), []).append(item)
-    found = [
+    extents_by_topic: dict[tuple[str, str], list[Extent]] = {}
+    for extent in extents:
+        if extent.records:
+            extents_by_topic.setdefault((extent.topic, extent.topic_id), []).append(extent)
+    cases = [
         F.when(
             (topic == name)
-            & tick.between(min(item.first_tick for item in items), max(item.last_tick for item in items)),
+            & tick.between(
+                min(extent.first_tick for extent in topic_extents), max(extent.last_tick for extent in topic_extents)
+            ),
             F.lit(topic_id),
         )
-        for (name, topic_id), items in ticks.items()
+        for (name, topic_id), topic_extents in extents_by_topic.items()
     ]
-    return reduce(lambda one, other: F.coalesce(one, other), found, F.lit(None).cast("string"))
+    return reduce(lambda first, second: F.coalesce(first, second), cases, F.lit(None).cast("string"))
 
 
-def holes(
-    lake: OpenLake, stream: Stream, tick: int, known: Iterable[Extent], interior: bool
+def find_holes(
+    lake: OpenLake, stream: Stream, tick: int, extents: Iterable[Extent], interior: bool
 ) -> Iterator[tuple[Extent, Iterator[OffsetRange]]]:
     """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
 
     interior: whether any of them has holes between its rows; looking for them reads and sorts all offsets.
     """
-    left = {item.place: item for item in known}
+    extents_by_place = {extent.place: extent for extent in extents}
     if interior:
         columns = ("topic", "topic_id", "partition")
-        rows = bronze.between(bronze.of_stream(lake, stream), 0, tick).select(*columns, "offset")
-        after = F.lead("offset").over(Window.partitionBy(*columns).orderBy("offset"))
-        between = rows.withColumn("_next", after).where("_next > offset + 1")
-        for place, found in groupby(between.toLocalIterator(), key=lambda row: tuple(row[:3])):
-            if (item := left.pop(place, None)) is not None:
-                yield item, _around(item, ((row["offset"] + 1, row["_next"]) for row in found))
-    for item in left.values():
-        yield item, _around(item, ())
+        rows = bronze.between_ticks(bronze.read_stream_records(lake, stream), 0, tick).select(*columns, "offset")
+        next_offset = F.lead("offset").over(Window.partitionBy(*columns).orderBy("offset"))
+        hole_rows = rows.withColumn("_next", next_offset).where("_next > offset + 1")
+        for place, partition_rows in groupby(hole_rows.toLocalIterator(), key=lambda row: tuple(row[:3])):
+            if (extent := extents_by_place.pop(place, None)) is not None:
+                yield extent, _holes_of_partition(extent, ((row["offset"] + 1, row["_next"]) for row in partition_rows))
+    for extent in extents_by_place.values():
+        yield extent, _holes_of_partition(extent, ())
 
 
-def _around(item: Extent, between: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+def _holes_of_partition(extent: Extent, inner_holes: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """The holes of a partition: before its rows, between them, and after them."""
-    first = item.next if item.first is None else item.first
-    if first > 0:
-        yield 0, first
-    yield from between
-    if item.last is not None and item.next > item.last + 1:
-        yield item.last + 1, item.next
+    first_offset = extent.next if extent.first is None else extent.first
+    if first_offset > 0:
+        yield 0, first_offset
+    yield from inner_holes
+    if extent.last is not None and extent.next > extent.last + 1:
+        yield extent.last + 1, extent.next
 
 
-def without(found: Iterable[OffsetRange], noted: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+def subtract_ranges(ranges: Iterable[OffsetRange], noted_ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """Yield the parts of ranges (in order) that lie in none of the noted ranges."""
-    ordered = sorted(noted)
-    for begin, end in found:
-        for low, high in ordered:
+    sorted_ranges = sorted(noted_ranges)
+    for begin, end in ranges:
+        for low, high in sorted_ranges:
             if high <= begin or low >= end:
                 continue
             if low > begin:
@@ -131,10 +133,12 @@ def without(found: Iterable[OffsetRange], noted: Iterable[OffsetRange]) -> Itera
             yield begin, end
 
 
-def noted(lake: OpenLake) -> Mapping[tuple[str, str, int], list[OffsetRange]]:
+def read_noted_ranges(lake: OpenLake) -> Mapping[tuple[str, str, int], list[OffsetRange]]:
     """Return the ranges that bronze/gaps says were lost before they were ingested, by partition."""
-    found: dict[tuple[str, str, int], list[OffsetRange]] = {}
-    for gap in gaps.accepted(lake):
+    noted_ranges: dict[tuple[str, str, int], list[OffsetRange]] = {}
+    for gap in gaps.read_accepted_gaps(lake):
         if gap.to_offset is not None:
-            found.setdefault((gap.topic, gap.topic_id, gap.partition), []).append((gap.from_offset, gap.to_offset))
-    return found
+            noted_ranges.setdefault((gap.topic, gap.topic_id, gap.partition), []).append(
+                (gap.from_offset, gap.to_offset)
+            )
+    return noted_ranges

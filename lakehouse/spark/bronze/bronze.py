@@ -19,14 +19,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.lake.commit_log import covers
-from lakehouse.lake.place import own_of
-from lakehouse.lake.record.order_times import order_times
+from lakehouse.lake.commit_log import find_tick_coverage
+from lakehouse.lake.place import own_topic_place
+from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark.folders import names
+from lakehouse.spark.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import log_of, new_table, open_epoch
+from lakehouse.spark.transaction import commit_log_of, new_table, open_epoch
 
 SCHEMA = (
     "topic string, topic_id string, partition int, offset bigint, timestamp timestamp, timestamp_type int, "
@@ -64,31 +64,41 @@ class BronzeState:
 
     def covers(self) -> dict[str, Any]:
         """Return the metadata of the tick's commit."""
-        topics = {
-            name: {"id": t.id, "next": _by_text(t.next), "last": _by_text(t.last), "order": _by_text(t.order)}
-            for name, t in self.topics.items()
+        topic_covers = {
+            name: {
+                "id": topic.id,
+                "next": _with_text_keys(topic.next),
+                "last": _with_text_keys(topic.last),
+                "order": _with_text_keys(topic.order),
+            }
+            for name, topic in self.topics.items()
         }
-        return {"tick": self.tick, "topics": topics}
+        return {"tick": self.tick, "topics": topic_covers}
 
 
-def _by_text(values: Mapping[int, int]) -> dict[str, int]:
+def _with_text_keys(values: Mapping[int, int]) -> dict[str, int]:
     return {str(partition): value for partition, value in values.items()}
 
 
-def _by_number(values: Mapping[str, int]) -> dict[int, int]:
+def _with_number_keys(values: Mapping[str, int]) -> dict[int, int]:
     return {int(partition): value for partition, value in values.items()}
 
 
-def state_of(covers: Mapping[str, Any], epoch: int) -> BronzeState:
+def state_from_covers(covers: Mapping[str, Any], epoch: int) -> BronzeState:
     """Return the state from a commit's metadata; its order times are those before the tick's own rows."""
-    topics = {
-        name: TopicState(t["id"], _by_number(t["next"]), _by_number(t["last"]), _by_number(t["order"]))
-        for name, t in covers["topics"].items()
+    topic_states = {
+        name: TopicState(
+            topic_covers["id"],
+            _with_number_keys(topic_covers["next"]),
+            _with_number_keys(topic_covers["last"]),
+            _with_number_keys(topic_covers["order"]),
+        )
+        for name, topic_covers in covers["topics"].items()
     }
-    return BronzeState(epoch, covers["tick"], topics)
+    return BronzeState(epoch, covers["tick"], topic_states)
 
 
-def create(lake: OpenLake, own: Iterable[str] = ()) -> None:
+def create_tables(lake: OpenLake, own: Iterable[str] = ()) -> None:
     """Create the bronze tables that do not exist yet."""
     for path in (lake.layout.records, *(lake.layout.own_records(topic) for topic in own)):
         if not lake.exists(path):
@@ -101,24 +111,24 @@ def create(lake: OpenLake, own: Iterable[str] = ()) -> None:
 def own_tables(lake: OpenLake) -> list[str]:
     """Return the topics that have a physical table of their own in the lake, whichever application declares them."""
     folder = lake.layout.own_records("")
-    return [name for name in names(lake.spark, folder) if lake.exists(lake.layout.own_records(name))]
+    return [name for name in folder_names(lake.spark, folder) if lake.exists(lake.layout.own_records(name))]
 
 
-def half_written(lake: OpenLake, tick: int) -> list[str]:
+def half_written_topics(lake: OpenLake, tick: int) -> list[str]:
     """Return the topics whose own table has a tick after the last complete one: a killed ingest left it."""
-    own = own_tables(lake)
-    return [topic for topic in own if lake.progress(own_of(lake.layout, topic)).tick > tick]
+    own_topics = own_tables(lake)
+    return [topic for topic in own_topics if lake.progress(own_topic_place(lake.layout, topic)).tick > tick]
 
 
-def take_over(lake: OpenLake) -> BronzeState:
+def open_bronze_epoch(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
-    own = own_tables(lake)
-    places = [*(own_of(lake.layout, topic) for topic in own), lake.bronze]
+    own_topics = own_tables(lake)
+    places = [*(own_topic_place(lake.layout, topic) for topic in own_topics), lake.bronze]
     # One number for all of them, whichever tables a killed writer had opened: a tick is written under one epoch.
     epoch = 1 + max(lake.progress(place).epoch for place in places)
     for place in places:
         open_epoch(lake.spark, place, epoch)
-    return replace(read_state(lake, own), epoch=epoch)
+    return replace(read_state(lake, own_topics), epoch=epoch)
 
 
 def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
@@ -129,105 +139,113 @@ def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     covers = last_covers(lake.spark, lake.layout.records, progress.tick)
     if covers is None:
         return replace(state_from_rows(lake, own), epoch=progress.epoch)
-    return with_order_times(lake, own, state_of(covers, progress.epoch))
+    return with_order_times(lake, own, state_from_covers(covers, progress.epoch))
 
 
 def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
     """Return the metadata of the last tick's commit, or a given tick's, in a table's log; None if the log has none."""
-    return covers(log_of(spark, path), tick)
+    return find_tick_coverage(commit_log_of(spark, path), tick)
 
 
 def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, int]]:
     """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
     covers = last_covers(lake.spark, lake.layout.records, tick)
     if covers is not None and topic in covers["topics"]:
-        found = covers["topics"][topic]
-        return {found["id"]: found["next"]}
+        topic_covers = covers["topics"][topic]
+        return {topic_covers["id"]: topic_covers["next"]}
     own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
-    rows = records(lake, [topic], own).where(F.col("tick") <= tick)
-    result: dict[str, dict[str, int]] = {}
-    for topic_id, partition, offset in map(tuple, rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()):
-        result.setdefault(topic_id, {})[str(partition)] = offset + 1
-    return result
+    topic_rows = read_topic_records(lake, [topic], own).where(F.col("tick") <= tick)
+    next_by_topic_id: dict[str, dict[str, int]] = {}
+    for topic_id, partition, offset in map(
+        tuple, topic_rows.groupBy("topic_id", "partition").agg(F.max("offset")).collect()
+    ):
+        next_by_topic_id.setdefault(topic_id, {})[str(partition)] = offset + 1
+    return next_by_topic_id
 
 
 def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[str, int]], tick: int) -> bool:
     """Say whether a complete tick has all records of topics before these offsets, {topic id: {partition: offset}}."""
-    found = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
-    known = {topic_id: of for one in found for topic_id, of in one.items()}
+    next_by_topic = [next_offsets(lake, topic, tick) for topic in topics] if tick > NO_TICK else []
+    next_by_topic_id = {
+        topic_id: offsets for topic_offsets in next_by_topic for topic_id, offsets in topic_offsets.items()
+    }
     return all(
-        offset <= known.get(topic_id, {}).get(partition, 0)
-        for topic_id, of in before.items() for partition, offset in of.items()
+        offset <= next_by_topic_id.get(topic_id, {}).get(partition, 0)
+        for topic_id, offsets in before.items() for partition, offset in offsets.items()
     )  # fmt: skip
 
 
 def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> BronzeState:
     """Raise the order times, which are from before the state's tick, by the tick's own rows."""
     if "://" not in lake.layout.root:
-        paths = _paths(lake, own)
-        return carry(state, [row for path in paths for row in order_times(path, state.tick)])
-    found = rows_of_all(lake, own).where(F.col("tick") == state.tick).groupBy("topic", "partition")
-    return carry(state, found.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
+        paths = _record_paths(lake, own)
+        return raise_order_times(state, [row for path in paths for row in read_order_times(path, state.tick)])
+    partition_rows = read_all_records(lake, own).where(F.col("tick") == state.tick).groupBy("topic", "partition")
+    return raise_order_times(state, partition_rows.agg(F.unix_millis(F.max("order_time")).alias("order")).collect())
 
 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     """Derive the state from the rows alone; they don't show offsets at a tick's end that held no record."""
     tick = lake.progress(lake.bronze).tick
-    rows = rows_of_all(lake, own).where(F.col("tick") <= tick)
-    groups = rows.groupBy("topic", "topic_id", "partition").agg(
+    rows = read_all_records(lake, own).where(F.col("tick") <= tick)
+    partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.max("offset").alias("offset"), F.max("tick").alias("tick"), F.unix_millis(F.max("order_time")).alias("order")
     )
-    topics: dict[str, TopicState] = {}
-    for row in sorted(groups.collect(), key=lambda row: row.tick):
-        topic = topics.get(row.topic)
-        if topic is None or topic.id != row.topic_id:
-            topic = TopicState(row.topic_id)
-        topics[row.topic] = TopicState(
+    topic_states: dict[str, TopicState] = {}
+    for row in sorted(partition_rows.collect(), key=lambda row: row.tick):
+        topic_state = topic_states.get(row.topic)
+        if topic_state is None or topic_state.id != row.topic_id:
+            topic_state = TopicState(row.topic_id)
+        topic_states[row.topic] = TopicState(
             row.topic_id,
-            {**topic.next, row.partition: row.offset + 1},
-            {**topic.last, row.partition: row.tick},
-            {**topic.order, row.partition: row.order},
+            {**topic_state.next, row.partition: row.offset + 1},
+            {**topic_state.last, row.partition: row.tick},
+            {**topic_state.order, row.partition: row.order},
         )
-    return BronzeState(0, tick, topics)
+    return BronzeState(0, tick, topic_states)
 
 
-def rows_of_all(lake: OpenLake, own: Iterable[str]) -> DataFrame:
+def read_all_records(lake: OpenLake, own: Iterable[str]) -> DataFrame:
     """Return the rows of the main table, and of the topics' own tables."""
-    return reduce(DataFrame.unionByName, [lake.read(path) for path in _paths(lake, own)])
+    return reduce(DataFrame.unionByName, [lake.read(path) for path in _record_paths(lake, own)])
 
 
-def _paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
+def _record_paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
     return [lake.layout.records, *map(lake.layout.own_records, own)]
 
 
-def records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
+def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
     """Return the bronze rows of these topics. Topics in `own` have a physical table of their own.
 
     The rows may hold a tick that is not complete yet (own tables are written first): select by tick.
     """
     own = set(own)
-    frame = lake.read(lake.layout.records)
-    wanted = list(topics)
-    parts = [frame.where(F.col("topic").isin(shared))] if (shared := [t for t in wanted if t not in own]) else []
-    parts += [lake.read(lake.layout.own_records(topic)) for topic in wanted if topic in own]
-    return reduce(DataFrame.unionByName, parts)
+    shared_table = lake.read(lake.layout.records)
+    topic_names = list(topics)
+    topic_frames = (
+        [shared_table.where(F.col("topic").isin(shared))]
+        if (shared := [name for name in topic_names if name not in own])
+        else []
+    )
+    topic_frames += [lake.read(lake.layout.own_records(topic)) for topic in topic_names if topic in own]
+    return reduce(DataFrame.unionByName, topic_frames)
 
 
-def of_stream(lake: OpenLake, stream: Stream) -> DataFrame:
+def read_stream_records(lake: OpenLake, stream: Stream) -> DataFrame:
     """Return the bronze rows of a stream's topics; see `records`."""
-    return records(lake, stream.topics, {source.topic for source in stream.sources if source.own_table})
+    return read_topic_records(lake, stream.topics, {source.topic for source in stream.sources if source.own_table})
 
 
-def between(rows: DataFrame, after: int, to: int) -> DataFrame:
+def between_ticks(rows: DataFrame, after: int, up_to: int) -> DataFrame:
     """Return the rows of the ticks in (after, to]."""
-    return rows.where((F.col("tick") > after) & (F.col("tick") <= to))
+    return rows.where((F.col("tick") > after) & (F.col("tick") <= up_to))
 
 
-def carry(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
+def raise_order_times(state: BronzeState, orders: Iterable[Any]) -> BronzeState:
     """Return the state with its order times raised by rows of (topic, partition, order)."""
-    topics = dict(state.topics)
+    topic_states = dict(state.topics)
     for row in orders:
-        order = topics[row.topic].order
-        largest = max(row.order, order.get(row.partition, row.order))
-        topics[row.topic] = replace(topics[row.topic], order={**order, row.partition: largest})
-    return replace(state, topics=topics)
+        partition_orders = topic_states[row.topic].order
+        largest = max(row.order, partition_orders.get(row.partition, row.order))
+        topic_states[row.topic] = replace(topic_states[row.topic], order={**partition_orders, row.partition: largest})
+    return replace(state, topics=topic_states)

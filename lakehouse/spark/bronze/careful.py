@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.durable import read_object, write_durably
-from lakehouse.kafka.ranges import Raw
-from lakehouse.semantics.kafka_time import held
+from lakehouse.kafka.ranges import RawRecord
+from lakehouse.semantics.kafka_time import bronze_time
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.bronze import TopicState
 from lakehouse.spark.bronze.feed import Feed
@@ -52,56 +52,70 @@ class Suspect:
 
     def __init__(self, path: str) -> None:
         self._path = None if "://" in path else Path(path)
-        said = (read_object(self._path) if self._path is not None else None) or {}
-        self._ends: Offsets = {topic: {int(p): int(end) for p, end in of.items()} for topic, of in said.items()}
+        saved_ends = (read_object(self._path) if self._path is not None else None) or {}
+        self._ends: Offsets = {
+            topic: {int(partition): int(end_offset) for partition, end_offset in partitions.items()}
+            for topic, partitions in saved_ends.items()
+        }
 
     def remember(self, ends: Offsets) -> None:
         """Remember a batch's end for the next start."""
         if self._path is not None:
             write_durably(self._path, json.dumps(ends))
 
-    def reaches(self, topics: Mapping[str, TopicState]) -> bool:
+    def is_ahead_of(self, topics: Mapping[str, TopicState]) -> bool:
         """Say whether a part of the batch is not in bronze yet; once all of it is, forget the batch."""
-        ends = [(topic, p, end) for topic, of in self._ends.items() for p, end in of.items()]
-        left = any(topic in topics and end > topics[topic].next.get(p, 0) for topic, p, end in ends)
-        if self._ends and not left:
+        batch_ends = [
+            (topic, partition, end_offset)
+            for topic, partitions in self._ends.items()
+            for partition, end_offset in partitions.items()
+        ]
+        is_ahead = any(
+            topic in topics and end_offset > topics[topic].next.get(partition, 0)
+            for topic, partition, end_offset in batch_ends
+        )
+        if self._ends and not is_ahead:
             self._ends = {}
             if self._path is not None:
                 self._path.unlink(missing_ok=True)
-        return left
+        return is_ahead
 
 
-def records_of(feed: Feed, record_bytes: float | None) -> int:
+def records_per_tick(feed: Feed, record_bytes: float | None) -> int:
     """Return how many records of this size a tick may have; None if their size is not known yet."""
     if record_bytes is None:
         return min(FIRST_RECORDS, feed.max_records_per_tick)
     return max(1, min(feed.max_records_per_tick, int(feed.max_bytes_per_tick / max(record_bytes, 1.0))))
 
 
-def sampled(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
+def sample_record_bytes(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
     """Return how many bytes a record has, judged by the first ones of each range; None if there are none."""
-    sizes = [record.size for record in feed.read(starts, first_of(starts, ends, SAMPLE))]
-    return sum(sizes) / len(sizes) if sizes else None
+    record_sizes = [record.size for record in feed.read(starts, first_offsets(starts, ends, SAMPLE))]
+    return sum(record_sizes) / len(record_sizes) if record_sizes else None
 
 
-def count(starts: Offsets, ends: Offsets) -> int:
+def count_offsets(starts: Offsets, ends: Offsets) -> int:
     """Return how many offsets lie in ranges."""
-    return sum(end - starts[topic][p] for topic, of in ends.items() for p, end in of.items())
+    return sum(
+        end - starts[topic][partition] for topic, partitions in ends.items() for partition, end in partitions.items()
+    )
 
 
-def is_of_a_record(error: Exception) -> bool:
+def is_record_failure(error: Exception) -> bool:
     """Say whether Spark failed on a record's content, so that reading it in another way can help."""
-    text = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may lack the cause
-    return any(reason in text for reason in REASONS)
+    message = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may lack the cause
+    return any(reason in message for reason in REASONS)
 
 
-def none_larger(frame: DataFrame, bytes_max: int) -> DataFrame:
+def refuse_larger_records(frame: DataFrame, bytes_max: int) -> DataFrame:
     """Return rows from Kafka; reading them fails with TOO_LARGE on a record that is larger.
 
     This is a filter, so it runs before the rows are moved: a large one is then held only once, as the client read it.
     """
-    size = sum((F.coalesce(F.length(name), F.lit(0)) for name in ("key", "value")), _headers_size())
-    return frame.where(F.when(size > bytes_max, F.raise_error(F.lit(TOO_LARGE)).cast("boolean")).otherwise(F.lit(True)))
+    record_size = sum((F.coalesce(F.length(name), F.lit(0)) for name in ("key", "value")), _headers_size())
+    return frame.where(
+        F.when(record_size > bytes_max, F.raise_error(F.lit(TOO_LARGE)).cast("boolean")).otherwise(F.lit(True))
+    )
 
 
 def _headers_size() -> Column:
@@ -115,12 +129,12 @@ def _headers_size() -> Column:
     )
 
 
-def frame_of(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
+def frame_of_raw_records(spark: SparkSession, records: Iterable[RawRecord]) -> DataFrame:
     """Return records as the rows that Spark's Kafka source gives."""
     rows = []
     for record in records:
-        time, more = held(record.timestamp)
-        headers = [{"key": name, "value": value} for name, value in (*record.headers, *more)]
+        time, time_headers = bronze_time(record.timestamp)
+        headers = [{"key": name, "value": value} for name, value in (*record.headers, *time_headers)]
         rows.append(
             {
                 "topic": record.topic, "partition": record.partition, "offset": record.offset,
@@ -132,12 +146,15 @@ def frame_of(spark: SparkSession, records: Iterable[Raw]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA)).coalesce(1)
 
 
-def first_of(starts: Offsets, ends: Offsets, records: int) -> Offsets:
+def first_offsets(starts: Offsets, ends: Offsets, records: int) -> Offsets:
     """Return where the first `records` offsets of the ranges end: equal parts, at least one from each that has any."""
-    total = count(starts, ends)
+    offset_count = count_offsets(starts, ends)
     return {
         topic: {
-            p: min(end, starts[topic][p] + -(-(end - starts[topic][p]) * records // total)) for p, end in of.items()
+            partition: min(
+                end, starts[topic][partition] + -(-(end - starts[topic][partition]) * records // offset_count)
+            )
+            for partition, end in partitions.items()
         }
-        for topic, of in ends.items()
+        for topic, partitions in ends.items()
     }

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import check_topic
-from lakehouse.spark.delta_log import snapshot
+from lakehouse.spark.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import quoted
+from lakehouse.spark.transaction import quote_name
 
 FILE_BYTES = 32 * 2**20
 GROUP_BYTES = 2**20  # of a row group: the least that a reader reads for one key
@@ -36,35 +36,39 @@ def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
     whole topic, so it waits until the new data is as much as the data laid out already: a record is rewritten as often
     as its topic doubles. Call it where bronze is written, or while nothing writes it.
     """
-    wanted = None if topics is None else {check_topic(topic) for topic in topics}
-    done = []
-    for path, topic in _places(lake, wanted):
+    topic_names = None if topics is None else {check_topic(topic) for topic in topics}
+    clustered_topics = []
+    for path, topic in _tables_to_cluster(lake, topic_names):
         session = lake.spark.newSession()  # a commit's number, set on another session, must not be set on this one
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
-        session.sql(f"OPTIMIZE delta.{quoted(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
-        done.append(topic)
-    return done
+        session.sql(f"OPTIMIZE delta.{quote_name(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
+        clustered_topics.append(topic)
+    return clustered_topics
 
 
-def _places(lake: OpenLake, wanted: set[str] | None) -> list[tuple[str, str]]:
+def _tables_to_cluster(lake: OpenLake, topic_names: set[str] | None) -> list[tuple[str, str]]:
     """The tables and topics that are worth it."""
     paths = [lake.layout.records]
-    if wanted is not None:
-        paths += [path for topic in sorted(wanted) if lake.exists(path := lake.layout.own_records(topic))]
-    found = []
+    if topic_names is not None:
+        paths += [path for topic in sorted(topic_names) if lake.exists(path := lake.layout.own_records(topic))]
+    topic_tables = []
     for path in paths:
-        for row in _files(lake.spark, path).collect():
-            loose, laid_out = row["loose"], row["bytes"] - row["loose"]
-            if row["files"] > 1 and loose >= laid_out and (wanted is None or row["topic"] in wanted):
-                found.append((path, row["topic"]))
-    return found
+        for row in _file_sizes(lake.spark, path).collect():
+            loose_bytes, clustered_bytes = row["loose"], row["bytes"] - row["loose"]
+            if (
+                row["files"] > 1
+                and loose_bytes >= clustered_bytes
+                and (topic_names is None or row["topic"] in topic_names)
+            ):
+                topic_tables.append((path, row["topic"]))
+    return topic_tables
 
 
-def _files(spark: SparkSession, path: str) -> DataFrame:
+def _file_sizes(spark: SparkSession, path: str) -> DataFrame:
     """By topic: files, their bytes, and the bytes in files smaller than those OPTIMIZE makes."""
-    files = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
-    loose = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
-    return files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(
-        F.count("*").alias("files"), F.sum("size").alias("bytes"), loose.alias("loose")
+    data_files = DataFrame(newest_snapshot(spark, path).allFiles().toDF(), spark)
+    loose_bytes = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
+    return data_files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(
+        F.count("*").alias("files"), F.sum("size").alias("bytes"), loose_bytes.alias("loose")
     )

@@ -11,9 +11,9 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from lakehouse.kafka.ranges import Raw
+from lakehouse.kafka.ranges import RawRecord
 from lakehouse.semantics.moment import Offsets
-from lakehouse.spark.bronze.gaps import TopicNow
+from lakehouse.spark.bronze.gaps import KafkaTopic
 
 # How many records a client hands over at once: with Kafka's 500, reading small records takes half as long again.
 POLLED_RECORDS = 2_000
@@ -24,9 +24,9 @@ WAIT_MS = 10
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 # Tells what Kafka has now, for the topics in a list or matching a pattern.
-Look = Callable[[], Mapping[str, TopicNow]]
+Look = Callable[[], Mapping[str, KafkaTopic]]
 # Gives the records at the offsets [start, end) of each partition, one by one.
-ReadRanges = Callable[[Offsets, Offsets], Iterator[Raw]]
+ReadRanges = Callable[[Offsets, Offsets], Iterator[RawRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +51,25 @@ class Feed:
 
     def stream(self, reader: DataStreamReader, starts: Offsets) -> DataFrame:
         """Return the stream of all topics, from these offsets on."""
-        reader = self._kafka(reader, self._subscription()).option("startingOffsets", _text(starts))
+        reader = self._kafka(reader, self._subscription()).option("startingOffsets", _format_offsets(starts))
         return reader.option("maxOffsetsPerTrigger", str(self.max_records_per_tick)).load()
 
     def ranges(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
         """Return the rows at the offsets [start, end) of each partition that `ends` names."""
         assigned = json.dumps({name: list(partitions) for name, partitions in ends.items()})
         reader = self._kafka(spark.read, {"assign": assigned})
-        return reader.options(startingOffsets=_text(starts), endingOffsets=_text(ends)).load()
+        return reader.options(startingOffsets=_format_offsets(starts), endingOffsets=_format_offsets(ends)).load()
 
-    def _kafka(self, reader: Reader, topics: Mapping[str, str]) -> Reader:
-        options = {"kafka.max.poll.records": str(POLLED_RECORDS), "kafka.fetch.max.wait.ms": str(WAIT_MS)}
-        options |= {f"kafka.{name}": value for name, value in self.options.items()}
-        options |= {
+    def _kafka(self, reader: Reader, subscription: Mapping[str, str]) -> Reader:
+        kafka_options = {"kafka.max.poll.records": str(POLLED_RECORDS), "kafka.fetch.max.wait.ms": str(WAIT_MS)}
+        kafka_options |= {f"kafka.{name}": value for name, value in self.options.items()}
+        kafka_options |= {
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
             "failOnDataLoss": "true",
         }
-        return reader.format("kafka").options(**options, **topics)
+        return reader.format("kafka").options(**kafka_options, **subscription)
 
     def _subscription(self) -> dict[str, str]:
         if self.pattern:
@@ -79,5 +79,10 @@ class Feed:
         return {"subscribe": ",".join(self.topics)}
 
 
-def _text(starts: Offsets) -> str:
-    return json.dumps({name: {str(p): offset for p, offset in of.items()} for name, of in starts.items()})
+def _format_offsets(starts: Offsets) -> str:
+    return json.dumps(
+        {
+            name: {str(partition): offset for partition, offset in partitions.items()}
+            for name, partitions in starts.items()
+        }
+    )

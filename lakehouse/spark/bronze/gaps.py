@@ -34,76 +34,86 @@ class Gap:
         return self.reason.endswith(CUT)
 
     def __str__(self) -> str:
-        end = self.to_offset if self.to_offset is not None else "unknown"
-        where = f"topic {self.topic} (id {self.topic_id}) partition {self.partition}"
-        return f"{where}: offsets [{self.from_offset}, {end}): {self.reason}"
+        end_text = self.to_offset if self.to_offset is not None else "unknown"
+        partition_text = f"topic {self.topic} (id {self.topic_id}) partition {self.partition}"
+        return f"{partition_text}: offsets [{self.from_offset}, {end_text}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicNow:
+class KafkaTopic:
     """A topic as Kafka has it: its id, and the earliest and the next offset of each partition."""
 
     id: str
     offsets: Mapping[int, tuple[int, int]]
 
 
-def find_gaps(known: Mapping[str, TopicState], now: Mapping[str, TopicNow], topics: Iterable[str]) -> list[Gap]:
+def find_gaps(
+    bronze_topics: Mapping[str, TopicState], kafka_topics: Mapping[str, KafkaTopic], topics: Iterable[str]
+) -> list[Gap]:
     """Compare what bronze has with what Kafka has, over these topics; return what is lost."""
     gaps: list[Gap] = []
     for name in topics:
-        state = known.get(name)
-        if state is None:
+        bronze_topic = bronze_topics.get(name)
+        if bronze_topic is None:
             continue
-        here = now.get(name)
-        if here is None or here.id != state.id:
-            if not state.last:
+        kafka_topic = kafka_topics.get(name)
+        if kafka_topic is None or kafka_topic.id != bronze_topic.id:
+            if not bronze_topic.last:
                 continue  # no tick has a record of it: see `never_begun`
-            why = "the topic was deleted" if here is None else f"the topic was deleted and recreated (id {here.id})"
-            gaps += [Gap(name, state.id, p, offset, None, why) for p, offset in sorted(state.next.items())]
+            reason = (
+                "the topic was deleted"
+                if kafka_topic is None
+                else f"the topic was deleted and recreated (id {kafka_topic.id})"
+            )
+            gaps += [
+                Gap(name, bronze_topic.id, p, offset, None, reason) for p, offset in sorted(bronze_topic.next.items())
+            ]
             continue
-        for partition, (earliest, end) in sorted(here.offsets.items()):
+        for partition, (earliest, end) in sorted(kafka_topic.offsets.items()):
             # A partition that is unknown to bronze is a new one: its first record is awaited.
-            expected = state.next.get(partition, 0)
-            if earliest > expected:
-                why = "expired before it was ingested (retention, or records deleted)"
-                gaps.append(Gap(name, state.id, partition, expected, earliest, why))
-            elif end < expected:
-                why = f"Kafka ends at offset {end}, behind what bronze has: {CUT}"
-                gaps.append(Gap(name, state.id, partition, end, expected, why))
+            expected_offset = bronze_topic.next.get(partition, 0)
+            if earliest > expected_offset:
+                reason = "expired before it was ingested (retention, or records deleted)"
+                gaps.append(Gap(name, bronze_topic.id, partition, expected_offset, earliest, reason))
+            elif end < expected_offset:
+                reason = f"Kafka ends at offset {end}, behind what bronze has: {CUT}"
+                gaps.append(Gap(name, bronze_topic.id, partition, end, expected_offset, reason))
     return gaps
 
 
-def never_begun(known: Mapping[str, TopicState], now: Mapping[str, TopicNow]) -> list[Gap]:
+def gaps_of_recreated_topics(
+    bronze_topics: Mapping[str, TopicState], kafka_topics: Mapping[str, KafkaTopic]
+) -> list[Gap]:
     """Return, as gaps, the topics that were recreated before any tick had a record of them.
 
     Nothing is known to be lost, so nothing stops; what the deleted topic may have had is recorded as unknown. It must
     be forgotten with its id: the records of the new topic belong to another topic.
     """
-    why = "the topic was deleted and recreated (id {}) before bronze had a record of it"
+    reason = "the topic was deleted and recreated (id {}) before bronze had a record of it"
     return [
-        Gap(name, state.id, partition, offset, None, why.format(now[name].id))
-        for name, state in sorted(known.items())
-        if name in now and now[name].id != state.id and not state.last
-        for partition, offset in sorted((state.next or {0: 0}).items())
+        Gap(name, bronze_topic.id, partition, offset, None, reason.format(kafka_topics[name].id))
+        for name, bronze_topic in sorted(bronze_topics.items())
+        if name in kafka_topics and kafka_topics[name].id != bronze_topic.id and not bronze_topic.last
+        for partition, offset in sorted((bronze_topic.next or {0: 0}).items())
     ]
 
 
-def go_on_after(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
+def accept_gaps(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
     """Return the state with these gaps accepted: the offsets after them come next; a lost topic is forgotten."""
-    after = dict(topics)
+    topics_after = dict(topics)
     for gap in gaps:
-        state = after.get(gap.topic)
-        if state is None or state.id != gap.topic_id:
+        bronze_topic = topics_after.get(gap.topic)
+        if bronze_topic is None or bronze_topic.id != gap.topic_id:
             continue
         if gap.to_offset is None:
-            del after[gap.topic]
+            del topics_after[gap.topic]
         else:
-            expected = max(gap.to_offset, state.next.get(gap.partition, 0))
-            after[gap.topic] = replace(state, next={**state.next, gap.partition: expected})
-    return after
+            expected_offset = max(gap.to_offset, bronze_topic.next.get(gap.partition, 0))
+            topics_after[gap.topic] = replace(bronze_topic, next={**bronze_topic.next, gap.partition: expected_offset})
+    return topics_after
 
 
-def accepted(lake: OpenLake) -> list[Gap]:
+def read_accepted_gaps(lake: OpenLake) -> list[Gap]:
     """Return the recorded gaps."""
     if not lake.exists(lake.layout.gaps):
         return []
@@ -112,14 +122,16 @@ def accepted(lake: OpenLake) -> list[Gap]:
     return [Gap(*row) for row in rows.collect()]
 
 
-def record(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
+def record_gaps(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
     """Record accepted gaps, once each. `state`: bronze after the last complete tick before them."""
     if not lake.exists(lake.layout.gaps):
         new_table(lake.spark, lake.layout.gaps, SCHEMA).execute()
-    written = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in accepted(lake)}
-    gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in written]
-    moment = datetime.datetime.now(datetime.UTC)
-    rows = [(g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, moment) for g in gaps]
+    recorded_ranges = {(g.topic_id, g.partition, g.from_offset, g.to_offset) for g in read_accepted_gaps(lake)}
+    gaps = [g for g in gaps if (g.topic_id, g.partition, g.from_offset, g.to_offset) not in recorded_ranges]
+    found_at = datetime.datetime.now(datetime.UTC)
+    rows = [
+        (g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, found_at) for g in gaps
+    ]
     if rows:
         # Written twice they would say the same; but a writer that lost bronze may know gaps its successor does not.
         check_epoch(lake.spark, lake.bronze, state.epoch)

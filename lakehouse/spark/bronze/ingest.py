@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
-from lakehouse.kafka.ranges import Raw, pieces
-from lakehouse.lake.layout import misplaced
+from lakehouse.kafka.ranges import RawRecord, split_into_pieces
+from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.lease import Lease
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.interventions import Wanted
-from lakehouse.spark.bronze.tick import append_tick, in_few_tasks
+from lakehouse.spark.bronze.tick import append_tick, coalesce_to_few_tasks
 from lakehouse.spark.failure import Catching, is_gone, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 
@@ -62,20 +62,20 @@ class Ingest:
     def tick(self) -> int:
         return self._state.tick
 
-    def decide(self, wanted: Wanted) -> int:
+    def decide(self, request: Wanted) -> int:
         """Record an intervention between two ticks; return its tick."""
         with self._lock:
-            self._state = interventions.decide(self._lake, self._state, wanted)
+            self._state = interventions.decide(self._lake, self._state, request)
             return self._state.tick
 
     def __enter__(self) -> Ingest:
         self._lease.acquire()
         try:
             self._check_places()
-            bronze.create(self._lake, self._feed.own)
-            state = interventions.take_over(self._lake)
-            past = gaps.accepted(self._lake)
-            self._state = replace(state, topics=gaps.go_on_after(state.topics, past))
+            bronze.create_tables(self._lake, self._feed.own)
+            state = interventions.take_over_bronze(self._lake)
+            accepted_gaps = gaps.read_accepted_gaps(self._lake)
+            self._state = replace(state, topics=gaps.accept_gaps(state.topics, accepted_gaps))
             self._find_gaps()
             self._finish_pending()
         except BaseException:
@@ -90,46 +90,50 @@ class Ingest:
         """A topic's rows lie in one place: whether it has its own table is decided at its first tick, and stays so."""
         if not self._lake.exists(self._layout.records):
             return
-        known = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
+        topic_covers = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
         for topic in self._feed.topics:
-            lies_apart = self._lake.exists(self._layout.own_records(topic))
-            if lies_apart != (topic in self._feed.own) and known.get(topic, {}).get("next"):
-                raise PlanError(misplaced(topic, own=lies_apart))
+            has_own_table = self._lake.exists(self._layout.own_records(topic))
+            if has_own_table != (topic in self._feed.own) and topic_covers.get(topic, {}).get("next"):
+                raise PlanError(misplaced_topic_message(topic, own=has_own_table))
 
     def _find_gaps(self) -> None:
         """Compare bronze with Kafka; fail with the exact ranges that are lost, or record them and go on after them."""
-        now = self._feed.look()
-        self._forget(now)
-        found = gaps.find_gaps(self._state.topics, now, self._subscribed())
-        if any(gap.is_cut for gap in found) or (found and self._feed.on_data_loss == "fail"):
-            raise _loss(found, "Nothing was skipped and nothing was written. ")
-        if missing := [name for name in self._feed.topics if name not in now]:
+        kafka_topics = self._feed.look()
+        self._forget_recreated(kafka_topics)
+        lost_ranges = gaps.find_gaps(self._state.topics, kafka_topics, self._subscribed_topics())
+        if any(gap.is_cut for gap in lost_ranges) or (lost_ranges and self._feed.on_data_loss == "fail"):
+            raise _data_loss_error(lost_ranges, "Nothing was skipped and nothing was written. ")
+        if missing_topics := [name for name in self._feed.topics if name not in kafka_topics]:
             raise NotFound(
-                f"Kafka has no topic {', '.join(missing)}. Create it, or correct the name in the application."
+                f"Kafka has no topic {', '.join(missing_topics)}. Create it, or correct the name in the application."
             )
-        if found:
-            self._accept(found)
-        self._meet(now, now)
+        if lost_ranges:
+            self._accept(lost_ranges)
+        self._add_new_topics(kafka_topics, kafka_topics)
 
-    def _accept(self, found: list[gaps.Gap]) -> None:
-        gaps.record(self._lake, found, self._state)
-        self._state = replace(self._state, topics=gaps.go_on_after(self._state.topics, found))
+    def _accept(self, lost_ranges: list[gaps.Gap]) -> None:
+        gaps.record_gaps(self._lake, lost_ranges, self._state)
+        self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges))
 
-    def _forget(self, now: Mapping[str, gaps.TopicNow]) -> None:
+    def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
         """Forget topics that were recreated before their first record: `_meet` takes them in under their new id."""
-        if gone := gaps.never_begun(self._state.topics, now):
-            self._accept(gone)
+        if recreated_topics := gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics):
+            self._accept(recreated_topics)
 
-    def _meet(self, now: Mapping[str, gaps.TopicNow], names: Iterable[str]) -> None:
+    def _add_new_topics(self, kafka_topics: Mapping[str, gaps.KafkaTopic], names: Iterable[str]) -> None:
         """Add topics that are new here to the state: what Kafka had dropped before was never expected."""
-        topics = dict(self._state.topics)
+        topic_states = dict(self._state.topics)
         for name in names:
-            if name not in topics:
-                dropped = {p: earliest for p, (earliest, _) in now[name].offsets.items() if earliest > 0}
-                topics[name] = bronze.TopicState(now[name].id, dropped)
-        self._state = replace(self._state, topics=topics)
+            if name not in topic_states:
+                dropped_offsets = {
+                    partition: first_offset
+                    for partition, (first_offset, _) in kafka_topics[name].offsets.items()
+                    if first_offset > 0
+                }
+                topic_states[name] = bronze.TopicState(kafka_topics[name].id, dropped_offsets)
+        self._state = replace(self._state, topics=topic_states)
 
-    def _subscribed(self) -> list[str]:
+    def _subscribed_topics(self) -> list[str]:
         """The topics that bronze has and that this feed goes on with, whether Kafka still has them or not."""
         pattern = re.compile(self._feed.pattern) if self._feed.pattern else None
         return sorted(
@@ -140,35 +144,44 @@ class Ingest:
 
     def _finish_pending(self) -> None:
         """Complete a tick whose own tables were written and whose main table was not, over the same offsets."""
-        pending = bronze.half_written(self._lake, self._state.tick)
-        for topic in pending:
+        pending_topics = bronze.half_written_topics(self._lake, self._state.tick)
+        for topic in pending_topics:
             covers = bronze.last_covers(self._spark, self._layout.own_records(topic))
             if covers is None:
                 continue
-            starts, ends = self._pinned(bronze.state_of(covers, self._state.epoch).topics)
+            starts, ends = self._pinned_ranges(bronze.state_from_covers(covers, self._state.epoch).topics)
             # If the topic was recreated since then, there is nothing left to read; what is in the table stays.
-            frame = self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of(self._spark, [])
-            self._append(frame, ends, {*self._feed.own, *pending})
+            frame = (
+                self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
+            )
+            self._append(frame, ends, {*self._feed.own, *pending_topics})
             return
 
-    def _pinned(self, until: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
+    def _pinned_ranges(self, pinned_topics: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
         """The offsets where a pinned tick begins and ends, for the partitions that it moves."""
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
-        for name, topic in until.items():
-            known = self._state.topics.get(name, bronze.TopicState(topic.id))
-            moved = {p: end for p, end in topic.next.items() if end > known.next.get(p, 0)}
-            if moved and known.id == topic.id:
-                starts[name] = {p: known.next.get(p, 0) for p in moved}
-                ends[name] = moved
+        for name, pinned_topic in pinned_topics.items():
+            bronze_topic = self._state.topics.get(name, bronze.TopicState(pinned_topic.id))
+            moved_ends = {
+                partition: end_offset
+                for partition, end_offset in pinned_topic.next.items()
+                if end_offset > bronze_topic.next.get(partition, 0)
+            }
+            if moved_ends and bronze_topic.id == pinned_topic.id:
+                starts[name] = {partition: bronze_topic.next.get(partition, 0) for partition in moved_ends}
+                ends[name] = moved_ends
         return starts, ends
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
         """Start the query, until what Kafka has now is ingested, or for good. Its checkpoint is always a fresh one."""
-        now = self._feed.look()
+        kafka_topics = self._feed.look()
         starts = {
-            name: {p: self._state.topics[name].next.get(p, earliest) for p, (earliest, _) in topic.offsets.items()}
-            for name, topic in now.items()
+            name: {
+                partition: self._state.topics[name].next.get(partition, first_offset)
+                for partition, (first_offset, _) in topic.offsets.items()
+            }
+            for name, topic in kafka_topics.items()
             if name in self._state.topics
         }
         writer = (
@@ -176,7 +189,7 @@ class Ingest:
             .writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}")
             .foreachBatch(self._catching)
         )
-        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
+        writer = writer.option("checkpointLocation", checkpoint.fresh_checkpoint(self._spark, self._checkpoint))
         if available_now:
             writer = writer.trigger(availableNow=True)
         else:
@@ -190,11 +203,11 @@ class Ingest:
     def check(self, query: StreamingQuery) -> None:
         """Raise the error that ended the query, if one did: DataLoss with the exact range if that is the reason."""
         self._catching.wait()
-        ours = isinstance(self._catching.error, LakehouseError)
-        if not ours and not is_gone(self._spark) and query.exception() is not None:
-            found = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed())
-            if found:
-                raise _loss(found, WHILE_RUNNING)
+        is_ours = isinstance(self._catching.error, LakehouseError)
+        if not is_ours and not is_gone(self._spark) and query.exception() is not None:
+            lost_ranges = gaps.find_gaps(self._state.topics, self._feed.look(), self._subscribed_topics())
+            if lost_ranges:
+                raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         raise_failure(query, self._catching)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -203,81 +216,97 @@ class Ingest:
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark goes on silently when a topic is deleted and recreated: so Kafka is asked for the topics' ids.
-        now = self._feed.look()
-        self._forget(now)
-        if found := gaps.find_gaps(self._state.topics, now, ends):
-            raise _loss(found, WHILE_RUNNING)
-        self._meet(now, [name for name in ends if name in now])
+        kafka_topics = self._feed.look()
+        self._forget_recreated(kafka_topics)
+        if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
+            raise _data_loss_error(lost_ranges, WHILE_RUNNING)
+        self._add_new_topics(kafka_topics, [name for name in ends if name in kafka_topics])
         # Every query begins with a batch, even if nothing came since the last one ended.
         if not self._moved(ends)[1]:
             return
-        if self._suspect.reaches({name: self._state.topics[name] for name in ends}):
-            self._carefully(ends)
+        if self._suspect.is_ahead_of({name: self._state.topics[name] for name in ends}):
+            self._take_in_by_record(ends)
             return
         try:
-            for part, part_ends in self._parts(frame, ends):
-                starts, moved = self._moved(part_ends)
-                part = in_few_tasks(part, careful.count(starts, moved), sum(map(len, moved.values())))
-                self._append(careful.none_larger(part, self._feed.max_record_bytes), part_ends, self._feed.own)
+            for part_frame, part_ends in self._parts(frame, ends):
+                starts, moved_ends = self._moved(part_ends)
+                part_frame = coalesce_to_few_tasks(
+                    part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))
+                )
+                self._append(
+                    careful.refuse_larger_records(part_frame, self._feed.max_record_bytes), part_ends, self._feed.own
+                )
         except Exception as error:
             if is_gone(self._spark):
                 self._suspect.remember(ends)
                 raise StorageError(careful.GONE.format(tick=self._state.tick + 1)) from error
-            if not careful.is_of_a_record(error) or bronze.half_written(self._lake, self._state.tick):
+            if not careful.is_record_failure(error) or bronze.half_written_topics(self._lake, self._state.tick):
                 raise
-            self._carefully(ends)
+            self._take_in_by_record(ends)
 
     def _parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
         """Yield a batch in parts of as many bytes as a tick may have; as a whole, if it does not seem to have more."""
-        whole = True
-        while (moved := self._moved(ends))[1]:
-            if self._record_bytes is None and careful.count(*moved) > careful.FIRST_RECORDS:
-                self._record_bytes = careful.sampled(self._feed, *moved)
-            records = careful.records_of(self._feed, self._record_bytes)
-            if careful.count(*moved) > records:
-                whole, moved = False, (moved[0], careful.first_of(*moved, records))
-            if whole:
+        is_whole = True
+        while (offset_ranges := self._moved(ends))[1]:
+            if self._record_bytes is None and careful.count_offsets(*offset_ranges) > careful.FIRST_RECORDS:
+                self._record_bytes = careful.sample_record_bytes(self._feed, *offset_ranges)
+            record_limit = careful.records_per_tick(self._feed, self._record_bytes)
+            if careful.count_offsets(*offset_ranges) > record_limit:
+                is_whole, offset_ranges = False, (offset_ranges[0], careful.first_offsets(*offset_ranges, record_limit))
+            if is_whole:
                 yield frame, ends
                 return
-            yield self._feed.ranges(self._spark, *moved), moved[1]
+            yield self._feed.ranges(self._spark, *offset_ranges), offset_ranges[1]
 
-    def _carefully(self, ends: Offsets) -> None:
+    def _take_in_by_record(self, ends: Offsets) -> None:
         """Take a batch in record by record; see `lakehouse.spark.bronze.careful`."""
         feed = self._feed
-        starts, moved = self._moved(ends)
-        records = min(feed.max_records_per_tick, careful.PIECE_RECORDS)
-        size = min(feed.max_bytes_per_tick, careful.PIECE_BYTES)
-        for piece in pieces(feed.read(starts, moved), moved, records, size, feed.max_record_bytes):
+        starts, moved_ends = self._moved(ends)
+        piece_records = min(feed.max_records_per_tick, careful.PIECE_RECORDS)
+        piece_bytes = min(feed.max_bytes_per_tick, careful.PIECE_BYTES)
+        for piece in split_into_pieces(
+            feed.read(starts, moved_ends), moved_ends, piece_records, piece_bytes, feed.max_record_bytes
+        ):
             if piece.too_large is not None:
                 self._leave_out(piece.too_large, piece.size)
             elif self._moved(piece.ends)[1]:
-                self._append(careful.frame_of(self._spark, piece.records), piece.ends, feed.own)
+                self._append(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own)
 
-    def _leave_out(self, record: Raw, size: int) -> None:
-        why = f"a record of {size:,} bytes, larger than max_record_bytes ({self._feed.max_record_bytes:,})"
+    def _leave_out(self, record: RawRecord, record_bytes: int) -> None:
+        reason = f"a record of {record_bytes:,} bytes, larger than max_record_bytes ({self._feed.max_record_bytes:,})"
         topic_id = self._state.topics[record.topic].id
-        gap = gaps.Gap(record.topic, topic_id, record.partition, record.offset, record.offset + 1, why)
+        gap = gaps.Gap(record.topic, topic_id, record.partition, record.offset, record.offset + 1, reason)
         if self._feed.on_data_loss == "fail":
             raise DataLoss(f"A record is too large to be taken in:\n  {gap}\n{TOO_LARGE}")
         self._accept([gap])
 
     def _moved(self, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The offsets where a read up to these offsets begins and ends, for the partitions that have something new."""
-        known = {name: self._state.topics[name].next for name in ends}
-        new = {name: {p: end for p, end in of.items() if end > known[name].get(p, 0)} for name, of in ends.items()}
-        moved = {name: of for name, of in new.items() if of}
-        return {name: {p: known[name].get(p, 0) for p in of} for name, of in moved.items()}, moved
+        next_offsets = {name: self._state.topics[name].next for name in ends}
+        new_ends = {
+            name: {
+                partition: end_offset
+                for partition, end_offset in partitions.items()
+                if end_offset > next_offsets[name].get(partition, 0)
+            }
+            for name, partitions in ends.items()
+        }
+        moved_ends = {name: partitions for name, partitions in new_ends.items() if partitions}
+        return {
+            name: {partition: next_offsets[name].get(partition, 0) for partition in partitions}
+            for name, partitions in moved_ends.items()
+        }, moved_ends
 
     def _append(self, frame: DataFrame, ends: Offsets, own: Iterable[str]) -> None:
-        began = time.monotonic()
-        self._state, written = append_tick(frame, self._layout, self._state, ends, self._run, own)
-        if written.rows:
-            self._record_bytes = written.bytes / written.rows
-        self.took = time.monotonic() - began
-        self._on_tick(self._state.tick, written.rows)
+        start_time = time.monotonic()
+        self._state, volume = append_tick(frame, self._layout, self._state, ends, self._run, own)
+        if volume.rows:
+            self._record_bytes = volume.bytes / volume.rows
+        self.took = time.monotonic() - start_time
+        self._on_tick(self._state.tick, volume.rows)
 
 
-def _loss(found: list[gaps.Gap], what_now: str) -> DataLoss:
-    ranges = "\n".join(f"  {gap}" for gap in found)
-    way_out = CUT if any(gap.is_cut for gap in found) else ACCEPT
-    return DataLoss(f"Kafka no longer has records that bronze expects next:\n{ranges}\n{what_now}{way_out}")
+def _data_loss_error(lost_ranges: list[gaps.Gap], advice: str) -> DataLoss:
+    range_lines = "\n".join(f"  {gap}" for gap in lost_ranges)
+    way_out = CUT if any(gap.is_cut for gap in lost_ranges) else ACCEPT
+    return DataLoss(f"Kafka no longer has records that bronze expects next:\n{range_lines}\n{advice}{way_out}")

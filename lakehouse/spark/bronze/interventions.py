@@ -29,14 +29,22 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
-from lakehouse.lake.earlier import check_places
-from lakehouse.lake.place import log_of_interventions
+from lakehouse.lake.earlier import check_ordinals
+from lakehouse.lake.place import intervention_log_place
 from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import append, append_nothing, check_epoch, exists, new_table, open_epoch, quoted
+from lakehouse.spark.transaction import (
+    append,
+    append_empty_commit,
+    check_epoch,
+    is_delta_table,
+    new_table,
+    open_epoch,
+    quote_name,
+)
 
 Kind = Literal["late", "fixed", "refold", "revert", "swap"]
 LOG = (
@@ -52,7 +60,7 @@ RECORDS = f"id string, ordinals {ORDINALS_TYPE}, {bronze.SCHEMA}"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Intervention:
     """An intervention in a table: it takes effect at tick `at`."""
 
     at: int
@@ -63,13 +71,13 @@ class Decision:
     by: str = ""
 
 
-def person(named: str | None = None) -> str:
+def deciding_person(name: str | None = None) -> str:
     """Return who decides: the operating system's user of this process, after the person who is named, if any."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # in a container a user may have only a number
         user = str(os.getuid())
-    return f"{named} (user {user})" if named else user
+    return f"{name} (user {user})" if name else user
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,45 +89,50 @@ class Wanted:
     details: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    by: str = field(default_factory=person)
+    by: str = field(default_factory=deciding_person)
 
 
 def keep_records(lake: OpenLake, records: DataFrame) -> str:
     """Append the records of an intervention that is about to be recorded; return its id."""
-    number = uuid.uuid4().hex
-    _create(lake.spark, lake.layout.intervention_records, RECORDS)
-    rows = records.withColumn("id", F.lit(number))
-    names = [name for name in lake.spark.createDataFrame([], RECORDS).columns if name in rows.columns]
-    rows.select(*names).coalesce(1).write.format("delta").mode("append").save(lake.layout.intervention_records)
-    return number
+    intervention_id = uuid.uuid4().hex
+    _create_table(lake.spark, lake.layout.intervention_records, RECORDS)
+    record_rows = records.withColumn("id", F.lit(intervention_id))
+    column_names = [name for name in lake.spark.createDataFrame([], RECORDS).columns if name in record_rows.columns]
+    record_rows.select(*column_names).coalesce(1).write.format("delta").mode("append").save(
+        lake.layout.intervention_records
+    )
+    return intervention_id
 
 
-def decide(lake: OpenLake, state: BronzeState, wanted: Wanted) -> BronzeState:
+def decide(lake: OpenLake, state: BronzeState, request: Wanted) -> BronzeState:
     """Record an intervention, and give it its tick; return bronze's state after it.
 
     state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
     crash in between, the next writer of bronze appends it.
     """
     check_complete(lake, state)
-    _create(lake.spark, lake.layout.interventions, LOG)
-    at, now, details = state.tick + 1, datetime.now(UTC), json.dumps(dict(wanted.details))
-    rows = [(at, wanted.id, table, wanted.kind, wanted.reason, now, details, wanted.by) for table in wanted.tables]
+    _create_table(lake.spark, lake.layout.interventions, LOG)
+    tick, decided_at, details_json = state.tick + 1, datetime.now(UTC), json.dumps(dict(request.details))
+    rows = [
+        (tick, request.id, table, request.kind, request.reason, decided_at, details_json, request.by)
+        for table in request.tables
+    ]
     frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
     # Under bronze's epoch, as its owner: a tick of another writer must not get a reason afterwards. Checked once the
     # log exists: from now on, a writer that takes bronze over opens the log's epoch as well.
     check_epoch(lake.spark, lake.bronze, state.epoch)
-    append(frame, log_of_interventions(lake.layout), Progress(state.epoch, at), {"kind": wanted.kind})
+    append(frame, intervention_log_place(lake.layout), Progress(state.epoch, tick), {"kind": request.kind})
     return _append_tick(lake, state)
 
 
-def decided(lake: OpenLake) -> int:
+def last_intervention_tick(lake: OpenLake) -> int:
     """Return the tick of the last intervention in any table; 0 if there is none."""
     if not lake.exists(lake.layout.interventions):
         return NO_TICK
-    return lake.progress(log_of_interventions(lake.layout)).tick
+    return lake.progress(intervention_log_place(lake.layout)).tick
 
 
-def tick_of(lake: OpenLake, id: str) -> int | None:
+def intervention_tick(lake: OpenLake, id: str) -> int | None:
     """Return the tick of an intervention; None if it is not recorded yet."""
     if not lake.exists(lake.layout.interventions):
         return None
@@ -127,27 +140,27 @@ def tick_of(lake: OpenLake, id: str) -> int | None:
     return None if row is None else row[0]
 
 
-def take_over(lake: OpenLake) -> BronzeState:
+def take_over_bronze(lake: OpenLake) -> BronzeState:
     """Open the next epoch of bronze, as `bronze.take_over`; append an intervention's tick that a crash left out."""
-    state = bronze.take_over(lake)
+    state = bronze.open_bronze_epoch(lake)
     if lake.exists(lake.layout.interventions):
-        open_epoch(lake.spark, log_of_interventions(lake.layout), state.epoch)
-    last = decided(lake)
-    while state.tick < last:
+        open_epoch(lake.spark, intervention_log_place(lake.layout), state.epoch)
+    last_tick = last_intervention_tick(lake)
+    while state.tick < last_tick:
         state = _append_tick(lake, state)
     return state
 
 
 def check_complete(lake: OpenLake, state: BronzeState) -> None:
     """Raise StorageError if a killed ingest left a tick half written: only ingest can complete it."""
-    for topic in bronze.half_written(lake, state.tick):
+    for topic in bronze.half_written_topics(lake, state.tick):
         raise StorageError(
             f"bronze: topic {topic!r} has tick {state.tick + 1}, which is not complete: ingest was ended while it "
             "wrote. Run the application that ingests once; it completes the tick."
         )
 
 
-def of(lake: OpenLake, table: str) -> list[Decision]:
+def read_interventions(lake: OpenLake, table: str) -> list[Intervention]:
     """Return the interventions in a table, in order.
 
     For a table that is built beside the live one, these are what bronze lacks: late records and fixed ones.
@@ -157,69 +170,77 @@ def of(lake: OpenLake, table: str) -> list[Decision]:
     rows = lake.read(lake.layout.interventions).where(F.col("table") == table).orderBy("at")
     rows = rows if lake.layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
     # The log of an earlier release does not say who decided, until something else is decided.
-    by = F.col("decided_by") if "decided_by" in rows.columns else F.lit("")
-    rows = rows.select("at", "id", "kind", "details", "reason", by.alias("by"))
-    return [Decision(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
+    decided_by = F.col("decided_by") if "decided_by" in rows.columns else F.lit("")
+    rows = rows.select("at", "id", "kind", "details", "reason", decided_by.alias("by"))
+    return [Intervention(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
 
 
-def waiting(lake: OpenLake, table: str, done: int, to: int) -> bool:
+def has_intervention_between(lake: OpenLake, table: str, after: int, up_to: int) -> bool:
     """Say whether there is an intervention in a table in the ticks (done, to]."""
-    return to > done and decided(lake) > done and any(done < at.at <= to for at in of(lake, table))
+    return (
+        up_to > after
+        and last_intervention_tick(lake) > after
+        and any(after < intervention.at <= up_to for intervention in read_interventions(lake, table))
+    )
 
 
-def records(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
+def read_intervention_records(lake: OpenLake, interventions: Iterable[Intervention]) -> DataFrame | None:
     """Return the records of these interventions; None if they have none."""
-    ids = [decision.id for decision in decisions]
-    if not ids or not lake.exists(lake.layout.intervention_records):
+    intervention_ids = [intervention.id for intervention in interventions]
+    if not intervention_ids or not lake.exists(lake.layout.intervention_records):
         return None
-    kept = lake.read(lake.layout.intervention_records)
-    check_places(kept.columns, WHAT, DO)
-    return kept.where(F.col("id").isin(ids))
+    stored_records = lake.read(lake.layout.intervention_records)
+    check_ordinals(stored_records.columns, WHAT, DO)
+    return stored_records.where(F.col("id").isin(intervention_ids))
 
 
-def fixes(lake: OpenLake, decisions: Iterable[Decision]) -> DataFrame | None:
+def read_fixed_records(lake: OpenLake, interventions: Iterable[Intervention]) -> DataFrame | None:
     """Return the records that count with other bytes by these interventions, as rows of bronze; None without any.
 
     One that was fixed more than once counts with its newest bytes.
     """
-    fixed = [decision for decision in decisions if decision.kind == "fixed"]
-    found = records(lake, fixed)
-    if found is None or len(fixed) == 1:
-        return found if found is None else found.select(*bronze.COLUMNS)
-    order = lake.spark.createDataFrame([(decision.id, decision.at) for decision in fixed], "id string, _at bigint")
-    newest = Window.partitionBy("topic_id", "partition", "offset").orderBy(F.desc("_at"))
-    found = found.join(F.broadcast(order), "id").withColumn("_newest", F.row_number().over(newest))
-    return found.where("_newest = 1").select(*bronze.COLUMNS)
+    fixing = [intervention for intervention in interventions if intervention.kind == "fixed"]
+    fixed_records = read_intervention_records(lake, fixing)
+    if fixed_records is None or len(fixing) == 1:
+        return fixed_records if fixed_records is None else fixed_records.select(*bronze.COLUMNS)
+    ticks_by_id = lake.spark.createDataFrame(
+        [(intervention.id, intervention.at) for intervention in fixing], "id string, _at bigint"
+    )
+    newest_first = Window.partitionBy("topic_id", "partition", "offset").orderBy(F.desc("_at"))
+    fixed_records = fixed_records.join(F.broadcast(ticks_by_id), "id").withColumn(
+        "_newest", F.row_number().over(newest_first)
+    )
+    return fixed_records.where("_newest = 1").select(*bronze.COLUMNS)
 
 
-def fixed_in_stream(lake: OpenLake, streams: Iterable[str], after: int, to: int) -> DataFrame | None:
+def read_fixed_in_stream(lake: OpenLake, streams: Iterable[str], after: int, up_to: int) -> DataFrame | None:
     """Return the records of streams, by their names, that were fixed in the ticks (after, to], as rows of bronze."""
-    if decided(lake) <= after:
+    if last_intervention_tick(lake) <= after:
         return None
     rows = lake.read(lake.layout.interventions).where(F.col("kind") == "fixed")
-    names, found = set(streams), dict[str, Decision]()
-    rows = rows.where((F.col("at") > after) & (F.col("at") <= to))
+    stream_names, interventions_by_id = set(streams), dict[str, Intervention]()
+    rows = rows.where((F.col("at") > after) & (F.col("at") <= up_to))
     for row in rows.select("at", "id", "details").distinct().collect():
         details = json.loads(row["details"])
-        if details.get("stream") in names:
-            found[row["id"]] = Decision(row["at"], row["id"], "fixed", details)
-    return fixes(lake, found.values())
+        if details.get("stream") in stream_names:
+            interventions_by_id[row["id"]] = Intervention(row["at"], row["id"], "fixed", details)
+    return read_fixed_records(lake, interventions_by_id.values())
 
 
 def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
     """Append a tick without records; return bronze's state after it."""
-    after = replace(state, tick=state.tick + 1)
-    number = Progress(after.epoch, after.tick)
-    append_nothing(lake.spark, lake.bronze, number, {**after.covers(), "operation": "intervention"})
-    return after
+    next_state = replace(state, tick=state.tick + 1)
+    target = Progress(next_state.epoch, next_state.tick)
+    append_empty_commit(lake.spark, lake.bronze, target, {**next_state.covers(), "operation": "intervention"})
+    return next_state
 
 
-def _create(spark: SparkSession, path: str, columns: str) -> None:
-    if not exists(spark, path):
+def _create_table(spark: SparkSession, path: str, columns: str) -> None:
+    if not is_delta_table(spark, path):
         new_table(spark, path, columns).execute()
         return
-    there = spark.read.format("delta").load(path).columns
+    existing_columns = spark.read.format("delta").load(path).columns
     if columns == RECORDS:
-        check_places(there, WHAT, DO)
-    elif "decided_by" not in there:
-        spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS (decided_by string)")
+        check_ordinals(existing_columns, WHAT, DO)
+    elif "decided_by" not in existing_columns:
+        spark.sql(f"ALTER TABLE delta.{quote_name(path)} ADD COLUMNS (decided_by string)")

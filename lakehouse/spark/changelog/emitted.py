@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
-from lakehouse.spark.operators.content import image
-from lakehouse.spark.operators.shown import qualifying
+from lakehouse.spark.operators.content import row_image
+from lakehouse.spark.operators.shown import is_qualifying
 
 
 @singledispatch
@@ -20,27 +20,29 @@ def let_through(operator: Operator, table: Table, changes: DataFrame) -> DataFra
 
 
 @let_through.register
-def _having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
+def _let_through_having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
     """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
-    qualifies = ~F.col("_tombstone") & qualifying(operator)
+    qualifies = ~F.col("_tombstone") & is_qualifying(operator)
     changes = changes.withColumn("_qualifies", qualifies)
-    changes = changes.withColumn("_did", F.coalesce(_before(table, F.col("_qualifies"), changes), F.lit(False)))
-    kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
-    changes = changes.where(kept).withColumn("_tombstone", ~F.col("_qualifies"))
+    changes = changes.withColumn("_did", F.coalesce(_value_before(table, F.col("_qualifies"), changes), F.lit(False)))
+    is_kept = F.col("_qualifies") | F.col("_did") | F.col("_position").isNull()
+    changes = changes.where(is_kept).withColumn("_tombstone", ~F.col("_qualifies"))
     return changes.drop("_qualifies", "_did")
 
 
 @let_through.register
-def _suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
+def _let_through_suppressed(operator: Suppress, table: Table, changes: DataFrame) -> DataFrame:
     """Leave out the changes that change no visible column."""
-    values = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
-    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), image(changes, values)))
-    same = F.col("_image").eqNullSafe(_before(table, F.col("_image"), changes))
+    value_columns = [name for name in changes.columns if not name.startswith("_") and name not in table.key]
+    changes = changes.withColumn("_image", F.when(~F.col("_tombstone"), row_image(changes, value_columns)))
+    is_same = F.col("_image").eqNullSafe(_value_before(table, F.col("_image"), changes))
     return (
-        changes.withColumn("_same", same).where(~F.col("_same") | F.col("_position").isNull()).drop("_image", "_same")
+        changes.withColumn("_same", is_same)
+        .where(~F.col("_same") | F.col("_position").isNull())
+        .drop("_image", "_same")
     )
 
 
-def _before(table: Table, value: Column, changes: DataFrame) -> Column:
+def _value_before(table: Table, value: Column, changes: DataFrame) -> Column:
     steps = [F.col("_step")] if "_step" in changes.columns else []
     return F.lag(value).over(Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first(), *steps))

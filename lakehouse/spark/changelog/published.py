@@ -22,7 +22,7 @@ from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark import streamed
@@ -33,111 +33,119 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import past, refold
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import begins, input_of
-from lakehouse.spark.transaction import properties, table_id
+from lakehouse.spark.table.input import input_of, last_unneeded_tick
+from lakehouse.spark.transaction import read_properties, table_id
 
 
-def key_format(columns: tuple[Column, ...], beside: str = "json", given: str = "") -> str:
+def key_format(columns: tuple[Column, ...], value_format: str = "json", sink_format: str = "") -> str:
     """Return how a key of these columns is written: as a sink says, or as Kafka's primitive if it is one, else as JSON.
 
     beside: the format of the value; a key has its moments as that has them. given: the sink's format of keys. Where a
     key names a window it is JSON.
     """
-    if given and columns[-1].name not in WINDOW_COLUMNS:
-        return given
-    simple = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
-    return "kafka" if simple else "json" + "".join(part for part in (NAMED, EPOCH) if part in beside)
+    if sink_format and columns[-1].name not in WINDOW_COLUMNS:
+        return sink_format
+    is_primitive = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
+    return "kafka" if is_primitive else "json" + "".join(part for part in (NAMED, EPOCH) if part in value_format)
 
 
-def columns_of(spark: SparkSession, of: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """Return the key and value columns of the published stream or table, with Spark's types."""
-    frame = tables.empty_stream(spark, of).schema if isinstance(of, Stream) else tables.schema(spark, of)
-    kinds = {field.name: field.dataType.simpleString() for field in frame}
-    names = [c.name for c in of.columns] if isinstance(of, Stream) else [n for n in kinds if not n.startswith("_")]
-    key = tuple(Column(name, kinds[name]) for name in of.key)
-    return key, tuple(Column(name, kinds[name]) for name in names if name not in of.key)
+    schema = (
+        tables.empty_stream(spark, subject).schema
+        if isinstance(subject, Stream)
+        else tables.visible_schema(spark, subject)
+    )
+    column_types = {field.name: field.dataType.simpleString() for field in schema}
+    column_names = (
+        [c.name for c in subject.columns]
+        if isinstance(subject, Stream)
+        else [n for n in column_types if not n.startswith("_")]
+    )
+    key_columns = tuple(Column(name, column_types[name]) for name in subject.key)
+    return key_columns, tuple(Column(name, column_types[name]) for name in column_names if name not in subject.key)
 
 
 def accumulators_of(spark: SparkSession, table: Table, *, kept: bool = False) -> tuple[Column, ...]:
     """Return the hidden columns without which a table can't go on, with Spark's types. kept: of a row of its state."""
-    fields = tables.state_schema(spark, table) if kept else tables.schema(spark, table)
-    kinds = {field.name: field.dataType.simpleString() for field in fields}
-    return tuple(Column(name, kind) for name, kind in kinds.items() if _goes_along(name))
+    fields = tables.state_schema(spark, table) if kept else tables.visible_schema(spark, table)
+    column_types = {field.name: field.dataType.simpleString() for field in fields}
+    return tuple(Column(name, column_type) for name, column_type in column_types.items() if _goes_along(name))
 
 
 def _goes_along(name: str) -> bool:
     return name.startswith("_acc_") or name in ("_order", "_deleted")
 
 
-def origin_of(lake: OpenLake, of: Stream | Table) -> str:
+def origin_of(lake: OpenLake, subject: Stream | Table) -> str:
     """Return whose ticks are published: the lake's; a restored table has its own."""
-    if isinstance(of, Table) and _held(lake, of) is not None:
-        return table_id(lake.spark, lake.layout.silver(of.name))
+    if isinstance(subject, Table) and _restored_offsets(lake, subject) is not None:
+        return table_id(lake.spark, lake.layout.silver(subject.name))
     return table_id(lake.spark, lake.layout.records)
 
 
-def _held(lake: OpenLake, of: Stream | Table) -> str | None:
+def _restored_offsets(lake: OpenLake, subject: Stream | Table) -> str | None:
     """Which offsets a restored table held from its beginning; None for a table made from bronze alone."""
-    return lake.open(of).skip if isinstance(of, Table) else None
+    return lake.open(subject).skip if isinstance(subject, Table) else None
 
 
-def next_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
+def next_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
     """Return a source's offsets after a tick, {topic id: {partition: offset}}; at least what a restored table held."""
-    stream = of.stream if isinstance(of, Table) else of
-    found: dict[str, dict[str, int]] = json.loads(_held(lake, of) or "{}")
+    stream = subject.stream if isinstance(subject, Table) else subject
+    offsets: dict[str, dict[str, int]] = json.loads(_restored_offsets(lake, subject) or "{}")
     for topic in stream.topics:
-        found = furthest(found, bronze.next_offsets(lake, topic, tick))
-    return found
+        offsets = furthest_offsets(offsets, bronze.next_offsets(lake, topic, tick))
+    return offsets
 
 
-def needed_offsets(lake: OpenLake, of: Stream | Table, tick: int) -> dict[str, dict[str, int]] | None:
+def needed_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str, dict[str, int]] | None:
     """Return the offsets from which records can meet those after a tick, in joins of streams; 0 where nothing is said.
 
     None for what is behind no such join.
     """
-    if not isinstance(of, Table) or not meetings(of.stream):
+    if not isinstance(subject, Table) or not meeting_streams(subject.stream):
         return None
-    opened = lake.open(of)
-    begin = begins(input_of(opened), tick)
-    known = properties(lake.spark, opened.visible.path) if opened.exists else {}
-    if begin < NO_TICK:
-        restored: dict[str, dict[str, int]] = json.loads(known.get(NEEDED, "{}"))
+    open_table = lake.open(subject)
+    begin_tick = last_unneeded_tick(input_of(open_table), tick)
+    table_properties = read_properties(lake.spark, open_table.visible.path) if open_table.exists else {}
+    if begin_tick < NO_TICK:
+        restored: dict[str, dict[str, int]] = json.loads(table_properties.get(NEEDED, "{}"))
         return restored
-    found: dict[str, dict[str, int]] = json.loads(known.get(SKIP, "{}"))
-    for topic in of.stream.topics if begin > NO_TICK else ():
-        found = furthest(found, bronze.next_offsets(lake, topic, begin))
-    return found
+    offsets: dict[str, dict[str, int]] = json.loads(table_properties.get(SKIP, "{}"))
+    for topic in subject.stream.topics if begin_tick > NO_TICK else ():
+        offsets = furthest_offsets(offsets, bronze.next_offsets(lake, topic, begin_tick))
+    return offsets
 
 
-def furthest(one: NextOffsets, other: NextOffsets) -> dict[str, dict[str, int]]:
+def furthest_offsets(left: NextOffsets, right: NextOffsets) -> dict[str, dict[str, int]]:
     """Return the larger offset of each partition."""
-    found = {topic_id: dict(of) for topic_id, of in one.items()}
-    for topic_id, of in other.items():
-        mine = found.setdefault(topic_id, {})
-        for partition, offset in of.items():
-            mine[partition] = max(offset, mine.get(partition, 0))
-    return found
+    offsets = {topic_id: dict(partition_offsets) for topic_id, partition_offsets in left.items()}
+    for topic_id, partition_offsets in right.items():
+        topic_offsets = offsets.setdefault(topic_id, {})
+        for partition, offset in partition_offsets.items():
+            topic_offsets[partition] = max(offset, topic_offsets.get(partition, 0))
+    return offsets
 
 
 def clock_of(
     lake: OpenLake,
-    of: Stream | Table,
+    subject: Stream | Table,
     tick: int,
-    since: tuple[int, Mapping[str, Any]] | None = None,
+    known_clock: tuple[int, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any] | None:
     """Return a table's clock at a tick; None for a table without a clock, and for a stream.
 
     since: an earlier tick, with the clock at that tick.
     """
-    clock = past.clock_at(lake.open(of), tick, since) if isinstance(of, Table) else None
+    clock = past.clock_at(lake.open(subject), tick, known_clock) if isinstance(subject, Table) else None
     return None if clock is None else clock.metadata()
 
 
-def records(
+def producer_records(
     lake: OpenLake,
     sink: Sink,
-    after: int,
-    to: int,
+    after_tick: int,
+    to_tick: int,
     origin: str,
     *,
     whole: bool = False,
@@ -150,73 +158,77 @@ def records(
     them. covered: for a stream, the offsets up to which its records are in the topic already. with_state: the changes
     of all that the table keeps, too, for their own topic: those of a tick after its others.
     """
-    seen = _seen(lake, sink, after, to, origin, whole=whole, covered=covered)
+    visible_records = _visible_records(lake, sink, after_tick, to_tick, origin, whole=whole, covered=covered)
     if not with_state:
-        yield from seen
+        yield from visible_records
         return
-    kept = _kept(lake, sink, after, to, origin, whole=whole)
-    with closing(seen), closing(kept):
-        yield from heapq.merge(seen, kept, key=itemgetter(0))
+    state_records = _state_records(lake, sink, after_tick, to_tick, origin, whole=whole)
+    with closing(visible_records), closing(state_records):
+        yield from heapq.merge(visible_records, state_records, key=itemgetter(0))
 
 
-def _seen(
-    lake: OpenLake, sink: Sink, after: int, to: int, origin: str, *, whole: bool, covered: NextOffsets | None
+def _visible_records(
+    lake: OpenLake, sink: Sink, after_tick: int, to_tick: int, origin: str, *, whole: bool, covered: NextOffsets | None
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the records of the changelog, or of the stream, itself."""
-    of = sink.of
-    write = _Writer(lake.spark, sink, origin)
-    if isinstance(of, Stream):
-        frame = stream_feed.stream_events(lake, of, after, to, sink.partition_by, json.dumps(covered or {}))
+    subject = sink.of
+    write_record = _Writer(lake.spark, sink, origin)
+    if isinstance(subject, Stream):
+        frame = stream_feed.stream_events(
+            lake, subject, after_tick, to_tick, sink.partition_by, json.dumps(covered or {})
+        )
     elif sink.mode == "net":
-        frame = net_changes(lake.open(of), after, to, ticks=True)
+        frame = net_changes(lake.open(subject), after_tick, to_tick, ticks=True)
     else:
-        frame = changefeed.per_event(lake.open(of), after, to)
-    if whole and isinstance(of, Table):
-        yield from _begun(lake.open(of), after, write, kept=False)
-    tick = after
-    with closing(streamed.rows(frame)) as changes:
+        frame = changefeed.per_event(lake.open(subject), after_tick, to_tick)
+    if whole and isinstance(subject, Table):
+        yield from _restored_records(lake.open(subject), after_tick, write_record, kept=False)
+    tick = after_tick
+    with closing(streamed.stream_rows(frame)) as changes:
         for row in changes:
             # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
             # Rows that a table above was restored with have ticks before the first one.
-            tick = (row["_tick"] or tick) if sink.mode == "net" else max(after, row["_position"]["tick"])
-            yield tick, write(row)
+            tick = (row["_tick"] or tick) if sink.mode == "net" else max(after_tick, row["_position"]["tick"])
+            yield tick, write_record(row)
 
 
-def _kept(
-    lake: OpenLake, sink: Sink, after: int, to: int, origin: str, *, whole: bool
+def _state_records(
+    lake: OpenLake, sink: Sink, after_tick: int, to_tick: int, origin: str, *, whole: bool
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the changes of all that the table keeps."""
     assert isinstance(sink.of, Table)
-    opened, write = lake.open(sink.of), _Writer(lake.spark, sink, origin, kept=True)
+    open_table, write_record = lake.open(sink.of), _Writer(lake.spark, sink, origin, kept=True)
     if whole:
-        yield from _begun(opened, after, write, kept=True)
-    with closing(streamed.rows(changefeed.per_event(opened, after, to, kept=True))) as changes:
+        yield from _restored_records(open_table, after_tick, write_record, kept=True)
+    with closing(streamed.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, kept=True))) as changes:
         for row in changes:
-            yield max(after, row["_position"]["tick"]), write(row)
+            yield max(after_tick, row["_position"]["tick"]), write_record(row)
 
 
-def _begun(opened: OpenTable, tick: int, write: _Writer, *, kept: bool) -> Generator[tuple[int, ProducerRecord]]:
+def _restored_records(
+    open_table: OpenTable, tick: int, write_record: _Writer, *, kept: bool
+) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the rows that a restored table began with, as records of a tick; none if it was built from bronze."""
-    if (began := _beginning(opened, kept=kept)) is not None:
-        with closing(streamed.rows(began)) as rows:
-            yield from ((tick, write(row)) for row in rows)
+    if (restored_changes := _restored_changes(open_table, kept=kept)) is not None:
+        with closing(streamed.stream_rows(restored_changes)) as rows:
+            yield from ((tick, write_record(row)) for row in rows)
 
 
-def _beginning(opened: OpenTable, *, kept: bool) -> DataFrame | None:
+def _restored_changes(open_table: OpenTable, *, kept: bool) -> DataFrame | None:
     """Return the rows that a restored table began with as changes, in position order; None if built from bronze.
 
     kept: all that it kept then, and not only what was visible.
     """
-    if (rows := refold.beginning(opened)) is None:
+    if (rows := refold.restored_rows(open_table)) is None:
         return None
-    if opened.table.has_state and not kept:
-        rows = Past(opened).visible(Cut(NO_TICK))
-    names = [name for name in rows.columns if not name.startswith("_") or _goes_along(name)]
-    made = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
-    return made.orderBy("_position", *opened.table.key).select(*names, *changefeed.CHANGE_COLUMNS)
+    if open_table.table.has_state and not kept:
+        rows = Past(open_table).visible(Cut(NO_TICK))
+    column_names = [name for name in rows.columns if not name.startswith("_") or _goes_along(name)]
+    changes = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
+    return changes.orderBy("_position", *open_table.table.key).select(*column_names, *changefeed.CHANGE_COLUMNS)
 
 
-def rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+def rows_of_frame(frame: DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a frame's rows as dicts. Through Arrow: a Row's timestamps would lose their zone."""
     for batch in frame.toArrow().to_batches(max_chunksize=10_000):
         yield from batch.to_pylist(maps_as_pydicts="strict")
@@ -227,17 +239,17 @@ class _Writer:
 
     def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, kept: bool = False) -> None:
         """kept: for the topic of all that the table keeps, which has a format of its own."""
-        of = sink.of
+        subject = sink.of
         self._record = StateRecord if kept else ProducerRecord
         self._formats = ["json", ""] if kept else [sink.format, sink.key_format]
         self._format = self._formats[0]
-        self._origin = f"{origin}/{of.name if isinstance(of, Table) else ''}".encode()
-        self._key, self._value = columns_of(spark, of)
-        self._kept_by_table = isinstance(of, Table)
-        self._kept = () if isinstance(of, Stream) else accumulators_of(spark, of, kept=kept)
-        windowed = (named_window(of) if isinstance(of, Table) else read_window(of)) is not None
+        self._origin = f"{origin}/{subject.name if isinstance(subject, Table) else ''}".encode()
+        self._key, self._value = columns_of(spark, subject)
+        self._kept_by_table = isinstance(subject, Table)
+        self._kept = () if isinstance(subject, Stream) else accumulators_of(spark, subject, kept=kept)
+        is_windowed = (named_window(subject) if isinstance(subject, Table) else read_window(subject)) is not None
         # The windows of one key stay in its partition.
-        self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if windowed else None
+        self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if is_windowed else None
         self._key_format = key_format(self._key, *self._formats)
 
     def __call__(self, row: dict[str, Any]) -> ProducerRecord:
@@ -252,7 +264,7 @@ class _Writer:
             headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
         key = None if row.get("_null_key") else encode_key(self._key_format, self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
-        place: bytes | int | None = row.get("_place")
-        if self._placed_by is not None and place is None:
-            place = encode_key(key_format(self._placed_by, *self._formats), self._placed_by, row)
-        return self._record(key, value, row["_event_time_ms"], tuple(headers), place=place)
+        record_place: bytes | int | None = row.get("_place")
+        if self._placed_by is not None and record_place is None:
+            record_place = encode_key(key_format(self._placed_by, *self._formats), self._placed_by, row)
+        return self._record(key, value, row["_event_time_ms"], tuple(headers), place=record_place)

@@ -16,7 +16,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
-from lakehouse.spark.in_memory import read_once
+from lakehouse.spark.in_memory import read_and_hold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import same_key
 from lakehouse.spark.past import present
@@ -45,53 +45,68 @@ class Upstream(Tables):
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
-        live, rebuilt = self._live(table), self._is_rebuilt
-        make = partial(
-            per_event, live, self.after, self.to, cut=self.cut, numbered=True, rebuilt=rebuilt, shared=self.shared
+        live_table, is_rebuilt = self._live(table), self._is_rebuilt
+        make_changes = partial(
+            per_event,
+            live_table,
+            self.after,
+            self.to,
+            cut=self.cut,
+            numbered=True,
+            rebuilt=is_rebuilt,
+            shared=self.shared,
         )
         shared = self.shared
-        held = shared.changes(table, self.after, self.to, make, rebuilt=rebuilt) if shared is not None else None
-        made = make() if held is None else held
-        if not (self.loads and self.after == NO_TICK) or live.skip is None:
-            return made
-        rows = self._before(live).withColumns(
+        shared_changes = (
+            shared.changes(table, self.after, self.to, make_changes, rebuilt=is_rebuilt) if shared is not None else None
+        )
+        changes = make_changes() if shared_changes is None else shared_changes
+        if not (self.loads and self.after == NO_TICK) or live_table.skip is None:
+            return changes
+        restored_rows = self._before(live_table).withColumns(
             {"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time"), "_number": F.lit(0)}
         )
-        names = [*(column.name for column in table.columns), "_tombstone", "_event_time_ms", "_position", "_number"]
-        return made.select(*names).unionByName(rows.select(*names))
+        column_names = [
+            *(column.name for column in table.columns),
+            "_tombstone",
+            "_event_time_ms",
+            "_position",
+            "_number",
+        ]
+        return changes.select(*column_names).unionByName(restored_rows.select(*column_names))
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
-        opened = self._live(table)
-        if self.after == NO_TICK and (self.loads or opened.skip is None):
+        open_table = self._live(table)
+        if self.after == NO_TICK and (self.loads or open_table.skip is None):
             return None
-        if self._is_rebuilt and self.after < present.since(opened):
-            opened = present.always(opened)
-        rows = self._before(opened)
-        return rows if keys is None else _of(table, rows, keys)
+        if self._is_rebuilt and self.after < present.present_since(open_table):
+            open_table = present.with_present_logic(open_table)
+        visible_rows = self._before(open_table)
+        return visible_rows if keys is None else _restrict_to_keys(table, visible_rows, keys)
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """See `Tables`."""
-        always = replace(self, after=NO_TICK, shared=None)
-        changes = always.changes(table) if self.skip is None else always._covered_first(table, self.skip)
-        return _of(table, changes, keys), always.rows(table, keys)
+        whole_history = replace(self, after=NO_TICK, shared=None)
+        changes = whole_history.changes(table) if self.skip is None else whole_history._covered_first(table, self.skip)
+        return _restrict_to_keys(table, changes, keys), whole_history.rows(table, keys)
 
     def _covered_first(self, table: Table, skip: str) -> DataFrame:
         """All changes of a table up to the last tick; those by covered records are in tick 0, as in `Input`."""
         covers: NextOffsets = json.loads(skip)
-        complete, place = self.lake.progress(self.lake.bronze).tick, F.col("_position")
-        found, known = F.lit(False), dict[str, Mapping[str, int]]()
+        complete_tick, position = self.lake.progress(self.lake.bronze).tick, F.col("_position")
+        is_covered, known_offsets = F.lit(False), dict[str, Mapping[str, int]]()
         for topic in table.stream.topics:
-            for topic_id in bronze.next_offsets(self.lake, topic, complete):
-                known[topic_id] = covers.get(topic_id, {})
-                for partition, offset in known[topic_id].items():
-                    here = (place["topic"] == topic) & (place["partition"] == int(partition))
-                    found |= here & (place["offset"] < offset)
+            for topic_id in bronze.next_offsets(self.lake, topic, complete_tick):
+                known_offsets[topic_id] = covers.get(topic_id, {})
+                for partition, offset in known_offsets[topic_id].items():
+                    in_partition = (position["topic"] == topic) & (position["partition"] == int(partition))
+                    is_covered |= in_partition & (position["offset"] < offset)
         # Where a later tick has some of them, it is read as well.
-        has_all = bronze.has_all(self.lake, table.stream.topics, known, self.to)
-        changes = replace(self, to=self.to if has_all else complete).changes(table)
-        tick = F.when(found, F.lit(NO_TICK)).otherwise(place["tick"]).cast("bigint")
-        changes = changes.withColumn("_position", place.withField("tick", tick))
+        has_all = bronze.has_all(self.lake, table.stream.topics, known_offsets, self.to)
+        changes = replace(self, to=self.to if has_all else complete_tick).changes(table)
+        covered_tick = F.when(is_covered, F.lit(NO_TICK)).otherwise(position["tick"]).cast("bigint")
+        changes = changes.withColumn("_position", position.withField("tick", covered_tick))
         return changes.where(F.col("_position.tick") <= self.to)
 
     def held(self, frame: DataFrame) -> DataFrame:
@@ -100,11 +115,11 @@ class Upstream(Tables):
         Elsewhere it is read at once, and forgets how it was made: the text of a plan tells of all that it holds,
         several times as much with each table of a chain. Nobody knows there when it can be released.
         """
-        return read_once(frame) if self.shared is None else self.shared.hold(frame)
+        return read_and_hold(frame) if self.shared is None else self.shared.hold(frame)
 
-    def _before(self, opened: OpenTable) -> DataFrame:
+    def _before(self, open_table: OpenTable) -> DataFrame:
         """The visible rows before the first of the ticks."""
-        return Past(opened).visible(Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after))
+        return Past(open_table).visible(Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after))
 
     @property
     def _is_rebuilt(self) -> bool:
@@ -115,6 +130,6 @@ class Upstream(Tables):
         return self.lake.live.open(table)
 
 
-def _of(table: Table, rows: DataFrame, keys: DataFrame) -> DataFrame:
+def _restrict_to_keys(table: Table, rows: DataFrame, keys: DataFrame) -> DataFrame:
     """The rows, or changes, of these keys."""
     return rows.alias("b").join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")

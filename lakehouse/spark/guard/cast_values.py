@@ -36,59 +36,61 @@ _CUT_OFF = (
 )
 
 
-def does_not_fit(kind: str) -> str | None:
+def unfit_cast_condition(kind: str) -> str | None:
     """Return the condition, over the argument `0`, under which a cast to a type must be null; None if it never must.
 
     Where it is null, the cast is null. kind: the type as Spark writes it, in lower case.
     """
-    base = re.split(r"[(<]", kind)[0]
-    if base in INTEGER_BITS:
-        limit = 1 << (INTEGER_BITS[base] - 1)
-        within = f" OR {_WHOLE} NOT BETWEEN {-limit} AND {limit - 1}" if base != "bigint" else ""
-        return f"if(typeof(`0`) IN ('float', 'double'), {_CUT_OFF}, {_WRAPS}){within}"
-    if base == "timestamp":  # of a number of seconds
-        seconds = f"cast({_TEXT} AS double) NOT BETWEEN {FIRST_MS // 1000} AND {LAST_MS // 1000 + 1}"
-        return f"typeof(`0`) <> 'string' AND coalesce({seconds}, false)"
-    if base == "decimal":
+    base_kind = re.split(r"[(<]", kind)[0]
+    if base_kind in INTEGER_BITS:
+        integer_limit = 1 << (INTEGER_BITS[base_kind] - 1)
+        range_condition = (
+            f" OR {_WHOLE} NOT BETWEEN {-integer_limit} AND {integer_limit - 1}" if base_kind != "bigint" else ""
+        )
+        return f"if(typeof(`0`) IN ('float', 'double'), {_CUT_OFF}, {_WRAPS}){range_condition}"
+    if base_kind == "timestamp":  # of a number of seconds
+        seconds_condition = f"cast({_TEXT} AS double) NOT BETWEEN {FIRST_MS // 1000} AND {LAST_MS // 1000 + 1}"
+        return f"typeof(`0`) <> 'string' AND coalesce({seconds_condition}, false)"
+    if base_kind == "decimal":
         return f"typeof(`0`) = 'string' AND length({_TEXT}) > {LENGTH_MAX}"
     return None
 
 
-def shorter(kind: str) -> str | None:
+def shorten_exponent(kind: str) -> str | None:
     """Return the text that is cast in place of an argument `0` that is one; None where that is cast as it is."""
     exponent = "([eE][+-]?)0*[1-9][0-9]{4,}"
     return f"regexp_replace({_TEXT}, '{exponent}', '$1{EXPONENT_MAX}')" if kind.startswith("decimal") else None
 
 
-def of_elements(kind: str) -> str | None:
+def cast_elements(kind: str) -> str | None:
     """Return the cast of an array or a map `0`, element by element; None where all elements fit.
 
     A map of which a key does not fit, or two keys become one, is null: map_from_entries raises.
     """
-    base, _, inner = kind.removesuffix(">").partition("<")
-    item = f"_lakehouse_cast_{len(kind)}"  # a type inside of another one is shorter: the names differ
-    if base == "array" and _may_fail(inner):
-        return f"transform(`0`, {item} -> cast({item} AS {inner}))"
-    if base != "map":
+    base_kind, _, inner_kinds = kind.removesuffix(">").partition("<")
+    item_name = f"_lakehouse_cast_{len(kind)}"  # a type inside of another one is shorter: the names differ
+    if base_kind == "array" and _may_fail(inner_kinds):
+        return f"transform(`0`, {item_name} -> cast({item_name} AS {inner_kinds}))"
+    if base_kind != "map":
         return None
-    key, value = _split(inner)
-    if _may_fail(key):
-        pair = f"named_struct('key', cast({item}.key AS {key}), 'value', cast({item}.value AS {value}))"
-        return f"map_from_entries(transform(map_entries(`0`), {item} -> {pair}))"
-    if _may_fail(value):
-        return f"transform_values(`0`, ({item}_key, {item}) -> cast({item} AS {value}))"
+    key_kind, value_kind = _split_map_types(inner_kinds)
+    if _may_fail(key_kind):
+        pair_struct = f"named_struct('key', cast({item_name}.key AS {key_kind}), 'value', cast({item_name}.value AS {value_kind}))"
+        return f"map_from_entries(transform(map_entries(`0`), {item_name} -> {pair_struct}))"
+    if _may_fail(value_kind):
+        return f"transform_values(`0`, ({item_name}_key, {item_name}) -> cast({item_name} AS {value_kind}))"
     return None
 
 
-def _split(inner: str) -> tuple[str, str]:
+def _split_map_types(inner: str) -> tuple[str, str]:
     """The types of a map's keys and values, of what stands between its brackets."""
     depth = 0
-    for place, letter in enumerate(inner):
+    for index, letter in enumerate(inner):
         depth += (letter in "<(") - (letter in ">)")
         if letter == "," and depth == 0:
-            return inner[:place], inner[place + 1 :].lstrip()
+            return inner[:index], inner[index + 1 :].lstrip()
     raise ValueError(f"found {inner!r}, expected the types of a map's keys and values")
 
 
 def _may_fail(kind: str) -> bool:
-    return kind == "string" or does_not_fit(kind) is not None or of_elements(kind) is not None
+    return kind == "string" or unfit_cast_condition(kind) is not None or cast_elements(kind) is not None

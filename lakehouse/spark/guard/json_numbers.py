@@ -18,19 +18,19 @@ MARKED = ((_ESCAPED, f"$1{MARK}"), (MARK, MARK * 2), (_NUMBERS, f'$1"{MARK}$2"')
 UNMARKED = ((f"^{MARK}([0-9-].*)$", "$1"), (f'"{MARK}([0-9-][^"]*)"', "$1"), (MARK * 2, MARK))
 
 
-def _literal(text: str) -> str:
+def _sql_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _replaced(text: str, replacements: tuple[tuple[str, str], ...]) -> str:
-    for pattern, new in replacements:
-        text = f"regexp_replace({text}, {_literal(pattern)}, {_literal(new)})"
+def _replace_in_sql(text: str, replacements: tuple[tuple[str, str], ...]) -> str:
+    for pattern, replacement in replacements:
+        text = f"regexp_replace({text}, {_sql_text(pattern)}, {_sql_text(replacement)})"
     return text
 
 
 _TEXT = "cast(`0` AS string)"
 _BEFORE = r"(?:^|[:,\[])\s*"
-_HAS_OTHER = f"{_TEXT} RLIKE {_literal(_BEFORE + OTHER)}"
-_EXACT = _replaced(f"get_json_object({_replaced(_TEXT, MARKED)}, `1`)", UNMARKED)
+_HAS_OTHER = f"{_TEXT} RLIKE {_sql_text(_BEFORE + OTHER)}"
+_EXACT = _replace_in_sql(f"get_json_object({_replace_in_sql(_TEXT, MARKED)}, `1`)", UNMARKED)
 # The call, over a JSON text `0` and a path `1`; its value has the numbers of the text.
 AT_PATH = f"if({_HAS_OTHER}, {_EXACT}, get_json_object(`0`, `1`))"

@@ -16,94 +16,106 @@ NODE = "com.fasterxml.jackson.databind.JsonNode"
 
 
 def jvm() -> Any:
-    context = SparkContext._active_spark_context
-    assert context is not None
-    return context._jvm
+    spark_context = SparkContext._active_spark_context
+    assert spark_context is not None
+    return spark_context._jvm
 
 
 def class_of(name: str) -> Any:
-    loader = jvm().java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm().java.lang.Class.forName(name, True, loader)
+    class_loader = jvm().java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm().java.lang.Class.forName(name, True, class_loader)
 
 
-def type_of(text: str) -> Any:
+def type_of(type_name: str) -> Any:
     """Return a Spark type, or for the name of a class, which has a dot, the type of its objects."""
-    types = jvm().org.apache.spark.sql.types
-    return types.ObjectType(class_of(text)) if "." in text else types.DataType.fromDDL(text)
+    spark_types = jvm().org.apache.spark.sql.types
+    return spark_types.ObjectType(class_of(type_name)) if "." in type_name else spark_types.DataType.fromDDL(type_name)
 
 
-def constant(value: Any, name: str) -> Any:
+def constant_object(value: Any, name: str) -> Any:
     """Return an object that can be serialized as a literal."""
     return jvm().org.apache.spark.sql.catalyst.expressions.Literal(value, type_of(name))
 
 
-def static(of: str, method: str, gives: str, *arguments: Any) -> Any:
+def invoke_static(class_name: str, method: str, result_type: str, *arguments: Any) -> Any:
     """Return a call of a static method of a class."""
-    return _objects().StaticInvoke(
-        class_of(of), type_of(gives), method, _list(arguments), _list(()), True, True, True, jvm().scala.Option.empty()
+    return _catalyst_objects().StaticInvoke(
+        class_of(class_name),
+        type_of(result_type),
+        method,
+        _to_seq(arguments),
+        _to_seq(()),
+        True,
+        True,
+        True,
+        jvm().scala.Option.empty(),
     )
 
 
-def called(target: Any, method: str, gives: str, *arguments: Any) -> Any:
+def invoke_method(target: Any, method: str, result_type: str, *arguments: Any) -> Any:
     """Return a call of a method of what a tree gives."""
-    return _objects().Invoke(target, method, type_of(gives), _list(arguments), _list(()), True, True, True)
+    return _catalyst_objects().Invoke(
+        target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, True
+    )
 
 
-def new(of: str, arguments: Any) -> Any:
+def new_object(class_name: str, arguments: Any) -> Any:
     """Return a new object of a class; arguments: a tree that gives the array of its constructor's."""
-    made = constant(class_of(of), "java.lang.Class")
-    return static("org.apache.commons.lang3.reflect.ConstructorUtils", "invokeConstructor", of, made, arguments)
+    class_object = constant_object(class_of(class_name), "java.lang.Class")
+    return invoke_static(
+        "org.apache.commons.lang3.reflect.ConstructorUtils", "invokeConstructor", class_name, class_object, arguments
+    )
 
 
-def variable(name: str, gives: str) -> Any:
+def loop_variable(name: str, result_type: str) -> Any:
     """Return what stands for one element of a list, or for the name or the value of an entry of a map."""
-    number = getattr(_objects().LambdaVariable, "apply$default$4")()  # one that no other has
-    return _objects().LambdaVariable(name, type_of(gives), True, number)
+    variable_number = getattr(_catalyst_objects().LambdaVariable, "apply$default$4")()  # one that no other has
+    return _catalyst_objects().LambdaVariable(name, type_of(result_type), True, variable_number)
 
 
-def each(items: Any, item: Any, made: Any) -> Any:
+def map_list(items: Any, item: Any, item_result: Any) -> Any:
     """Return an array of what is made of each item of a java.util.List; item: its `variable`."""
-    return _objects().MapObjects(item, made, items, jvm().scala.Option.empty())
+    return _catalyst_objects().MapObjects(item, item_result, items, jvm().scala.Option.empty())
 
 
-def each_entry(entries: Any, key: Any, key_made: Any, value: Any, value_made: Any) -> Any:
+def map_map_entries(entries: Any, key: Any, key_result: Any, value: Any, value_result: Any) -> Any:
     """Return a map of what is made of each entry of a java.util.Map; key, value: their `variable`s."""
-    return _objects().ExternalMapToCatalyst(key, key_made, value, value_made, entries)
+    return _catalyst_objects().ExternalMapToCatalyst(key, key_result, value, value_result, entries)
 
 
 def java_text(tree: Any) -> Any:
     """Return a text of Spark as one of Java."""
-    return called(tree, "toString", STRING)
+    return invoke_method(tree, "toString", STRING)
 
 
 def spark_text(tree: Any) -> Any:
     """Return a text of Java as one of Spark."""
-    return static("org.apache.spark.unsafe.types.UTF8String", "fromString", "string", tree)
+    return invoke_static("org.apache.spark.unsafe.types.UTF8String", "fromString", "string", tree)
 
 
 @lru_cache(maxsize=1)
-def _mapper() -> Any:
+def _jackson_mapper() -> Any:
     jackson = jvm().com.fasterxml.jackson
-    mapper = jackson.databind.ObjectMapper()
-    mapper.enable(jackson.databind.DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
-    mapper.setNodeFactory(jackson.databind.node.JsonNodeFactory.withExactBigDecimals(True))
-    return mapper
+    object_mapper = jackson.databind.ObjectMapper()
+    object_mapper.enable(jackson.databind.DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
+    object_mapper.setNodeFactory(jackson.databind.node.JsonNodeFactory.withExactBigDecimals(True))
+    return object_mapper
 
 
-def mapper() -> Any:
+def json_mapper() -> Any:
     """Return Jackson's reader and writer of JSON, which keeps all digits of a number."""
-    return constant(_mapper(), "com.fasterxml.jackson.databind.ObjectMapper")
+    return constant_object(_jackson_mapper(), "com.fasterxml.jackson.databind.ObjectMapper")
 
 
-def reader(of: str) -> Any:
+def json_reader(collection: str) -> Any:
     """Return Jackson's reader of a list or a map of values of JSON: of is List or Map."""
-    made = getattr(_mapper(), f"readerFor{of}Of")(class_of(NODE))
-    return constant(made, "com.fasterxml.jackson.databind.ObjectReader")
+    object_reader = getattr(_jackson_mapper(), f"readerFor{collection}Of")(class_of(NODE))
+    return constant_object(object_reader, "com.fasterxml.jackson.databind.ObjectReader")
 
 
-def _objects() -> Any:
+def _catalyst_objects() -> Any:
     return jvm().org.apache.spark.sql.catalyst.expressions.objects
 
 
-def _list(items: Any) -> Any:
+def _to_seq(items: Any) -> Any:
     return jvm().PythonUtils.toSeq(list(items))

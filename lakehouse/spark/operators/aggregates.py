@@ -15,7 +15,7 @@ from operator import and_
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
-from lakehouse.plan.aggregation import Bound, NamedAggregation, bind
+from lakehouse.plan.aggregation import Bound, NamedAggregation, bind_types
 from lakehouse.semantics.aggregate.aggregate import Average, SumDoubles
 from lakehouse.semantics.aggregate.wide_sum import PARTS, SumWideDecimals
 from lakehouse.spark import wide_decimal
@@ -50,7 +50,7 @@ class Form:
         """The result of a batch's records for one row, from their inputs."""
         raise NotImplementedError
 
-    def merged(self, old: Column, new: Column) -> Column:
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
         """The accumulator after a batch; `old` is null for a new row."""
         raise NotImplementedError
 
@@ -79,8 +79,8 @@ class CountForm(Form):
     def batch(self) -> Column:
         return F.count(self._input)
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return F.coalesce(old, F.lit(0)) + new
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return F.coalesce(old_accumulator, F.lit(0)) + batch_result
 
     def unit(self) -> Column:
         return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
@@ -98,8 +98,10 @@ class SumForm(Form):
     def batch(self) -> Column:
         return F.coalesce(F.sum(self._input), F.lit(0)).cast(self.accumulator_type)
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return (F.coalesce(old, F.lit(0).cast(self.accumulator_type)) + new).cast(self.accumulator_type)
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return (F.coalesce(old_accumulator, F.lit(0).cast(self.accumulator_type)) + batch_result).cast(
+            self.accumulator_type
+        )
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         return F.coalesce(F.sum(units).over(window), F.lit(0)).cast(self.accumulator_type)
@@ -118,25 +120,27 @@ class WideSumForm(Form):
         return rule.scale
 
     def value(self) -> Column:
-        return wide_decimal.split(self.raw(), self._scale)
+        return wide_decimal.split_into_parts(self.raw(), self._scale)
 
     def batch(self) -> Column:
         return self._parts(lambda name: F.coalesce(F.sum(self._input[name]), F.lit(0)))
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return self._parts(lambda name: F.coalesce(old[name], F.lit(0).cast(wide_decimal.PART_TYPE)) + new[name])
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return self._parts(
+            lambda name: F.coalesce(old_accumulator[name], F.lit(0).cast(wide_decimal.PART_TYPE)) + batch_result[name]
+        )
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         return self._parts(lambda name: F.coalesce(F.sum(units[name]).over(window), F.lit(0)))
 
     def shown(self, accumulator: Column) -> Column:
-        return wide_decimal.text(accumulator, self._scale).try_cast(self.bound.shown)
+        return wide_decimal.sum_as_text(accumulator, self._scale).try_cast(self.bound.shown)
 
     def total(self, accumulator: Column) -> Column:
-        return wide_decimal.text(accumulator, self._scale).cast("double")
+        return wide_decimal.sum_as_text(accumulator, self._scale).cast("double")
 
     def _parts(self, sum_of: Callable[[str], Column]) -> Column:
-        return wide_decimal.structure(tuple(map(sum_of, PARTS)))
+        return wide_decimal.parts_struct(tuple(map(sum_of, PARTS)))
 
 
 class DoubleSumForm(Form):
@@ -146,10 +150,10 @@ class DoubleSumForm(Form):
         return self.raw().cast("double")
 
     def batch(self) -> Column:
-        return in_order(self._input)
+        return collect_in_order(self._input)
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return F.aggregate(new, F.coalesce(old, F.lit(0.0)), lambda total, x: total + x)
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return F.aggregate(batch_result, F.coalesce(old_accumulator, F.lit(0.0)), lambda total, addend: total + addend)
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         return F.coalesce(F.sum(units).over(window), F.lit(0.0))
@@ -159,7 +163,7 @@ class AverageForm(Form):
     """The sum in its own form, and the number of values."""
 
     @property
-    def _sum(self) -> Form:
+    def _sum_part(self) -> Form:
         assert isinstance(self.bound.rule, Average)
         return _sum_form(self.bound.rule.sum)(self.name, self.item, Bound(self.bound.rule.sum, self._sum_type))
 
@@ -168,24 +172,27 @@ class AverageForm(Form):
         return self.accumulator_type.removeprefix("struct<sum: ").removesuffix(", n: bigint>")
 
     def value(self) -> Column:
-        return self._sum.value()
+        return self._sum_part.value()
 
     def batch(self) -> Column:
-        return pair(self._sum.batch(), F.count(self._input))
+        return average_accumulator(self._sum_part.batch(), F.count(self._input))
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return pair(self._sum.merged(old["sum"], new["sum"]), F.coalesce(old["n"], F.lit(0)) + new["n"])
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return average_accumulator(
+            self._sum_part.merged(old_accumulator["sum"], batch_result["sum"]),
+            F.coalesce(old_accumulator["n"], F.lit(0)) + batch_result["n"],
+        )
 
     def unit(self) -> Column:
         value = self.value()
-        return F.when(value.isNotNull(), pair(value, F.lit(1).cast("bigint")))
+        return F.when(value.isNotNull(), average_accumulator(value, F.lit(1).cast("bigint")))
 
     def running(self, units: Column, window: WindowSpec) -> Column:
-        n = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
-        return pair(self._sum.running(units["sum"], window), n)
+        value_counts = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
+        return average_accumulator(self._sum_part.running(units["sum"], window), value_counts)
 
     def shown(self, accumulator: Column) -> Column:
-        total = self._sum.total(accumulator["sum"])
+        total = self._sum_part.total(accumulator["sum"])
         return F.when(accumulator["n"] == 0, 0.0).otherwise(total / accumulator["n"])
 
 
@@ -195,8 +202,12 @@ class ExtremeForm(Form):
     def batch(self) -> Column:
         return F.min(self._input) if self.item.kind == "min" else F.max(self._input)
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return F.least(old, new) if self.item.kind == "min" else F.greatest(old, new)
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return (
+            F.least(old_accumulator, batch_result)
+            if self.item.kind == "min"
+            else F.greatest(old_accumulator, batch_result)
+        )
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         return (F.min(units) if self.item.kind == "min" else F.max(units)).over(window)
@@ -215,24 +226,28 @@ class OrderedForm(Form):
 
     def unit(self) -> Column:
         value = self.raw()
-        marked = self._marked(F.col("_position"), value)
-        return marked if self.takes_nulls else F.when(value.isNotNull(), marked)
+        positioned_value = self._with_position(F.col("_position"), value)
+        return positioned_value if self.takes_nulls else F.when(value.isNotNull(), positioned_value)
 
-    def batch(self, same: Sequence[OrderedForm] = ()) -> Column:
+    def batch(self, ordered_forms: Sequence[OrderedForm] = ()) -> Column:
         """same: the forms of this kind that take every record. They all want one record, which Spark picks once."""
         pick = F.min_by if self.item.kind == "earliest" else F.max_by
         if not self.takes_nulls:
             return pick(self._input, self._input["at"])
-        inputs = [F.col(f"_in_{form.name}") for form in same or [self]]
+        inputs = [F.col(f"_in_{form.name}") for form in ordered_forms or [self]]
         record = pick(F.struct(F.col("_position"), *inputs), F.col("_position"))
-        return self._marked(record["_position"], record[f"_in_{self.name}"])
+        return self._with_position(record["_position"], record[f"_in_{self.name}"])
 
-    def _marked(self, at: Column, value: Column) -> Column:
+    def _with_position(self, position: Column, value: Column) -> Column:
         # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
-        return F.struct(at.alias("at"), value.alias("value")).cast(self.accumulator_type)
+        return F.struct(position.alias("at"), value.alias("value")).cast(self.accumulator_type)
 
-    def merged(self, old: Column, new: Column) -> Column:
-        return F.coalesce(old, new) if self.item.kind == "earliest" else F.coalesce(new, old)
+    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+        return (
+            F.coalesce(old_accumulator, batch_result)
+            if self.item.kind == "earliest"
+            else F.coalesce(batch_result, old_accumulator)
+        )
 
     def running(self, units: Column, window: WindowSpec) -> Column:
         pick = F.first if self.item.kind == "earliest" else F.last
@@ -242,26 +257,30 @@ class OrderedForm(Form):
         return accumulator["value"]
 
 
-def of_batch(forms: list[Form]) -> list[Column]:
+def batch_columns(forms: list[Form]) -> list[Column]:
     """Return the result of a batch's records for one row: for each form, its `_new_<name>`."""
-    every = [form for form in forms if isinstance(form, OrderedForm) and form.takes_nulls]
-    made = []
+    null_taking_forms = [form for form in forms if isinstance(form, OrderedForm) and form.takes_nulls]
+    result_columns = []
     for form in forms:
-        alike = [other for other in every if other.item.kind == form.item.kind]
-        column = form.batch(alike) if isinstance(form, OrderedForm) else form.batch()
-        made.append(column.alias(f"_new_{form.name}"))
-    return made
+        same_kind_forms = [
+            ordered_form for ordered_form in null_taking_forms if ordered_form.item.kind == form.item.kind
+        ]
+        column = form.batch(same_kind_forms) if isinstance(form, OrderedForm) else form.batch()
+        result_columns.append(column.alias(f"_new_{form.name}"))
+    return result_columns
 
 
-def pair(total: Column, n: Column) -> Column:
+def average_accumulator(total: Column, value_count: Column) -> Column:
     """Return the accumulator of an average."""
-    return F.struct(total.alias("sum"), n.alias("n"))
+    return F.struct(total.alias("sum"), value_count.alias("n"))
 
 
-def in_order(value: Column) -> Column:
+def collect_in_order(value: Column) -> Column:
     """Collect a group's values that are not null, in position order."""
-    pair = F.struct(F.col("_position").alias("p"), value.alias("x"))
-    return F.transform(F.array_sort(F.collect_list(F.when(value.isNotNull(), pair))), lambda item: item["x"])
+    positioned_value = F.struct(F.col("_position").alias("p"), value.alias("x"))
+    return F.transform(
+        F.array_sort(F.collect_list(F.when(value.isNotNull(), positioned_value))), lambda item: item["x"]
+    )
 
 
 def _sum_form(rule: object) -> type[Form]:
@@ -270,9 +289,9 @@ def _sum_form(rule: object) -> type[Form]:
     return WideSumForm if isinstance(rule, SumWideDecimals) else SumForm
 
 
-def form_of(item: NamedAggregation, kind: str) -> Form:
+def form_of(item: NamedAggregation, argument_type: str) -> Form:
     """Return an aggregation's form, for an argument of this Spark type ("" for COUNT(*))."""
-    bound = bind(item, kind)
+    bound = bind_types(item, argument_type)
     match item.kind:
         case "count":
             form: type[Form] = CountForm
@@ -289,6 +308,6 @@ def form_of(item: NamedAggregation, kind: str) -> Form:
     return form(item.name, item, bound)
 
 
-def same_key(names: tuple[str, ...], left: str, right: str) -> Column:
+def same_key(column_names: tuple[str, ...], left: str, right: str) -> Column:
     """Return the condition under which two aliased rows have one key."""
-    return reduce(and_, [F.col(f"{left}.`{name}`").eqNullSafe(F.col(f"{right}.`{name}`")) for name in names])
+    return reduce(and_, [F.col(f"{left}.`{name}`").eqNullSafe(F.col(f"{right}.`{name}`")) for name in column_names])

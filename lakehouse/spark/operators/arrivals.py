@@ -23,30 +23,30 @@ from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, timed
-from lakehouse.spark.operators.content import image
-from lakehouse.spark.operators.way import Way, way_of
+from lakehouse.spark.operators.clock import ALWAYS_MS, ClockState, with_stream_time
+from lakehouse.spark.operators.content import row_image
+from lakehouse.spark.operators.way import FoldWay, fold_way_of
 from lakehouse.spark.stream.step import UNDO
-from lakehouse.spark.years import computed
+from lakehouse.spark.years import compute_columns
 
 
-def _part(rows: DataFrame) -> Column:
+def _clock_partition(rows: DataFrame) -> Column:
     if "_part" in rows.columns:
         return F.col("_part")
     return F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition").alias("_part")
 
 
-def null_key(table: Table, rows: DataFrame) -> Column:
+def has_null_key(table: Table, rows: DataFrame) -> Column:
     """The records of a stream's frame that are ignored because of a null key, and counted.
 
     A struct of nulls is not a null (rule 1).
     """
     if isinstance(table.fold, Aggregate):
-        return ~F.col("_tombstone") & _any_null(_groups(table.fold, rows))
+        return ~F.col("_tombstone") & _any_null(_group_expressions(table.fold, rows))
     return F.col("_null_key")
 
 
-def _groups(fold: Aggregate, rows: DataFrame) -> list[Column]:
+def _group_expressions(fold: Aggregate, rows: DataFrame) -> list[Column]:
     return computed_keys(rows, [item.expression for item in fold.by])
 
 
@@ -54,7 +54,7 @@ def _any_null(values: list[Column]) -> Column:
     return reduce(or_, [value.isNull() for value in values])
 
 
-def arrivals(
+def arriving_records(
     table: Table,
     forms: list[Form],
     rows: DataFrame,
@@ -67,65 +67,72 @@ def arrivals(
     clock: the table's clock before them; None for a table without one. For an aggregation the input of its form in SQL
     is taken, or, with `units`, its unit; for the Python rules, the value as it is.
     """
-    pick = Form.raw if way_of(table) is Way.PYTHON else methodcaller("unit" if units else "value")
-    made = _taken(table.fold, table, forms, rows, pick)
+    pick_input = Form.raw if fold_way_of(table) is FoldWay.PYTHON else methodcaller("unit" if units else "value")
+    taken_records = _operator_input(table.fold, table, forms, rows, pick_input)
     if clock is None:
-        return made
+        return taken_records
     if not table.stream.reads:
-        return timed(table, made, clock)
+        return with_stream_time(table, taken_records, clock)
     # An intervention's change in an upstream table has no partition: it moves no stream time, and is late only for
     # windows that have closed by the watermark.
-    timely = timed(table, made, clock, moves=F.col("_position.partition") >= 0)
-    return timely.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
+    timed_records = with_stream_time(table, taken_records, clock, moves=F.col("_position.partition") >= 0)
+    return timed_records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
 
 
 @singledispatch
-def _taken(fold: Fold, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]) -> DataFrame:
+def _operator_input(
+    fold: Fold, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]
+) -> DataFrame:
     """What a table's operator takes from the records that it does not leave out."""
     raise NotImplementedError(type(fold))
 
 
-@_taken.register
-def _inputs(
+@_operator_input.register
+def _aggregate_input(
     fold: Aggregate, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]
 ) -> DataFrame:
-    groups = _groups(fold, rows)
-    read = {form.name: form.item.argument for form in forms if form.item.argument is not None}
-    arguments = zip(read, computed(rows, list(read.values())), strict=True)
-    rows = rows.withColumns({f"_arg_{name}": made for name, made in arguments}) if read else rows
-    rows = rows.where(~F.col("_tombstone") & ~_any_null(groups))
-    keys = [made.alias(item.name) for made, item in zip(groups, fold.by, strict=True)]
-    values = [pick(form).alias(f"_in_{form.name}") for form in forms]
-    time = [_part(rows), F.col("rowtime").alias("_time")]
+    group_columns = _group_expressions(fold, rows)
+    arguments_by_name = {form.name: form.item.argument for form in forms if form.item.argument is not None}
+    argument_columns = zip(arguments_by_name, compute_columns(rows, list(arguments_by_name.values())), strict=True)
+    rows = (
+        rows.withColumns({f"_arg_{name}": column for name, column in argument_columns}) if arguments_by_name else rows
+    )
+    rows = rows.where(~F.col("_tombstone") & ~_any_null(group_columns))
+    key_columns = [column.alias(item.name) for column, item in zip(group_columns, fold.by, strict=True)]
+    input_columns = [pick(form).alias(f"_in_{form.name}") for form in forms]
+    time_columns = [_clock_partition(rows), F.col("rowtime").alias("_time")]
     # The row's key as a text tells the rows of a group apart.
-    row = [image(rows, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
-    return rows.select(*keys, *values, "rowtime", "_position", *time, *row)
+    row_columns = [row_image(rows, table.stream.key).alias("_row"), F.col(UNDO)] if table.stream.undoes else []
+    return rows.select(*key_columns, *input_columns, "rowtime", "_position", *time_columns, *row_columns)
 
 
-@_taken.register
-def _values(fold: Latest, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
-    names = [column.name for column in table.stream.columns]
-    gone = F.col(UNDO if table.stream.undoes else "_tombstone").alias("_tombstone")
-    return rows.where(~F.col("_null_key")).select(*names, gone, "rowtime", "_position")
+@_operator_input.register
+def _latest_input(fold: Latest, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
+    column_names = [column.name for column in table.stream.columns]
+    is_tombstone = F.col(UNDO if table.stream.undoes else "_tombstone").alias("_tombstone")
+    return rows.where(~F.col("_null_key")).select(*column_names, is_tombstone, "rowtime", "_position")
 
 
-@_taken.register
-def _ordered(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
-    names = [column.name for column in table.stream.columns]
+@_operator_input.register
+def _latest_by_input(fold: LatestBy, table: Table, forms: list[Form], rows: DataFrame, pick: object) -> DataFrame:
+    column_names = [column.name for column in table.stream.columns]
     rows = rows.where(~F.col("_null_key"))
-    (order,) = computed(rows, [fold.order])
-    time = order
-    if dict(rows.select(order.alias("o")).dtypes)["o"] == "timestamp":
-        order, time = F.unix_micros(order), F.unix_millis(order)
+    (order_value,) = compute_columns(rows, [fold.order])
+    order_time = order_value
+    if dict(rows.select(order_value.alias("o")).dtypes)["o"] == "timestamp":
+        order_value, order_time = F.unix_micros(order_value), F.unix_millis(order_value)
     elif fold.is_time:
-        order = order * 1000
+        order_value = order_value * 1000
     if fold.is_time:  # a null value has no columns to take the order from: it keeps the record's own time
-        order, time = F.coalesce(order, F.col("rowtime") * 1000), F.coalesce(time, F.col("rowtime"))
+        order_value, order_time = (
+            F.coalesce(order_value, F.col("rowtime") * 1000),
+            F.coalesce(order_time, F.col("rowtime")),
+        )
     if fold.is_always_deleted:  # see `lakehouse.spark.operators.newest`, which gives it an order
-        order = F.when(F.col("_tombstone"), F.lit(LEAST_ORDER)).otherwise(order)
+        order_value = F.when(F.col("_tombstone"), F.lit(LEAST_ORDER)).otherwise(order_value)
     return rows.select(
-        *names, "_tombstone", "rowtime", "_position", order.cast("bigint").alias("_order"),
-        _part(rows), time.cast("bigint").alias("_time"),
+        *column_names, "_tombstone", "rowtime", "_position", order_value.cast("bigint").alias("_order"),
+        _clock_partition(rows), order_time.cast("bigint").alias("_time"),
     )  # fmt: skip
 
 
@@ -134,42 +141,44 @@ def can_be_late(table: Table) -> bool:
     return isinstance(table.fold, LatestBy) or isinstance(table.fold.window, Hopping)
 
 
-def judged(table: Table, rows: DataFrame) -> DataFrame:
+def with_lateness(table: Table, rows: DataFrame) -> DataFrame:
     """Give arrived records `_late`: too late, or never in time. In tumbling and hopping windows: one row a window.
 
     For sessions and sliding windows only the rules in Python can tell (`lakehouse.spark.operators.keyed`).
     """
     fold = table.fold
     if isinstance(fold, LatestBy):
-        return rows.withColumn("_late", _disorder(fold))
+        return rows.withColumn("_late", _is_out_of_order(fold))
     assert isinstance(fold.window, Hopping)
-    return _in_windows(fold.window, rows)
+    return _with_windows(fold.window, rows)
 
 
-def timely(table: Table, rows: DataFrame) -> DataFrame:
+def timely_records(table: Table, rows: DataFrame) -> DataFrame:
     """Return the arrived records that are not too late; in tumbling and hopping windows: one row a window."""
-    return judged(table, rows).where(~F.col("_late")) if can_be_late(table) else rows
+    return with_lateness(table, rows).where(~F.col("_late")) if can_be_late(table) else rows
 
 
-def _in_windows(window: Hopping, rows: DataFrame) -> DataFrame:
+def _with_windows(window: Hopping, rows: DataFrame) -> DataFrame:
     """Each record with its windows, one row each; `_late` if it is too late for that window."""
     time, advance = F.col("_time"), F.lit(window.advance)
-    first = time - window.size + window.advance
-    first = first - F.pmod(first, advance)
+    first_start = time - window.size + window.advance
+    first_start = first_start - F.pmod(first_start, advance)
     # As in Kafka Streams no window begins before the epoch, except for records that are before it themselves.
-    first = F.when(time >= 0, F.greatest(first, F.lit(0))).otherwise(first)
-    start = F.explode(F.sequence(first, time, advance.cast("bigint"))).alias("_start")
-    rows = rows.select("*", start)
+    first_start = F.when(time >= 0, F.greatest(first_start, F.lit(0))).otherwise(first_start)
+    window_start = F.explode(F.sequence(first_start, time, advance.cast("bigint"))).alias("_start")
+    rows = rows.select("*", window_start)
     # Cut to the valid times: see Hopping.
-    end = F.least(F.col("_start") + window.size, F.lit(LAST_MS))
-    begin_end = [F.timestamp_millis(F.greatest(F.col("_start"), F.lit(FIRST_MS))), F.timestamp_millis(end)]
-    rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, begin_end, strict=True)))
-    return rows.withColumn("_late", F.coalesce(end + window.grace <= F.col("_horizon"), F.lit(False))).drop("_start")
+    window_end = F.least(F.col("_start") + window.size, F.lit(LAST_MS))
+    window_bounds = [F.timestamp_millis(F.greatest(F.col("_start"), F.lit(FIRST_MS))), F.timestamp_millis(window_end)]
+    rows = rows.withColumns(dict(zip(WINDOW_COLUMNS, window_bounds, strict=True)))
+    return rows.withColumn("_late", F.coalesce(window_end + window.grace <= F.col("_horizon"), F.lit(False))).drop(
+        "_start"
+    )
 
 
-def _disorder(fold: LatestBy) -> Column:
+def _is_out_of_order(fold: LatestBy) -> Column:
     """The records that can't be taken in: they have no order, or are older than what is remembered."""
-    late = F.col("_order").isNull()
+    is_late = F.col("_order").isNull()
     if fold.remembers is not None:
-        late = late | F.coalesce(F.col("_time") <= F.col("_horizon") - fold.remembers, F.lit(False))
-    return late & ~F.col("_tombstone") if fold.is_always_deleted else late
+        is_late = is_late | F.coalesce(F.col("_time") <= F.col("_horizon") - fold.remembers, F.lit(False))
+    return is_late & ~F.col("_tombstone") if fold.is_always_deleted else is_late

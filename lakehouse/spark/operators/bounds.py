@@ -27,7 +27,7 @@ LITERALS: dict[type[DataType], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldFrame:
     """A frame that is held in memory, its number of rows, and the bounds of its keys. Its owner releases the memory."""
 
     frame: DataFrame
@@ -36,41 +36,50 @@ class Held:
     memory: InMemory
 
 
-def held(frame: DataFrame, names: Iterable[str]) -> Held:
+def hold_with_bounds(frame: DataFrame, column_names: Iterable[str]) -> HeldFrame:
     """Hold a frame in memory, with the bounds of those of these columns that have an order.
 
     A column with a null has no bounds: no file could be skipped by it.
     """
-    kinds = {field.name: field.dataType for field in frame.schema}
-    ordered = [n for n in names if isinstance(kinds[n], AtomicType) and not isinstance(kinds[n], BinaryType)]
-    seen, wanted = Observation(), [F.count(F.lit(1)).alias("rows")]
-    for number, name in enumerate(ordered):
-        whole = F.count_if(F.col(f"`{name}`").isNull()) == 0
-        kind = "string" if type(kinds[name]) in LITERALS else kinds[name]
-        wanted += [
-            F.when(whole, edge(f"`{name}`").cast(kind)).alias(f"{edge.__name__} {number}") for edge in (F.min, F.max)
+    data_types = {field.name: field.dataType for field in frame.schema}
+    ordered_columns = [
+        n for n in column_names if isinstance(data_types[n], AtomicType) and not isinstance(data_types[n], BinaryType)
+    ]
+    observation, metrics = Observation(), [F.count(F.lit(1)).alias("rows")]
+    for number, name in enumerate(ordered_columns):
+        has_no_nulls = F.count_if(F.col(f"`{name}`").isNull()) == 0
+        observed_type = "string" if type(data_types[name]) in LITERALS else data_types[name]
+        metrics += [
+            F.when(has_no_nulls, edge(f"`{name}`").cast(observed_type)).alias(f"{edge.__name__} {number}")
+            for edge in (F.min, F.max)
         ]
-    memory = InMemory(frame.observe(seen, *wanted))
+    memory = InMemory(frame.observe(observation, *metrics))
     frame = memory.frame(frame.sparkSession)
     try:
-        count = frame.count()
+        row_count = frame.count()
         memory.was_read()
     except BaseException:
         memory.release()
         raise
-    found = {name: (seen.get[f"min {n}"], seen.get[f"max {n}"]) for n, name in enumerate(ordered)}
-    known = {name: pair for name, pair in found.items() if pair[0] is not None}
-    bounds = {n: (_literal(low, kinds[n]), _literal(high, kinds[n])) for n, (low, high) in known.items()}
-    return Held(frame, count, bounds, memory)
+    edges_by_column = {
+        name: (observation.get[f"min {n}"], observation.get[f"max {n}"]) for n, name in enumerate(ordered_columns)
+    }
+    known_edges = {name: edges for name, edges in edges_by_column.items() if edges[0] is not None}
+    bounds = {
+        n: (_to_literal(low, data_types[n]), _to_literal(high, data_types[n])) for n, (low, high) in known_edges.items()
+    }
+    return HeldFrame(frame, row_count, bounds, memory)
 
 
-def _literal(value: Any, kind: DataType) -> Any:
+def _to_literal(value: Any, data_type: DataType) -> Any:
     """A value as Spark takes it; a literal, because Delta skips no files by a value that must be computed first."""
-    text = LITERALS.get(type(kind))
-    return value if text is None else F.expr(text.format(value))
+    literal_format = LITERALS.get(type(data_type))
+    return value if literal_format is None else F.expr(literal_format.format(value))
 
 
-def within(bounds: KeyBounds, alias: str) -> Column:
+def is_within(bounds: KeyBounds, alias: str) -> Column:
     """Return the condition that an aliased row's columns lie within the bounds."""
-    edges = [(F.col(f"{alias}.`{name}`"), low, high) for name, (low, high) in bounds.items()]
-    return reduce(and_, [(c >= F.lit(low)) & (c <= F.lit(high)) for c, low, high in edges], F.lit(True))
+    column_edges = [(F.col(f"{alias}.`{name}`"), low, high) for name, (low, high) in bounds.items()]
+    return reduce(
+        and_, [(column >= F.lit(low)) & (column <= F.lit(high)) for column, low, high in column_edges], F.lit(True)
+    )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import Clock, superseded
+from lakehouse.semantics.clock import Clock, is_superseded
 from lakehouse.spark.functions import literal_map
 
 
@@ -37,22 +37,22 @@ class ClockState:
 
     def after(self, tails: list[Any], watermark: int | None) -> ClockState:
         """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
-        times, orders = dict(self.stream_times), dict(self.order_times)
+        stream_times, order_times = dict(self.stream_times), dict(self.order_times)
         for tail in sorted(tails, key=lambda tail: tail.tick):
-            for gone in [name for name in times if superseded(name, tail.part)]:
-                del times[gone], orders[gone]
-            times[tail.part], orders[tail.part] = tail.time, tail.order
-        return ClockState(times, orders, watermark if watermark is not None else self.watermark)
+            for superseded_name in [name for name in stream_times if is_superseded(name, tail.part)]:
+                del stream_times[superseded_name], order_times[superseded_name]
+            stream_times[tail.part], order_times[tail.part] = tail.time, tail.order
+        return ClockState(stream_times, order_times, watermark if watermark is not None else self.watermark)
 
 
 ALWAYS_MS = -(2**62)  # judged by this time, no record is late
 
 
-class Ticking:
+class RunningClock:
     """A clock on its way through a batch: it watches the records go by, and gives its state after them."""
 
-    def __init__(self, state: ClockState) -> None:
-        self._state, self._seen = state, Observation()
+    def __init__(self, clock_state: ClockState) -> None:
+        self._state, self._seen = clock_state, Observation()
 
     def watch(self, rows: DataFrame) -> DataFrame:
         """Return the records of `timed`, watched; to be computed once."""
@@ -63,9 +63,9 @@ class Ticking:
         return self._state.after(self._seen.get["tails"], self._seen.get["mark"])
 
 
-def state_of(said: dict[str, Any]) -> ClockState:
+def clock_from_metadata(metadata: dict[str, Any]) -> ClockState:
     """Return the clock of a commit's metadata."""
-    return ClockState(said["stream_times"], said["order_times"], said["watermark"])
+    return ClockState(metadata["stream_times"], metadata["order_times"], metadata["watermark"])
 
 
 def needs_watermark(table: Table) -> bool:
@@ -73,7 +73,7 @@ def needs_watermark(table: Table) -> bool:
     return table.lag is not None
 
 
-def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None = None) -> DataFrame:
+def with_stream_time(table: Table, rows: DataFrame, clock_state: ClockState, moves: Column | None = None) -> DataFrame:
     """Give records `_horizon`, what they are judged by, `_tail` for the last of a partition, and `_watermark`.
 
     rows: with `_part`, `_time` (milliseconds), `_position`. If the table needs no watermark it is null. moves: which
@@ -81,45 +81,45 @@ def timed(table: Table, rows: DataFrame, state: ClockState, moves: Column | None
     """
     # Of one topic, the offset says it all, and sorts faster.
     order_by = ["_position"] if shared_clocks(table.stream) else ["_position.offset", "_position.ordinals"]
-    partition = Window.partitionBy("_part").orderBy(*order_by)
-    carried = F.element_at(literal_map(state.stream_times, "bigint"), F.col("_part"))
-    order = F.col("_position.order_time")
+    partition_window = Window.partitionBy("_part").orderBy(*order_by)
+    carried_time = F.element_at(literal_map(clock_state.stream_times, "bigint"), F.col("_part"))
+    order_time = F.col("_position.order_time")
     tail = F.struct(
-        F.col("_part").alias("part"), F.col("_horizon").alias("time"), order.alias("order"), "_position.tick"
+        F.col("_part").alias("part"), F.col("_horizon").alias("time"), order_time.alias("order"), "_position.tick"
     )  # fmt: skip
-    moving = F.col("_time") if moves is None else F.when(moves, F.col("_time"))
-    rows = rows.withColumn("_horizon", F.greatest(carried, F.max(moving).over(partition)))
+    moving_time = F.col("_time") if moves is None else F.when(moves, F.col("_time"))
+    rows = rows.withColumn("_horizon", F.greatest(carried_time, F.max(moving_time).over(partition_window)))
     rows = rows.withColumn(
-        "_tail", F.when(F.lead("_part").over(partition).isNull() & F.col("_horizon").isNotNull(), tail)
+        "_tail", F.when(F.lead("_part").over(partition_window).isNull() & F.col("_horizon").isNotNull(), tail)
     )
     if (lag := table.lag) is None:
         return rows.withColumn("_watermark", F.lit(None).cast("bigint"))
     # The watermark looks at all partitions, record by record in the order of the lake: one task does that.
     # A null, so that the column is nullable: before the first record that moves the clock there is no watermark.
-    nothing = F.lit(None).cast("bigint")
-    rows = rows.withColumn("_watermark", nothing).repartition(1).sortWithinPartitions("_position")
-    rows = rows.mapInArrow(_watermarks(table.idle, state), rows.schema)
+    null_watermark = F.lit(None).cast("bigint")
+    rows = rows.withColumn("_watermark", null_watermark).repartition(1).sortWithinPartitions("_position")
+    rows = rows.mapInArrow(_watermark_mapper(table.idle, clock_state), rows.schema)
     # A partition that lags behind the watermark must not start again what has left by it.
     return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
 
 
-def _watermarks(idle_ms: int | None, state: ClockState) -> Any:
+def _watermark_mapper(idle_ms: int | None, clock_state: ClockState) -> Any:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        clock = Clock(idle_ms, dict(state.stream_times), dict(state.order_times), state.watermark)
+        clock = Clock(idle_ms, dict(clock_state.stream_times), dict(clock_state.order_times), clock_state.watermark)
         for batch in batches:
-            found = []
+            watermarks = []
             parts, times = batch.column("_part").to_pylist(), batch.column("_horizon").to_pylist()
-            for part, time, order in zip(parts, times, _orders(batch), strict=True):
+            for part, time, order_time in zip(parts, times, _order_times(batch), strict=True):
                 if time is not None:  # the first records of `order_by` may have no order
-                    clock.observe(part, time, order)
-                found.append(clock.watermark)
-            place = batch.schema.get_field_index("_watermark")
-            yield batch.set_column(place, batch.schema.field(place), pa.array(found, pa.int64()))
+                    clock.observe(part, time, order_time)
+                watermarks.append(clock.watermark)
+            column_index = batch.schema.get_field_index("_watermark")
+            yield batch.set_column(column_index, batch.schema.field(column_index), pa.array(watermarks, pa.int64()))
 
     return run
 
 
-def _orders(batch: pa.RecordBatch) -> list[int]:
+def _order_times(batch: pa.RecordBatch) -> list[int]:
     position = batch.column("_position")
-    orders: list[int] = position.field("order_time").to_pylist()
-    return orders
+    order_times: list[int] = position.field("order_time").to_pylist()
+    return order_times

@@ -10,18 +10,18 @@ from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.operators.shown import closes_after
 
 
-def closings(table: Table, rows: DataFrame, arrived: DataFrame, clock: ClockState) -> DataFrame:
+def closed_windows(table: Table, window_rows: DataFrame, arrived_records: DataFrame, clock: ClockState) -> DataFrame:
     """Return those rows, one a window, that arrived records closed, each with the closing record's `_position`.
 
     rows: the windows, with window_end. arrived: the records, with `_watermark`. clock: its state before them.
     """
-    rows = rows.withColumn("_when", F.unix_millis("window_end") + closes_after(table))
+    window_rows = window_rows.withColumn("_when", F.unix_millis("window_end") + closes_after(table))
     if clock.watermark is not None:
-        rows = rows.where(F.col("_when") > clock.watermark)
-    passed = arrived.groupBy(F.col("_watermark").alias("_when")).agg(F.min("_position").alias("_at"))
+        window_rows = window_rows.where(F.col("_when") > clock.watermark)
+    passed_watermarks = arrived_records.groupBy(F.col("_watermark").alias("_when")).agg(F.min("_position").alias("_at"))
     # From the latest time down: what was passed last, before a window's end comes, is the first that passed it.
-    order = Window.orderBy(F.desc("_when"), F.col("_at").asc_nulls_last())
-    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    both = passed.unionByName(rows, allowMissingColumns=True)
-    closed = both.withColumn("_position", F.last("_at", ignorenulls=True).over(order))
-    return closed.where("window_end IS NOT NULL AND _position IS NOT NULL").drop("_when", "_at")
+    time_order = Window.orderBy(F.desc("_when"), F.col("_at").asc_nulls_last())
+    time_order = time_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    combined_rows = passed_watermarks.unionByName(window_rows, allowMissingColumns=True)
+    closed_rows = combined_rows.withColumn("_position", F.last("_at", ignorenulls=True).over(time_order))
+    return closed_rows.where("window_end IS NOT NULL AND _position IS NOT NULL").drop("_when", "_at")

@@ -32,94 +32,114 @@ class Content:
     hash: int
 
 
-def content(frame: DataFrame) -> Content:
+def content_of(frame: DataFrame) -> Content:
     """Return the content of a table: of the visible columns only."""
-    names = sorted(_seen(frame.columns))
-    row = frame.select(F.xxhash64(image(frame, names)).cast("decimal(38, 0)").alias("h"))
-    found = row.agg(F.count(F.lit(1)), F.coalesce(F.sum("h"), F.lit(0))).first()
-    assert found is not None
-    return Content(found[0], int(found[1]))
+    column_names = sorted(_visible_names(frame.columns))
+    hashed_rows = frame.select(F.xxhash64(row_image(frame, column_names)).cast("decimal(38, 0)").alias("h"))
+    totals = hashed_rows.agg(F.count(F.lit(1)), F.coalesce(F.sum("h"), F.lit(0))).first()
+    assert totals is not None
+    return Content(totals[0], int(totals[1]))
 
 
-def difference(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int = 0) -> Difference:
+def compare_tables(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int = 0) -> Difference:
     """Compare two tables of one key, by their visible columns; a column that one of them lacks is null there.
 
     A row that is in one of them twice is a difference, too. limit: how many of the keys that differ are returned, the
     first by their text, with their rows.
     """
-    sides = [_seen(frame.columns) for frame in (before, after)]
-    names = list(dict.fromkeys([*sides[0], *sides[1]]))
-    both = _images(key, before, names, -1).unionByName(_images(key, after, names, 1))
-    left = both.groupBy(*_columns(key), "_row").agg(F.sum("_n").alias("_n")).where("_n <> 0")
-    one = [F.max(F.when(F.col("_n") * sign > 0, F.col("_row"))).alias(side) for side, sign in SIDES]
+    side_columns = [_visible_names(frame.columns) for frame in (before, after)]
+    column_names = list(dict.fromkeys([*side_columns[0], *side_columns[1]]))
+    signed_images = _row_images(key, before, column_names, -1).unionByName(_row_images(key, after, column_names, 1))
+    unmatched_images = (
+        signed_images.groupBy(*_quoted_columns(key), "_row").agg(F.sum("_n").alias("_n")).where("_n <> 0")
+    )
+    side_images = [F.max(F.when(F.col("_n") * sign > 0, F.col("_row"))).alias(side) for side, sign in SIDES]
     # The key as a text, since a missing row has none.
-    unlike = left.groupBy(*_columns(key)).agg(*one).select(image(left, key).alias("key"), "before", "after").persist()
+    differing_keys = (
+        unmatched_images.groupBy(*_quoted_columns(key))
+        .agg(*side_images)
+        .select(row_image(unmatched_images, key).alias("key"), "before", "after")
+        .persist()
+    )
     try:
-        added, removed = F.col("before").isNull(), F.col("after").isNull()
-        counts = unlike.agg(F.count_if(added), F.count_if(removed), F.count_if(~added & ~removed)).first()
-        assert counts is not None
-        rows = unlike.orderBy("key").limit(limit).collect() if limit and any(counts) else []
+        is_added, is_removed = F.col("before").isNull(), F.col("after").isNull()
+        key_counts = differing_keys.agg(
+            F.count_if(is_added), F.count_if(is_removed), F.count_if(~is_added & ~is_removed)
+        ).first()
+        assert key_counts is not None
+        sample_rows = differing_keys.orderBy("key").limit(limit).collect() if limit and any(key_counts) else []
     finally:
-        unlike.unpersist()
-    added_keys, removed_keys, changed_keys = map(int, counts)
-    return Difference(added_keys, removed_keys, changed_keys, [_unlike(key, sides, row) for row in rows])
+        differing_keys.unpersist()
+    added_keys, removed_keys, changed_keys = map(int, key_counts)
+    return Difference(
+        added_keys, removed_keys, changed_keys, [_parse_difference(key, side_columns, row) for row in sample_rows]
+    )
 
 
-def _unlike(key: tuple[str, ...], sides: list[list[str]], row: Row) -> Unlike:
+def _parse_difference(key_columns: tuple[str, ...], side_columns: list[list[str]], row: Row) -> Unlike:
     """A key that differs: its rows, with the columns that each side has."""
-    said = json.loads(row["key"], parse_float=Decimal)
+    key_values = json.loads(row["key"], parse_float=Decimal)
     before, after = (
-        None if text is None else {n: v for n, v in json.loads(text, parse_float=Decimal).items() if n in has}
-        for text, has in zip((row["before"], row["after"]), (set(side) - set(key) for side in sides), strict=True)
+        None if text is None else {n: v for n, v in json.loads(text, parse_float=Decimal).items() if n in value_columns}
+        for text, value_columns in zip(
+            (row["before"], row["after"]), (set(side) - set(key_columns) for side in side_columns), strict=True
+        )
     )
     return {"change": "added" if before is None else "removed" if after is None else "changed",
-            "key": said, "before": before, "after": after}  # fmt: skip
+            "key": key_values, "before": before, "after": after}  # fmt: skip
 
 
-def _images(key: tuple[str, ...], frame: DataFrame, names: list[str], count: int) -> DataFrame:
+def _row_images(key_columns: tuple[str, ...], frame: DataFrame, column_names: list[str], sign: int) -> DataFrame:
     """The key of each row, all of it as one text, and a number."""
-    whole = frame.withColumns({name: F.lit(None) for name in names if name not in frame.columns})
-    return whole.select(*_columns(key), image(whole, names).alias("_row"), F.lit(count).alias("_n"))
+    padded_frame = frame.withColumns({name: F.lit(None) for name in column_names if name not in frame.columns})
+    return padded_frame.select(
+        *_quoted_columns(key_columns), row_image(padded_frame, column_names).alias("_row"), F.lit(sign).alias("_n")
+    )
 
 
-def image(rows: DataFrame, names: Iterable[str], side: str | None = None) -> Column:
+def row_image(rows: DataFrame, column_names: Iterable[str], side: str | None = None) -> Column:
     """Return columns of the rows as one text: maps can't be compared. The order of a map's entries makes no difference.
 
     side: the rows' name, where others stand beside them.
     """
-    kinds = {field.name: field.dataType for field in rows.schema}
-    columns = [_ordered(F.col(f"{side}.`{name}`" if side else f"`{name}`"), kinds[name]).alias(name) for name in names]
-    return F.to_json(F.struct(*columns), AS_TEXT)
+    data_types = {field.name: field.dataType for field in rows.schema}
+    ordered_columns = [
+        _with_ordered_maps(F.col(f"{side}.`{name}`" if side else f"`{name}`"), data_types[name]).alias(name)
+        for name in column_names
+    ]
+    return F.to_json(F.struct(*ordered_columns), AS_TEXT)
 
 
-def _ordered(value: Column, kind: DataType) -> Column:
+def _with_ordered_maps(value: Column, data_type: DataType) -> Column:
     """The value, with the entries of each map in it in the order of their keys."""
-    if not _has_map(kind):
+    if not _has_map(data_type):
         return value
-    if isinstance(kind, ArrayType):
-        return F.transform(value, lambda item: _ordered(item, kind.elementType))
-    if isinstance(kind, MapType):
-        entries = F.transform_values(value, lambda _, item: _ordered(item, kind.valueType))
-        return F.map_from_entries(F.array_sort(F.map_entries(entries), _by_key))
-    assert isinstance(kind, StructType)
-    fields = [_ordered(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+    if isinstance(data_type, ArrayType):
+        return F.transform(value, lambda item: _with_ordered_maps(item, data_type.elementType))
+    if isinstance(data_type, MapType):
+        entries = F.transform_values(value, lambda _, item: _with_ordered_maps(item, data_type.valueType))
+        return F.map_from_entries(F.array_sort(F.map_entries(entries), _compare_keys))
+    assert isinstance(data_type, StructType)
+    fields = [_with_ordered_maps(value.getField(field.name), field.dataType).alias(field.name) for field in data_type]
     return F.when(value.isNotNull(), F.struct(*fields))
 
 
-def _has_map(kind: DataType) -> bool:
-    if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, MapType) or (isinstance(kind, StructType) and any(_has_map(f.dataType) for f in kind))
+def _has_map(data_type: DataType) -> bool:
+    if isinstance(data_type, ArrayType):
+        return _has_map(data_type.elementType)
+    return isinstance(data_type, MapType) or (
+        isinstance(data_type, StructType) and any(_has_map(f.dataType) for f in data_type)
+    )
 
 
-def _by_key(one: Column, other: Column) -> Column:
-    before, after = one["key"] < other["key"], one["key"] > other["key"]
-    return F.when(before, F.lit(-1)).when(after, F.lit(1)).otherwise(F.lit(0))
+def _compare_keys(left: Column, right: Column) -> Column:
+    is_before, is_after = left["key"] < right["key"], left["key"] > right["key"]
+    return F.when(is_before, F.lit(-1)).when(is_after, F.lit(1)).otherwise(F.lit(0))
 
 
-def _columns(names: Iterable[str]) -> list[Column]:
-    return [F.col(f"`{name}`") for name in names]
+def _quoted_columns(column_names: Iterable[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in column_names]
 
 
-def _seen(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not name.startswith("_")]
+def _visible_names(column_names: Iterable[str]) -> list[str]:
+    return [name for name in column_names if not name.startswith("_")]

@@ -21,21 +21,27 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.failures import Failed
-from lakehouse.spark.in_memory import InMemory, hold
+from lakehouse.spark.in_memory import InMemory, hold_frame
 from lakehouse.spark.operators import keyed, merge
-from lakehouse.spark.operators.aggregates import Form, of_batch, same_key
-from lakehouse.spark.operators.arrivals import arrivals, can_be_late, judged, null_key, timely
-from lakehouse.spark.operators.bounds import Held, KeyBounds, held
-from lakehouse.spark.operators.clock import ClockState, Ticking, needs_watermark
-from lakehouse.spark.operators.failing import Failing
+from lakehouse.spark.operators.aggregates import Form, batch_columns, same_key
+from lakehouse.spark.operators.arrivals import (
+    arriving_records,
+    can_be_late,
+    has_null_key,
+    timely_records,
+    with_lateness,
+)
+from lakehouse.spark.operators.bounds import HeldFrame, KeyBounds, hold_with_bounds
+from lakehouse.spark.operators.clock import ClockState, RunningClock, needs_watermark
+from lakehouse.spark.operators.failing import FailureCounter
 from lakehouse.spark.operators.newest import deletes_in_order
-from lakehouse.spark.operators.shown import leaving
-from lakehouse.spark.operators.way import Way, way_of
+from lakehouse.spark.operators.shown import is_unneeded
+from lakehouse.spark.operators.way import FoldWay, fold_way_of
 from lakehouse.spark.stream.streams import RowCounter
 
 
 @dataclass(slots=True)
-class Folded:
+class FoldedBatch:
     """A batch, folded to one row for each touched row of the table. It is held in memory: `release` it.
 
     forms: of a batch folded in SQL, see `merge`. bad: the bad records by source. late_rows: the late records (see
@@ -44,7 +50,7 @@ class Folded:
     users that failed on some of them.
     """
 
-    batch: Held = field(init=False)
+    batch: HeldFrame = field(init=False)
     forms: list[Form] | None = None
     records: int = 0
     bad: dict[Source, int] = field(default_factory=dict)
@@ -64,196 +70,230 @@ class Folded:
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of a batch, for the commit's metadata."""
-        clock = {"clock": self.clock.metadata()} if self.clock is not None else {}
-        late = {"late": self.late} if self.clock is not None or self.late else {}
-        seen = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
-        return {**seen, "keys": self.batch.count, **late, **clock}
+        clock_metadata = {"clock": self.clock.metadata()} if self.clock is not None else {}
+        late_counts = {"late": self.late} if self.clock is not None or self.late else {}
+        record_counts = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
+        return {**record_counts, "keys": self.batch.count, **late_counts, **clock_metadata}
 
 
-class Counting(Failing):
+class BatchCounter(FailureCounter):
     """Counts a batch's decoded and bad records on the way, once for each source; and where functions failed."""
 
-    def __init__(self, holding: list[InMemory]) -> None:
+    def __init__(self, held_memory: list[InMemory]) -> None:
         """holding: takes what is held in memory on the way."""
         super().__init__()
-        self._holding = holding
+        self._holding = held_memory
         self._decoded: dict[tuple[type, str], tuple[Source | Table, Observation]] = {}
         self._late: dict[StreamJoin, tuple[DataFrame, Observation]] = {}
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
-        if (place := (type(source), source.name)) in self._decoded:
+        if (source_key := (type(source), source.name)) in self._decoded:
             return rows
-        seen = Observation()
-        self._decoded[place] = source, seen
-        return rows.observe(seen, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
+        observation = Observation()
+        self._decoded[source_key] = source, observation
+        return rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
     def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:
-            return hold(rows, self._holding)
-        seen = Observation()
-        held = hold(rows.observe(seen, F.count_if("_too_late").alias("late")), self._holding)
-        self._late[join] = held.where("_too_late"), seen
-        return held
+            return hold_frame(rows, self._holding)
+        observation = Observation()
+        held_rows = hold_frame(rows.observe(observation, F.count_if("_too_late").alias("late")), self._holding)
+        self._late[join] = held_rows.where("_too_late"), observation
+        return held_rows
 
     def late(self) -> dict[StreamJoin, DataFrame]:
         """Return the records that came too late for joins of streams, where there are some: see `RowCounter.held`."""
-        return {join: rows for join, (rows, seen) in self._late.items() if seen.get["late"]}
+        return {join: rows for join, (rows, observation) in self._late.items() if observation.get["late"]}
 
     def number_late(self) -> int:
         """Return how many these are."""
-        return sum(seen.get["late"] for _, seen in self._late.values())
+        return sum(observation.get["late"] for _, observation in self._late.values())
 
     def records(self) -> tuple[int, dict[Source, int]]:
         """Return the records, and the bad ones by source."""
-        found = [(source, seen.get) for source, seen in self._decoded.values()]
-        bad = {source: counts["bad"] for source, counts in found if isinstance(source, Source) and counts["bad"]}
-        return sum(counts["records"] for _, counts in found), bad
+        source_counts = [(source, observation.get) for source, observation in self._decoded.values()]
+        bad_records = {
+            source: counts["bad"] for source, counts in source_counts if isinstance(source, Source) and counts["bad"]
+        }
+        return sum(counts["records"] for _, counts in source_counts), bad_records
 
 
-def fold(
+def fold_batch(
     table: Table,
     forms: list[Form],
-    stream: Callable[[RowCounter], DataFrame],
-    rows: Callable[[], DataFrame],
+    read_stream: Callable[[RowCounter], DataFrame],
+    read_rows: Callable[[], DataFrame],
     clock: ClockState | None,
-    emitted: int | None = None,
-) -> Folded:
+    emitted_watermark: int | None = None,
+) -> FoldedBatch:
     """Fold records of the table's stream. What is counted on the way is counted in the same pass.
 
     stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
     table's clock, for a table that has one. emitted: the watermark up to which final results are out.
     """
-    holding: list[InMemory] = []
+    held_memory: list[InMemory] = []
     try:
-        return _folded(table, forms, stream, rows, clock, emitted, holding)
+        return _fold_counted(table, forms, read_stream, read_rows, clock, emitted_watermark, held_memory)
     except BaseException:
-        for memory in holding:
+        for memory in held_memory:
             memory.release()
         raise
 
 
-def _folded(
+def _fold_counted(
     table: Table,
     forms: list[Form],
-    stream: Callable[[RowCounter], DataFrame],
-    rows: Callable[[], DataFrame],
+    read_stream: Callable[[RowCounter], DataFrame],
+    read_rows: Callable[[], DataFrame],
     clock: ClockState | None,
-    emitted: int | None,
-    holding: list[InMemory],
-) -> Folded:
+    emitted_watermark: int | None,
+    held_memory: list[InMemory],
+) -> FoldedBatch:
     """As `fold`. holding: takes what is held in memory on the way."""
-    counting, ignored, times = Counting(holding), Observation(), Observation()
-    records = stream(counting)
-    records = records.observe(ignored, F.count_if(null_key(table, records)).alias("null_keys"))
-    arrived = arrivals(table, forms, records, clock)
-    arrived = arrived.observe(times, F.min("rowtime").alias("first"), F.max("rowtime").alias("last"))
-    ticking = Ticking(clock) if clock is not None else None
-    if ticking is not None:
-        arrived = ticking.watch(arrived)
-    folded = Folded(held=holding)
-    way = way_of(table)
-    bounds: KeyBounds = {}
-    if way is Way.PYTHON or needs_watermark(table):
+    batch_counter, null_key_observation, time_observation = BatchCounter(held_memory), Observation(), Observation()
+    records = read_stream(batch_counter)
+    records = records.observe(null_key_observation, F.count_if(has_null_key(table, records)).alias("null_keys"))
+    arrived_records = arriving_records(table, forms, records, clock)
+    arrived_records = arrived_records.observe(
+        time_observation, F.min("rowtime").alias("first"), F.max("rowtime").alias("last")
+    )
+    running_clock = RunningClock(clock) if clock is not None else None
+    if running_clock is not None:
+        arrived_records = running_clock.watch(arrived_records)
+    folded_batch = FoldedBatch(held=held_memory)
+    fold_way = fold_way_of(table)
+    key_bounds: KeyBounds = {}
+    if fold_way is FoldWay.PYTHON or needs_watermark(table):
         # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
-        names = [*table.group, "_time"] if way is Way.PYTHON else []
-        watched = held(arrived, names)
-        arrived, bounds = watched.frame, watched.bounds
-        folded.held.append(watched.memory)
-    late_seen = Observation()
-    if way is Way.PYTHON:
-        touched = rows().alias("t").where(keyed.reach(table, bounds))
-        frame = _keyed(table, forms, arrived, touched, folded, counting)
+        bound_columns = [*table.group, "_time"] if fold_way is FoldWay.PYTHON else []
+        held_arrivals = hold_with_bounds(arrived_records, bound_columns)
+        arrived_records, key_bounds = held_arrivals.frame, held_arrivals.bounds
+        folded_batch.held.append(held_arrivals.memory)
+    late_observation = Observation()
+    if fold_way is FoldWay.PYTHON:
+        touched_rows = read_rows().alias("t").where(keyed.may_change(table, key_bounds))
+        folded_rows = _fold_by_key(table, forms, arrived_records, touched_rows, folded_batch, batch_counter)
     else:
         if can_be_late(table):
-            arrived = deletes_in_order(table, judged(table, arrived), rows() if way is Way.LATEST_BY else None)
-            arrived = arrived.observe(late_seen, F.count_if("_late").alias("late"))
-            folded.late_rows = arrived.where("_late").select(*table.key, "_position")
-            arrived = arrived.where(~F.col("_late"))
-        frame = _in_sql(table, forms, arrived) if way is Way.SQL else _last(table, arrived)
-        folded.forms = forms if way is Way.SQL else None
-    if needs_watermark(table) and ticking is not None:
-        frame = _expire(table, frame, rows, ticking.after().watermark, emitted, folded)
-    folded.batch = held(frame, table.key)
-    for memory in folded.held:
+            arrived_records = deletes_in_order(
+                table, with_lateness(table, arrived_records), read_rows() if fold_way is FoldWay.LATEST_BY else None
+            )
+            arrived_records = arrived_records.observe(late_observation, F.count_if("_late").alias("late"))
+            folded_batch.late_rows = arrived_records.where("_late").select(*table.key, "_position")
+            arrived_records = arrived_records.where(~F.col("_late"))
+        folded_rows = (
+            _aggregate_in_sql(table, forms, arrived_records)
+            if fold_way is FoldWay.SQL
+            else _last_records(table, arrived_records)
+        )
+        folded_batch.forms = forms if fold_way is FoldWay.SQL else None
+    if needs_watermark(table) and running_clock is not None:
+        folded_rows = _remove_expired(
+            table, folded_rows, read_rows, running_clock.after().watermark, emitted_watermark, folded_batch
+        )
+    folded_batch.batch = hold_with_bounds(folded_rows, table.key)
+    for memory in folded_batch.held:
         memory.was_read()
-    folded.held.append(folded.batch.memory)
-    folded.records, folded.bad = counting.records()
-    folded.failed = counting.result()
-    folded.null_keys = ignored.get["null_keys"]
-    seen = times.get
-    folded.times = None if seen["first"] is None else (seen["first"], seen["last"])
-    folded.clock = ticking.after() if ticking is not None else None
-    if folded.late_rows is not None and way is not Way.PYTHON:
-        folded.late = late_seen.get["late"]
-    folded.late_joins = counting.late()
-    folded.late += counting.number_late()
-    return folded
+    folded_batch.held.append(folded_batch.batch.memory)
+    folded_batch.records, folded_batch.bad = batch_counter.records()
+    folded_batch.failed = batch_counter.result()
+    folded_batch.null_keys = null_key_observation.get["null_keys"]
+    event_times = time_observation.get
+    folded_batch.times = None if event_times["first"] is None else (event_times["first"], event_times["last"])
+    folded_batch.clock = running_clock.after() if running_clock is not None else None
+    if folded_batch.late_rows is not None and fold_way is not FoldWay.PYTHON:
+        folded_batch.late = late_observation.get["late"]
+    folded_batch.late_joins = batch_counter.late()
+    folded_batch.late += batch_counter.number_late()
+    return folded_batch
 
 
-def _last(table: Table, arrived: DataFrame) -> DataFrame:
+def _last_records(table: Table, arrived_records: DataFrame) -> DataFrame:
     """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for their effect."""
-    values = [c.name for c in table.stream.columns if c.name not in table.key]
-    hidden = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
-    order = F.col("_position")
-    if "_order" in arrived.columns:  # an order of their own: a delete is then a row, the marker
-        hidden += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
-        order = F.struct("_order", "_position")
-    last = F.max_by(F.struct(*values, "_tombstone", *hidden), order).alias("_last")
-    return arrived.groupBy(*table.key).agg(last).select(*table.key, "_last.*")
+    value_names = [column.name for column in table.stream.columns if column.name not in table.key]
+    hidden_columns = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
+    record_order = F.col("_position")
+    if "_order" in arrived_records.columns:  # an order of their own: a delete is then a row, the marker
+        hidden_columns += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
+        record_order = F.struct("_order", "_position")
+    last_record = F.max_by(F.struct(*value_names, "_tombstone", *hidden_columns), record_order).alias("_last")
+    return arrived_records.groupBy(*table.key).agg(last_record).select(*table.key, "_last.*")
 
 
-def _in_sql(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
-    return batch(table, forms, arrived).withColumn("_tombstone", F.lit(False))
+def _aggregate_in_sql(table: Table, forms: list[Form], arrived_records: DataFrame) -> DataFrame:
+    return aggregate_batch(table, forms, arrived_records).withColumn("_tombstone", F.lit(False))
 
 
-def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived: DataFrame) -> DataFrame:
+def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived_records: DataFrame) -> DataFrame:
     """Return what a table that keeps `rows` (None: nothing) keeps after records of `arrivals`; no row expires."""
-    match way_of(table):
-        case Way.PYTHON:
-            made = keyed.steps(table, forms, keyed.keyed(table, forms, arrived, rows)).drop("_step")
-        case Way.SQL:
-            made = merge.rows(table, forms, batch(table, forms, timely(table, arrived)), rows)
-            made = made.withColumn("_tombstone", F.lit(False))
-        case Way.LATEST:
-            made = _last(table, arrived)
-        case Way.LATEST_BY:
-            made = _last(table, deletes_in_order(table, timely(table, arrived), rows)).drop("_tombstone")
-            return made if rows is None else merge.newest(table, rows, made)
-    return merge.overlaid(table, rows, made)
+    match fold_way_of(table):
+        case FoldWay.PYTHON:
+            new_rows = keyed.changed_rows(table, forms, keyed.fold_keys(table, forms, arrived_records, rows)).drop(
+                "_step"
+            )
+        case FoldWay.SQL:
+            new_rows = merge.rows_after_batch(
+                table, forms, aggregate_batch(table, forms, timely_records(table, arrived_records)), rows
+            )
+            new_rows = new_rows.withColumn("_tombstone", F.lit(False))
+        case FoldWay.LATEST:
+            new_rows = _last_records(table, arrived_records)
+        case FoldWay.LATEST_BY:
+            new_rows = _last_records(table, deletes_in_order(table, timely_records(table, arrived_records), rows)).drop(
+                "_tombstone"
+            )
+            return new_rows if rows is None else merge.newest_rows(table, rows, new_rows)
+    return merge.overlay_rows(table, rows, new_rows)
 
 
-def batch(table: Table, forms: list[Form], arrived: DataFrame) -> DataFrame:
+def aggregate_batch(table: Table, forms: list[Form], arrived_records: DataFrame) -> DataFrame:
     """Fold arrived records to one row for each row of the table: its key, `_new_<name>`, `_event_time`, `_position`."""
-    time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
-    return arrived.groupBy(*table.key).agg(*of_batch(forms), time, F.max("_position").alias("_position"))
+    event_time = F.timestamp_millis(F.max("rowtime")).alias("_event_time")
+    return arrived_records.groupBy(*table.key).agg(
+        *batch_columns(forms), event_time, F.max("_position").alias("_position")
+    )
 
 
-def _keyed(
-    table: Table, forms: list[Form], arrived: DataFrame, rows: DataFrame, folded: Folded, failing: Failing
-) -> DataFrame:
-    made = hold(failing.folded(forms, keyed.keyed(table, forms, arrived, rows)), folded.held)
-    if table.windows:
-        folded.late = made.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
-        folded.late_rows = keyed.late(table, made)
-    return keyed.steps(table, forms, made).drop("_step")
-
-
-def _expire(
+def _fold_by_key(
     table: Table,
-    frame: DataFrame,
-    rows: Callable[[], DataFrame],
+    forms: list[Form],
+    arrived_records: DataFrame,
+    rows: DataFrame,
+    folded_batch: FoldedBatch,
+    failure_counter: FailureCounter,
+) -> DataFrame:
+    folded_keys = hold_frame(
+        failure_counter.folded(forms, keyed.fold_keys(table, forms, arrived_records, rows)), folded_batch.held
+    )
+    if table.windows:
+        folded_batch.late = folded_keys.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
+        folded_batch.late_rows = keyed.late_records(table, folded_keys)
+    return keyed.changed_rows(table, forms, folded_keys).drop("_step")
+
+
+def _remove_expired(
+    table: Table,
+    folded_rows: DataFrame,
+    read_rows: Callable[[], DataFrame],
     watermark: int | None,
-    emitted: int | None,
-    folded: Folded,
+    emitted_watermark: int | None,
+    folded_batch: FoldedBatch,
 ) -> DataFrame:
     """Remove what is no longer needed: rows of windows past their retention, windows whose final results are out
     (by the watermark `emitted`), and markers of deletes past theirs."""
-    gone = leaving(table, watermark, emitted)
-    if gone is None:
-        return frame
+    is_leaving = is_unneeded(table, watermark, emitted_watermark)
+    if is_leaving is None:
+        return folded_rows
     if table.windows:
         # The batch's result for an expired row goes, too; removing a key that is absent does no harm.
-        frame = frame.withColumn("_tombstone", F.col("_tombstone") | gone)
-    frame = hold(frame, folded.held)
-    old = rows().where(gone).alias("o").join(frame.alias("f"), same_key(table.key, "o", "f"), "left_anti")
-    return frame.unionByName(old.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
+        folded_rows = folded_rows.withColumn("_tombstone", F.col("_tombstone") | is_leaving)
+    folded_rows = hold_frame(folded_rows, folded_batch.held)
+    leaving_rows = (
+        read_rows()
+        .where(is_leaving)
+        .alias("o")
+        .join(folded_rows.alias("f"), same_key(table.key, "o", "f"), "left_anti")
+    )
+    return folded_rows.unionByName(
+        leaving_rows.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True
+    )

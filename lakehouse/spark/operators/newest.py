@@ -13,23 +13,25 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.operators.aggregates import same_key
 
 
-def deletes_in_order(table: Table, arrived: DataFrame, rows: DataFrame | None = None) -> DataFrame:
+def deletes_in_order(table: Table, arrived_records: DataFrame, rows: DataFrame | None = None) -> DataFrame:
     """Return arrived records, whose deletes then have the order that decides; `_late` ones, if told, do not count.
 
     rows: what the table keeps; None if nothing, or if its rows are among the records, with a null `_position`. Nothing
     changes for a table whose deletes have an order of their own.
     """
     if not isinstance(table.fold, LatestBy) or not table.fold.is_always_deleted:
-        return arrived
-    own = F.when(~F.col("_late"), F.col("_order")) if "_late" in arrived.columns else F.col("_order")
+        return arrived_records
+    own_order = F.when(~F.col("_late"), F.col("_order")) if "_late" in arrived_records.columns else F.col("_order")
     so_far = Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first())
     so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = F.max(own).over(so_far)
-    names = arrived.columns
+    order_before = F.max(own_order).over(so_far)
+    column_names = arrived_records.columns
     if rows is not None:
-        kept = rows.select(*table.key, F.col("_order").alias("_order_before")).alias("t")
-        arrived = arrived.alias("a").join(kept, same_key(table.key, "a", "t"), "left")
-        arrived = arrived.select("a.*", "t._order_before")
-        before = F.greatest(before, "_order_before")
+        kept_orders = rows.select(*table.key, F.col("_order").alias("_order_before")).alias("t")
+        arrived_records = arrived_records.alias("a").join(kept_orders, same_key(table.key, "a", "t"), "left")
+        arrived_records = arrived_records.select("a.*", "t._order_before")
+        order_before = F.greatest(order_before, "_order_before")
     is_delete = F.col("_tombstone") & F.col("_position").isNotNull()
-    return arrived.withColumn("_order", F.when(is_delete, before).otherwise(F.col("_order"))).select(*names)
+    return arrived_records.withColumn("_order", F.when(is_delete, order_before).otherwise(F.col("_order"))).select(
+        *column_names
+    )

@@ -16,25 +16,25 @@ from lakehouse.spark.expressions import column_of
 
 def is_visible(table: Table) -> Column:
     """Return which rows of a state are visible, as far as the row alone tells."""
-    return reduce(and_, map(_seen, table.operators))
+    return reduce(and_, map(_operator_shows, table.operators))
 
 
 @singledispatch
-def _seen(operator: Operator) -> Column:
+def _operator_shows(operator: Operator) -> Column:
     return F.lit(True)
 
 
-@_seen.register
-def _no_marker(operator: LatestBy) -> Column:
+@_operator_shows.register
+def _is_no_marker(operator: LatestBy) -> Column:
     return ~F.col("_deleted")
 
 
-@_seen.register
-def _qualifies(operator: Having) -> Column:
-    return qualifying(operator)
+@_operator_shows.register
+def _having_shows(operator: Having) -> Column:
+    return is_qualifying(operator)
 
 
-def qualifying(having: Having) -> Column:
+def is_qualifying(having: Having) -> Column:
     """Return which rows qualify; a row for which the condition is null does not."""
     return F.coalesce(column_of(having.predicate), F.lit(False))
 
@@ -44,42 +44,42 @@ def is_final(table: Table) -> bool:
     return table.find(Final) is not None
 
 
-def expires(table: Table) -> bool:
+def has_expiry(table: Table) -> bool:
     """Say whether a table's visible rows expire with time."""
     return table.find(Expire) is not None
 
 
-def expired(table: Table, watermark: int | None) -> Column | None:
+def is_expired(table: Table, watermark: int | None) -> Column | None:
     """Return which of the visible rows have expired by the watermark; None for none."""
     expire = table.find(Expire)
-    return None if expire is None or watermark is None else ended(watermark - expire.after)
+    return None if expire is None or watermark is None else has_ended(watermark - expire.after)
 
 
-def leaving(table: Table, watermark: int | None, emitted: int | None) -> Column | None:
+def is_unneeded(table: Table, watermark: int | None, emitted_watermark: int | None) -> Column | None:
     """Return which of the kept rows are no longer needed; None for none.
 
     emitted: the watermark up to which final results are out.
     """
     if is_final(table):
-        return None if emitted is None else ended(emitted - _needed(table))
+        return None if emitted_watermark is None else has_ended(emitted_watermark - _needed_ms(table))
     fold = table.fold
     if isinstance(fold, LatestBy) and fold.remembers is not None and watermark is not None:
         # As late records are judged, in milliseconds: microseconds are cut off.
         return F.col("_deleted") & (F.col("_order") < (watermark - fold.remembers + 1) * 1000)
-    return expired(table, watermark)
+    return is_expired(table, watermark)
 
 
-def still_open(table: Table, watermark: int | None) -> Column:
+def is_still_open(table: Table, watermark: int | None) -> Column:
     """Return which rows final results still need: open windows, and those that later ones begin with."""
-    return F.lit(True) if watermark is None else ~ended(watermark - _needed(table))
+    return F.lit(True) if watermark is None else ~has_ended(watermark - _needed_ms(table))
 
 
-def _needed(table: Table) -> int:
+def _needed_ms(table: Table) -> int:
     assert table.fold.window is not None
     return table.fold.window.needed
 
 
-def closed(table: Table, watermark: int | None) -> Column:
+def is_closed(table: Table, watermark: int | None) -> Column:
     """Return which windows have closed by the watermark."""
     return F.lit(False) if watermark is None else F.unix_millis("window_end") + closes_after(table) <= watermark
 
@@ -87,9 +87,9 @@ def closed(table: Table, watermark: int | None) -> Column:
 def closes_after(table: Table) -> int:
     """Return how long after its end a window closes, in milliseconds of stream time."""
     assert table.fold.window is not None
-    return table.fold.window.closes(Span(0, 0))
+    return table.fold.window.closing_time(Span(0, 0))
 
 
-def ended(bound_ms: int) -> Column:
+def has_ended(bound_ms: int) -> Column:
     """The rows of windows that ended before `bound_ms`; the literal lets Delta skip files."""
     return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

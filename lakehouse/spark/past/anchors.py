@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.commits import Commit, ours
+from lakehouse.lake.moment.commits import Commit, walk_own_commits
 from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import counts
-from lakehouse.spark.transaction import log_of
+from lakehouse.spark.transaction import commit_log_of
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.cut import Cut
@@ -45,158 +45,178 @@ class Anchor:
     visible: DataFrame | None = None
 
 
-def nearest(opened: OpenTable, cut: Cut) -> Anchor | None:
+def nearest_anchor(open_table: OpenTable, cut: Cut) -> Anchor | None:
     """Return the last anchor that holds only records that count; None if there is none."""
-    last = cut.tick
+    last_tick = cut.tick
     if cut.offsets is not None:
-        last = min(last, _last_tick_before(opened, cut))
+        last_tick = min(last_tick, _last_tick_before(open_table, cut))
 
-    def counts(tick: int, through: int | None) -> bool:
-        return tick <= last and (cut.event_ms is None or (through is not None and through <= cut.event_ms))
+    def is_in_cut(tick: int, through: int | None) -> bool:
+        return tick <= last_tick and (cut.event_ms is None or (through is not None and through <= cut.event_ms))
 
-    copies = [row for row in index(opened) if counts(row["tick"], row["through"])]
-    newest = copies[0]["tick"] if copies else None
-    for commit, through in _versions(opened, last, cut.event_ms):
-        if newest is not None and commit.tick < newest:
+    copies = [row for row in read_index(open_table) if is_in_cut(row["tick"], row["through"])]
+    newest_tick = copies[0]["tick"] if copies else None
+    for commit, through in _commits_back(open_table, last_tick, cut.event_ms):
+        if newest_tick is not None and commit.tick < newest_tick:
             break
         try:
-            if counts(commit.tick, through) and (found := _version_of(opened, commit)) is not None:
-                return found
+            if is_in_cut(commit.tick, through) and (anchor := _open_version(open_table, commit)) is not None:
+                return anchor
         except AnalysisException:
             break  # Delta no longer has it, and none before it
-    return None if newest is None else _copied(opened, newest)
+    return None if newest_tick is None else _read_copy(open_table, newest_tick)
 
 
-def keep(opened: OpenTable, tick: int, reason: str) -> int | None:
+def keep_anchor(open_table: OpenTable, tick: int, reason: str) -> int | None:
     """Copy the table's last version up to a tick as an anchor; return its tick, None if there is no such version."""
-    for commit, through in _versions(opened, tick):
+    for commit, through in _commits_back(open_table, tick):
         try:
-            if (found := _version_of(opened, commit)) is None:
+            if (anchor := _open_version(open_table, commit)) is None:
                 continue
         except AnalysisException:
             return None  # Delta no longer has it, and none before it
-        if all(row["tick"] != found.tick for row in index(opened)):
-            _copy(opened, found, commit, through, reason)
-        return found.tick
+        if all(row["tick"] != anchor.tick for row in read_index(open_table)):
+            _copy_anchor(open_table, anchor, commit, through, reason)
+        return anchor.tick
     return None
 
 
-def salvage(opened: OpenTable, into: Layout, before: Mapping[str, int]) -> int | None:
+def salvage_anchor(open_table: OpenTable, target_layout: Layout, first_untrusted: Mapping[str, int]) -> int | None:
     """Copy the newest version that can be read whole as an anchor of another lake; return its tick, None if none can.
 
     before: by a table's path, the first version that can't be trusted.
     """
-    for commit, through in _versions(opened, EVER):
+    for commit, through in _commits_back(open_table, EVER):
         try:
-            found = _version_of(opened, commit, before)
-            if found is not None:
-                _copy(opened.at(into), found, commit, through, "salvage")
-                return found.tick
+            anchor = _open_version(open_table, commit, first_untrusted)
+            if anchor is not None:
+                _copy_anchor(open_table.at(target_layout), anchor, commit, through, "salvage")
+                return anchor.tick
         except (PySparkException, Py4JJavaError):
             continue  # a file of it is lost, or damaged
     return None
 
 
-def _copy(opened: OpenTable, found: Anchor, commit: Commit, through: int | None, reason: str) -> None:
-    folder = opened.layout.anchors(opened.name)
-    for name, rows in (("kept", found.rows), ("seen", found.visible)):
+def _copy_anchor(open_table: OpenTable, anchor: Anchor, commit: Commit, through: int | None, reason: str) -> None:
+    folder = open_table.layout.anchors(open_table.name)
+    for name, rows in (("kept", anchor.rows), ("seen", anchor.visible)):
         if rows is not None:
             # This replaces what a killed copy of the tick left: the index does not know of it.
-            made = _writer(rows.withColumn("_anchor", F.lit(found.tick))).partitionBy("_anchor").mode("overwrite")
-            made.option("replaceWhere", f"_anchor = {found.tick}").save(f"{folder}/{name}")
-    clock = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
-    row = (found.tick, datetime.now(UTC), reason, through, clock)
-    _writer(opened.spark.createDataFrame([row], INDEX).coalesce(1)).mode("append").save(f"{folder}/index")
+            rows_writer = (
+                _delta_writer(rows.withColumn("_anchor", F.lit(anchor.tick))).partitionBy("_anchor").mode("overwrite")
+            )
+            rows_writer.option("replaceWhere", f"_anchor = {anchor.tick}").save(f"{folder}/{name}")
+    clock_text = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
+    index_row = (anchor.tick, datetime.now(UTC), reason, through, clock_text)
+    _delta_writer(open_table.spark.createDataFrame([index_row], INDEX).coalesce(1)).mode("append").save(
+        f"{folder}/index"
+    )
 
 
-def drop(opened: OpenTable, ticks: list[int]) -> None:
+def drop_anchors(open_table: OpenTable, ticks: list[int]) -> None:
     """Remove copies, from the index first."""
     for name, column in (("index", "tick"), ("kept", "_anchor"), ("seen", "_anchor")):
-        path = f"{opened.layout.anchors(opened.name)}/{name}"
-        if ticks and opened.lake.exists(path):
-            DeltaTable.forPath(opened.spark, path).delete(F.col(column).isin(ticks))
+        table_path = f"{open_table.layout.anchors(open_table.name)}/{name}"
+        if ticks and open_table.lake.exists(table_path):
+            DeltaTable.forPath(open_table.spark, table_path).delete(F.col(column).isin(ticks))
 
 
-def index(opened: OpenTable) -> list[Any]:
+def read_index(open_table: OpenTable) -> list[Any]:
     """Return all copies, the newest first: rows of `INDEX`, with `made_at` in milliseconds."""
-    path = f"{opened.layout.anchors(opened.name)}/index"
-    if not opened.lake.exists(path):
+    table_path = f"{open_table.layout.anchors(open_table.name)}/index"
+    if not open_table.lake.exists(table_path):
         return []
-    rows = opened.lake.read(path).orderBy(F.desc("tick"))
+    rows = open_table.lake.read(table_path).orderBy(F.desc("tick"))
     return rows.withColumn("made_at", F.unix_millis("made_at")).collect()
 
 
-def _writer(rows: DataFrame) -> DataFrameWriter:
+def _delta_writer(rows: DataFrame) -> DataFrameWriter:
     # Columns may have been added since the last copy.
     return rows.write.format("delta").option("mergeSchema", "true")
 
 
-def _copied(opened: OpenTable, tick: int) -> Anchor:
-    def of(name: str) -> DataFrame:
-        frame = opened.lake.read(f"{opened.layout.anchors(opened.name)}/{name}")
+def _read_copy(open_table: OpenTable, tick: int) -> Anchor:
+    def read_rows(name: str) -> DataFrame:
+        frame = open_table.lake.read(f"{open_table.layout.anchors(open_table.name)}/{name}")
         return frame.where(F.col("_anchor") == tick).drop("_anchor")
 
-    return Anchor(tick, of("kept"), of("seen") if is_final(opened.table) else None)
+    return Anchor(tick, read_rows("kept"), read_rows("seen") if is_final(open_table.table) else None)
 
 
-def _last_tick_before(opened: OpenTable, cut: Cut) -> int:
+def _last_tick_before(open_table: OpenTable, cut: Cut) -> int:
     """The last tick up to which no record of the table's topics lies at or after these offsets."""
-    rows = bronze.between(bronze.of_stream(opened.lake, opened.table.stream), 0, cut.tick)
-    first = rows.where(~counts.by_offsets(cut)).agg(F.min("tick")).first()
-    return cut.tick if first is None or first[0] is None else int(first[0]) - 1
+    bronze_rows = bronze.between_ticks(
+        bronze.read_stream_records(open_table.lake, open_table.table.stream), 0, cut.tick
+    )
+    first_tick = bronze_rows.where(~counts.is_before_offsets(cut)).agg(F.min("tick")).first()
+    return cut.tick if first_tick is None or first_tick[0] is None else int(first_tick[0]) - 1
 
 
-def _versions(opened: OpenTable, last: int, event_ms: int | None = None) -> Iterator[tuple[Commit, int | None]]:
+def _commits_back(
+    open_table: OpenTable, last_tick: int, event_ms: int | None = None
+) -> Iterator[tuple[Commit, int | None]]:
     """The table's commits up to a tick, each with the largest event time up to it, the newest first.
 
     event_ms: those that hold a later event time may be left out.
     """
-    place = opened.state
-    if not opened.lake.exists(place.path):
+    table_place = open_table.state
+    if not open_table.lake.exists(table_place.path):
         return
 
-    def past(said: Mapping[str, Any]) -> bool | None:
-        if said["tick"] > last:
+    def is_past(metadata: Mapping[str, Any]) -> bool | None:
+        if metadata["tick"] > last_tick:
             return True
         if event_ms is None:
             return False
-        if "times" not in said:
+        if "times" not in metadata:
             return None
-        through = said["times"]["through"]
+        through = metadata["times"]["through"]
         return through is not None and through > event_ms
 
-    waiting: list[Commit] = []  # commits without records: the commits before them tell the event times
-    for commit in ours(log_of(opened.spark, place.path), place.name, past):
-        waiting.append(commit)
+    waiting_commits: list[Commit] = []  # commits without records: the commits before them tell the event times
+    for commit in walk_own_commits(commit_log_of(open_table.spark, table_place.path), table_place.name, is_past):
+        waiting_commits.append(commit)
         if "times" in commit.said:
-            yield from ((item, commit.said["times"]["through"]) for item in waiting if item.tick <= last)
-            waiting = []
-    yield from ((item, None) for item in waiting if item.tick <= last)
+            yield from ((item, commit.said["times"]["through"]) for item in waiting_commits if item.tick <= last_tick)
+            waiting_commits = []
+    yield from ((item, None) for item in waiting_commits if item.tick <= last_tick)
 
 
-def _version_of(opened: OpenTable, commit: Commit, before: Mapping[str, int] | None = None) -> Anchor | None:
+def _open_version(
+    open_table: OpenTable, commit: Commit, first_untrusted: Mapping[str, int] | None = None
+) -> Anchor | None:
     """Open a version of the state, with that of the visible table; None if one is missing, or not trusted.
 
     before: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no longer
     has the version.
     """
-    place, tick = opened.state, commit.tick
-    visible = opened.visible
+    table_place, tick = open_table.state, commit.tick
+    visible_place = open_table.visible
     # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
-    last = _trusted(commit, (before or {}).get(place.path))
-    if last is None:
+    last_version = _last_trusted(commit, (first_untrusted or {}).get(table_place.path))
+    if last_version is None:
         return None
-    rows = opened.lake.past(place.path, last)
-    if not is_final(opened.table):
-        return Anchor(tick, rows)
+    state_rows = open_table.lake.past(table_place.path, last_version)
+    if not is_final(open_table.table):
+        return Anchor(tick, state_rows)
     # The visible table is committed after the state: its commit may not be there yet.
-    seen = [c for c in opened.lake.commits(visible, tick, tick) if c.tick == tick]
-    last = _trusted(seen[-1], (before or {}).get(visible.path)) if seen else None
-    return None if last is None else Anchor(tick, rows, opened.lake.past(visible.path, last))
+    visible_commits = [
+        visible_commit
+        for visible_commit in open_table.lake.commits(visible_place, tick, tick)
+        if visible_commit.tick == tick
+    ]
+    last_version = (
+        _last_trusted(visible_commits[-1], (first_untrusted or {}).get(visible_place.path)) if visible_commits else None
+    )
+    return (
+        None
+        if last_version is None
+        else Anchor(tick, state_rows, open_table.lake.past(visible_place.path, last_version))
+    )
 
 
-def _trusted(commit: Commit, before: int | None) -> int | None:
+def _last_trusted(commit: Commit, first_untrusted: int | None) -> int | None:
     """The last version that is the table at a commit; None if the commit itself can't be trusted."""
-    if before is None:
+    if first_untrusted is None:
         return commit.last
-    return min(commit.last, before - 1) if commit.version < before else None
+    return min(commit.last, first_untrusted - 1) if commit.version < first_untrusted else None

@@ -11,60 +11,64 @@ from pyspark.sql import functions as F
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.clock import ClockState, Ticking, state_of
+from lakehouse.spark.operators.clock import ClockState, RunningClock, clock_from_metadata
 from lakehouse.spark.past import anchors
 from lakehouse.spark.table import travel
 from lakehouse.spark.table.input import input_of
-from lakehouse.spark.transaction import properties
+from lakehouse.spark.transaction import read_properties
 
 
-def clock_at(opened: OpenTable, tick: int, since: tuple[int, Mapping[str, Any]] | None = None) -> ClockState | None:
+def clock_at(
+    open_table: OpenTable, tick: int, known_clock: tuple[int, Mapping[str, Any]] | None = None
+) -> ClockState | None:
     """Return the table's clock at a tick, from its commits, else from bronze; None if it has none.
 
     since: an earlier tick, with the clock at that tick: bronze is read from the nearest known tick on.
     """
-    table = opened.table
+    table = open_table.table
     if not table.has_clock:
         return None
-    place = opened.state
-    is_there = opened.lake.exists(place.path)
+    table_place = open_table.state
+    is_there = open_table.lake.exists(table_place.path)
     # A restored table's clock goes on from the changelog's clock.
-    text = properties(opened.spark, place.path).get(CLOCK) if is_there else None
-    begin, after = state_of(json.loads(text)) if text else ClockState(), NO_TICK
+    clock_text = read_properties(open_table.spark, table_place.path).get(CLOCK) if is_there else None
+    clock_state, begin_tick = clock_from_metadata(json.loads(clock_text)) if clock_text else ClockState(), NO_TICK
     if tick == NO_TICK:
-        return begin
-    known = opened.lake.commits(place, tick, tick) if is_there else []
-    stood = [(commit.tick, commit.said["clock"]) for commit in known if "clock" in commit.said]
-    stood += [(row["tick"], json.loads(row["clock"])) for row in anchors.index(opened) if row["clock"]]
-    stood += [since] if since is not None else []
-    for then, said in sorted(stood, key=lambda item: -item[0]):
-        if then <= tick:
-            begin, after = state_of(dict(said)), then
+        return clock_state
+    commits = open_table.lake.commits(table_place, tick, tick) if is_there else []
+    clocks_by_tick = [(commit.tick, commit.said["clock"]) for commit in commits if "clock" in commit.said]
+    clocks_by_tick += [
+        (row["tick"], json.loads(row["clock"])) for row in anchors.read_index(open_table) if row["clock"]
+    ]
+    clocks_by_tick += [known_clock] if known_clock is not None else []
+    for clock_tick, clock_metadata in sorted(clocks_by_tick, key=lambda item: -item[0]):
+        if clock_tick <= tick:
+            clock_state, begin_tick = clock_from_metadata(dict(clock_metadata)), clock_tick
             break
-    if not travel.has_rows(opened, after, tick):
-        return begin
-    ticking = Ticking(begin)
-    ticking.watch(input_of(opened).records(table, [], begin, after, tick)).count()
-    return ticking.after()
+    if not travel.has_rows(open_table, begin_tick, tick):
+        return clock_state
+    running_clock = RunningClock(clock_state)
+    running_clock.watch(input_of(open_table).records(table, [], clock_state, begin_tick, tick)).count()
+    return running_clock.after()
 
 
-def through_at(opened: OpenTable, tick: int) -> int | None:
+def through_at(open_table: OpenTable, tick: int) -> int | None:
     """Return the largest event time (milliseconds) of the records that reached the table up to a tick.
 
     From its commits, else from bronze; None if there was none.
     """
-    place = opened.state
-    if tick == NO_TICK or not opened.lake.exists(place.path):
+    table_place = open_table.state
+    if tick == NO_TICK or not open_table.lake.exists(table_place.path):
         return None
-    known = opened.lake.commits(place, tick, tick)
-    if travel.line_of(opened, place).commit_at(tick) is not None:
-        for commit in reversed(known):
+    commits = open_table.lake.commits(table_place, tick, tick)
+    if travel.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
+        for commit in reversed(commits):
             if commit.tick <= tick and "times" in commit.said:
                 through: int | None = commit.said["times"]["through"]
                 return through
-    source = input_of(opened)
-    times = [source.records(opened.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
-    if source.skip:  # the rows that a restored table began with are in no bronze of this lake
-        rows = opened.lake.read(place.path, 0)
-        times.append(rows.agg(F.unix_millis(F.max("_event_time"))).first())
-    return max((row[0] for row in times if row and row[0] is not None), default=None)
+    table_input = input_of(open_table)
+    event_times = [table_input.records(open_table.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
+    if table_input.skip:  # the rows that a restored table began with are in no bronze of this lake
+        first_rows = open_table.lake.read(table_place.path, 0)
+        event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
+    return max((row[0] for row in event_times if row and row[0] is not None), default=None)

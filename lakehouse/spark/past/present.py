@@ -7,96 +7,114 @@ is kept in versions alone, and these go.
 from __future__ import annotations
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.plan.evolution.change import Evolution, change_of, refusal
+from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal
 from lakehouse.semantics.epoch import EVER, NO_TICK
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import travel
-from lakehouse.spark.transaction import properties
+from lakehouse.spark.transaction import read_properties
 
 
-def since(opened: OpenTable) -> int:
+def present_since(open_table: OpenTable) -> int:
     """Return the tick from which on a live table is what its present logic, and that of the tables above, makes.
 
     NO_TICK: always. EVER: not yet, because a table above it was given other logic after its last rebuild, or because
     the lake has it under another declaration.
     """
-    if not _change(opened).can_go_on:
+    if not _declaration_change(open_table).can_go_on:
         return EVER
-    above = max((since(opened.lake.open(upstream)) for upstream in opened.table.stream.reads), default=NO_TICK)
-    swaps = [at for at in interventions.of(opened.lake, opened.name) if at.kind == "swap"]
-    own = [at.at for at in swaps if at.details.get("changed")]
-    needed = max([NO_TICK, *own[-1:], *([above] if above > opened.began else [])])
-    return needed if needed == NO_TICK else min((at.at for at in swaps if at.at >= needed), default=EVER)
+    latest_above = max(
+        (present_since(open_table.lake.open(upstream)) for upstream in open_table.table.stream.reads), default=NO_TICK
+    )
+    swaps = [
+        decision
+        for decision in interventions.read_interventions(open_table.lake, open_table.name)
+        if decision.kind == "swap"
+    ]
+    own_ticks = [decision.at for decision in swaps if decision.details.get("changed")]
+    needed_tick = max([NO_TICK, *own_ticks[-1:], *([latest_above] if latest_above > open_table.began else [])])
+    return (
+        needed_tick
+        if needed_tick == NO_TICK
+        else min((decision.at for decision in swaps if decision.at >= needed_tick), default=EVER)
+    )
 
 
-def always(opened: OpenTable) -> OpenTable:
+def with_present_logic(open_table: OpenTable) -> OpenTable:
     """Return a live table as its present logic makes it at any tick: folded from bronze, with late and fixed records.
 
     Raises NotFound if the table does not come to be that: what it holds is in no bronze.
     """
-    if since(opened) == EVER and _change(opened).can_go_on:
-        raise NotFound(f"{_not_rebuilt(opened)} Tables that read {opened.name} can't be built from bronze before that.")
-    return from_nothing(opened)
+    if present_since(open_table) == EVER and _declaration_change(open_table).can_go_on:
+        raise NotFound(
+            f"{_not_rebuilt(open_table)} Tables that read {open_table.name} can't be built from bronze before that."
+        )
+    return from_nothing(open_table)
 
 
-def from_nothing(opened: OpenTable) -> OpenTable:
+def from_nothing(open_table: OpenTable) -> OpenTable:
     """Return a table at a place where nothing is: its rows are folded from bronze, with late and fixed records."""
-    return opened.beside(f"{opened.name}-removed")
+    return open_table.beside(f"{open_table.name}-removed")
 
 
-def is_behind(opened: OpenTable) -> bool:
+def is_behind(open_table: OpenTable) -> bool:
     """Say whether a table above was given other logic since the table was built, or last rebuilt."""
-    return bool(opened.table.stream.tables) and since(opened) == EVER
+    return bool(open_table.table.stream.tables) and present_since(open_table) == EVER
 
 
-def check_declared_above(opened: OpenTable) -> None:
+def check_declared_above(open_table: OpenTable) -> None:
     """Raise PlanError if the lake has a table above this one under another declaration: that one comes first."""
-    for upstream in opened.table.stream.tables:
-        change = _change(opened.lake.live.open(upstream))
+    for upstream in open_table.table.stream.tables:
+        change = _declaration_change(open_table.lake.live.open(upstream))
         if not change.can_go_on:
             raise PlanError(
-                f"{refusal(upstream.name, change)}\nTable {opened.name!r} reads it: its turn comes afterwards."
+                f"{explain_refusal(upstream.name, change)}\nTable {open_table.name!r} reads it: its turn comes afterwards."
             )
 
 
-def refuse_other_logic_above(opened: OpenTable, after: int, to: int) -> None:
+def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: int) -> None:
     """Raise NotFound if a live table's changes in the ticks (after, to] come from earlier logic of a table above it."""
-    if opened.layout.beside is not None or not opened.table.stream.tables:
+    if open_table.layout.beside is not None or not open_table.table.stream.tables:
         return
-    if after == NO_TICK and to < since(opened):
-        raise NotFound(_not_rebuilt(opened))
-    for name, at in _changed_above(opened):
-        if max(after, opened.began) < at.at and after > NO_TICK and travel.has_rows(opened, after, min(to, at.at - 1)):
+    if after_tick == NO_TICK and to_tick < present_since(open_table):
+        raise NotFound(_not_rebuilt(open_table))
+    for name, swap in _changed_above(open_table):
+        if (
+            max(after_tick, open_table.began) < swap.at
+            and after_tick > NO_TICK
+            and travel.has_rows(open_table, after_tick, min(to_tick, swap.at - 1))
+        ):
             raise NotFound(
-                f"table {opened.name!r} at tick {to}: it reads {name}, which had another declaration until tick "
-                f"{at.at}, and no version or anchor of just that tick is left. The nearest one before it is of tick "
-                f"{after}."
+                f"table {open_table.name!r} at tick {to_tick}: it reads {name}, which had another declaration until tick "
+                f"{swap.at}, and no version or anchor of just that tick is left. The nearest one before it is of tick "
+                f"{after_tick}."
             )
 
 
-def _change(opened: OpenTable) -> Evolution:
+def _declaration_change(open_table: OpenTable) -> Evolution:
     """How a table in the lake differs from its declaration; one that is not there does not."""
     return (
-        change_of(properties(opened.spark, opened.visible.path), opened.table) if opened.exists else Evolution("same")
+        change_of(read_properties(open_table.spark, open_table.visible.path), open_table.table)
+        if open_table.exists
+        else Evolution("same")
     )
 
 
-def _not_rebuilt(opened: OpenTable) -> str:
-    name, at = max(_changed_above(opened), key=lambda item: item[1].at)
+def _not_rebuilt(open_table: OpenTable) -> str:
+    name, swap = max(_changed_above(open_table), key=lambda item: item[1].at)
     return (
-        f"table {opened.name!r} reads {name}, which was given other logic at tick {at.at}, and was not rebuilt since: "
-        f"what it had read before is in its own versions alone. `lakehouse repair backfill {opened.name}` "
+        f"table {open_table.name!r} reads {name}, which was given other logic at tick {swap.at}, and was not rebuilt since: "
+        f"what it had read before is in its own versions alone. `lakehouse repair backfill {open_table.name}` "
         "rebuilds it."
     )
 
 
-def _changed_above(opened: OpenTable) -> list[tuple[str, Decision]]:
+def _changed_above(open_table: OpenTable) -> list[tuple[str, Intervention]]:
     """The swaps to other logic of the tables above a table."""
     return [
         (upstream.name, at)
-        for upstream in opened.table.stream.tables
-        for at in interventions.of(opened.lake, upstream.name)
+        for upstream in open_table.table.stream.tables
+        for at in interventions.read_interventions(open_table.lake, upstream.name)
         if at.details.get("changed")
     ]

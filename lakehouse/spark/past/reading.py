@@ -16,57 +16,59 @@ from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import travel
 
 
-def read(opened: OpenTable, at: At | None) -> DataFrame:
+def read_rows(open_table: OpenTable, at: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment; now if there is none.
 
     Raises NotFound for a moment that is not available, and says which are; ConfigError for incomplete offsets.
     """
-    line = travel.line_of(opened)
+    table_timeline = travel.timeline_of(open_table)
     if at is None:
-        return opened.lake.read(opened.visible.path)
+        return open_table.lake.read(open_table.visible.path)
     if isinstance(at, AtCommit):
-        at = AtVersion(line.committed_by(at))
+        at = AtVersion(table_timeline.version_committed_by(at))
     # A version's number is enough: the logs of bronze and of the table need not be read.
-    if isinstance(at, AtVersion) and (frame := _version(opened, at.version)) is not None:
-        return frame
-    found = line.cut(at)
+    if isinstance(at, AtVersion) and (version_rows := _rows_of_version(open_table, at.version)) is not None:
+        return version_rows
+    cut = table_timeline.cut(at)
     # By event time and by offsets a table is what its records make it, without what others wrote into a version.
-    if found.whole and (frame := _version(opened, line.version(at))) is not None:
-        return frame
-    return Past(opened).visible(found)
+    if cut.whole and (version_rows := _rows_of_version(open_table, table_timeline.version(at))) is not None:
+        return version_rows
+    return Past(open_table).visible(cut)
 
 
-def version(opened: OpenTable, at: At | None) -> DataFrame:
+def read_version(open_table: OpenTable, moment: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment that is one of its versions; NotFound for another."""
-    if at is None:
-        return opened.lake.read(opened.visible.path)
-    if (frame := _version(opened, travel.line_of(opened).version(at))) is not None:
-        return frame
-    raise NotFound(f"table {opened.name!r} at {at}: Delta has no version of exactly that moment. Use bronze instead.")
+    if moment is None:
+        return open_table.lake.read(open_table.visible.path)
+    if (version_rows := _rows_of_version(open_table, travel.timeline_of(open_table).version(moment))) is not None:
+        return version_rows
+    raise NotFound(
+        f"table {open_table.name!r} at {moment}: Delta has no version of exactly that moment. Use bronze instead."
+    )
 
 
-def version_meant(opened: OpenTable, at: At) -> int | None:
+def meant_version(open_table: OpenTable, moment: At) -> int | None:
     """Return the version that a moment names, by its number or by its commit time; None for other moments."""
-    if isinstance(at, AtCommit):
-        return travel.line_of(opened).committed_by(at)
-    return at.version if isinstance(at, AtVersion) else None
+    if isinstance(moment, AtCommit):
+        return travel.timeline_of(open_table).version_committed_by(moment)
+    return moment.version if isinstance(moment, AtVersion) else None
 
 
-def cut(opened: OpenTable, at: At) -> Cut:
+def cut_at(open_table: OpenTable, moment: At) -> Cut:
     """Return which records make a table at a moment. Raises NotFound, ConfigError; see `read`."""
-    return travel.line_of(opened).cut(at)
+    return travel.timeline_of(open_table).cut(moment)
 
 
-def applied_tick(opened: OpenTable) -> int:
+def applied_tick(open_table: OpenTable) -> int:
     """Return the last tick that a table has taken in; ticks that hold nothing for it are taken in at once."""
-    return travel.line_of(opened).applied
+    return travel.timeline_of(open_table).applied
 
 
-def _version(opened: OpenTable, version: int | None) -> DataFrame | None:
+def _rows_of_version(open_table: OpenTable, version: int | None) -> DataFrame | None:
     """A version's rows; None if there is no such version, or Delta no longer has it whole."""
     if version is None:
         return None
     try:
-        return opened.lake.past(opened.visible.path, version)
+        return open_table.lake.past(open_table.visible.path, version)
     except AnalysisException:
         return None

@@ -15,22 +15,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.in_effect import in_effect
+from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.stream_join import meetings
+from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.window import Hopping
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Decision
+from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, same_key
-from lakehouse.spark.operators.arrivals import timely
-from lakehouse.spark.operators.clock import ALWAYS_MS, timed
+from lakehouse.spark.operators.arrivals import timely_records
+from lakehouse.spark.operators.clock import ALWAYS_MS, with_stream_time
 from lakehouse.spark.operators.fold import rows_after
 from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.past import anchors, counts, past
-from lakehouse.spark.table.input import input_of, not_skipped
+from lakehouse.spark.table.input import drop_skipped, input_of
 from lakehouse.spark.table.late import PLACE
 
 IDENTITY = ("topic_id", "partition", "offset")
@@ -38,7 +38,7 @@ PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Refolded:
+class RefoldedRows:
     """The new rows of the touched keys; `keys` are the touched ones, by the columns `names`."""
 
     names: tuple[str, ...]
@@ -46,226 +46,262 @@ class Refolded:
     rows: DataFrame
 
 
-def refolded(opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> Refolded:
+def refold_touched(
+    open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
+) -> RefoldedRows:
     """Refold what an intervention touches.
 
     decisions: all of the table. cut: which records count; its tick is ignored. No row is removed because it expired, or
     because its final result is out.
     """
-    return _Refold(opened, forms, decisions, at, cut).refolded()
+    return _Refold(open_table, forms, decisions, decision, cut).refolded()
 
 
 class _Refold:
     """One intervention in a table, and those before it."""
 
-    def __init__(self, opened: OpenTable, forms: list[Form], decisions: list[Decision], at: Decision, cut: Cut) -> None:
-        self._opened, self._table, self._forms, self._at, self._cut = opened, opened.table, forms, at, cut
+    def __init__(
+        self, open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
+    ) -> None:
+        self._opened, self._table, self._forms, self._at, self._cut = open_table, open_table.table, forms, decision, cut
         # Without those that a revert took back: what they took in must not come back with another intervention.
-        self._decisions = in_effect(decisions, at.at)
-        self._input = replace(input_of(opened), forced=self._forced())
+        self._decisions = interventions_in_effect(decisions, decision.at)
+        self._input = replace(input_of(open_table), forced_places=self._forced())
 
-    def refolded(self) -> Refolded:
+    def refolded(self) -> RefoldedRows:
         table, forms = self._table, self._forms
-        records, keep = self._judged(), counts.in_time(self._cut)
-        records = records if keep is None else records.where(keep)
-        names, touched = _touched(table, records, self._about())
-        if self._at.kind == "late" and meetings(table.stream):
-            touched = touched.unionByName(_touched(table, self._gone(records), F.lit(True))[1])
+        records, time_condition = self._judged(), counts.is_in_time(self._cut)
+        records = records if time_condition is None else records.where(time_condition)
+        column_names, touched_keys = _touched_keys(table, records, self._about())
+        if self._at.kind == "late" and meeting_streams(table.stream):
+            touched_keys = touched_keys.unionByName(_touched_keys(table, self._gone(records), F.lit(True))[1])
         if self._at.kind == "fixed":
             # The rows they counted in before, by an earlier fix or a schema that accepts them, are folded without them.
-            touched = touched.unionByName(_touched(table, self._before_fix(), F.lit(True))[1])
-        touched = touched.distinct().persist()
-        groups = table.group
-        keys = touched.select(*groups).distinct()
-        began = _among(_began_with(self._opened), keys, groups) if self._input.skip else None
-        rows = rows_after(table, forms, began, _among(records, keys, groups))
-        return Refolded(names, touched, _among(rows, touched, names) if names != groups else rows)
+            touched_keys = touched_keys.unionByName(_touched_keys(table, self._before_fix(), F.lit(True))[1])
+        touched_keys = touched_keys.distinct().persist()
+        group_columns = table.group
+        group_keys = touched_keys.select(*group_columns).distinct()
+        base_rows = (
+            _rows_of_keys(_read_restored_rows(self._opened), group_keys, group_columns) if self._input.skip else None
+        )
+        refolded_rows = rows_after(table, forms, base_rows, _rows_of_keys(records, group_keys, group_columns))
+        return RefoldedRows(
+            column_names,
+            touched_keys,
+            _rows_of_keys(refolded_rows, touched_keys, column_names)
+            if column_names != group_columns
+            else refolded_rows,
+        )
 
     def _judged(self) -> DataFrame:
         """The records that reached the table up to the intervention, with the interventions applied: see `arrivals`."""
         table = self._table
-        fixed = interventions.fixes(self._opened.lake, self._decisions)
-        fixed = None if fixed is None else not_skipped(self._counting(fixed), self._input.skip)
+        fixed_rows = interventions.read_fixed_records(self._opened.lake, self._decisions)
+        fixed_rows = None if fixed_rows is None else drop_skipped(self._counting(fixed_rows), self._input.skip)
 
-        def counting(rows: DataFrame) -> DataFrame:
-            return self._counting(rows) if fixed is None else replaced(self._counting(rows), fixed)
+        def with_fixes(bronze_rows: DataFrame) -> DataFrame:
+            return (
+                self._counting(bronze_rows)
+                if fixed_rows is None
+                else replace_fixed(self._counting(bronze_rows), fixed_rows)
+            )
 
-        records = self._records(counting)
-        begin = past.clock_at(self._opened, NO_TICK)
-        if begin is None:
+        records = self._records(with_fixes)
+        first_clock = past.clock_at(self._opened, NO_TICK)
+        if first_clock is None:
             return records
-        forced = self._input.forced
-        if fixed is None:
+        forced_places = self._input.forced_places
+        if fixed_rows is None:
             # The pairs of a record that came too late for a join did not come when it did.
-            joined = forced is not None and bool(meetings(table.stream))
-            records = taken_in(records, forced, "_forced") if joined and forced is not None else records
-            records = timed(table, records, begin, moves=F.col("_forced").isNull() if joined else None)
+            joins_forced = forced_places is not None and bool(meeting_streams(table.stream))
+            records = (
+                mark_taken_in(records, forced_places, "_forced")
+                if joins_forced and forced_places is not None
+                else records
+            )
+            records = with_stream_time(
+                table, records, first_clock, moves=F.col("_forced").isNull() if joins_forced else None
+            )
             records = records.drop("_forced")
         else:
-            records = marked(records, fixed, PLACE_OF_RECORD, "_fixed")
-            records = timed(table, records, begin, moves=F.col("_fixed").isNull()).drop("_fixed")
+            records = mark_places(records, fixed_rows, PLACE_OF_RECORD, "_fixed")
+            records = with_stream_time(table, records, first_clock, moves=F.col("_fixed").isNull()).drop("_fixed")
             # Before a partition's first other record there is no stream time that a fixed one could be late for.
             records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
-        if forced is None:
+        if forced_places is None:
             return records
-        records = taken_in(records, forced, "_forced")
+        records = mark_taken_in(records, forced_places, "_forced")
         horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
         return records.withColumn("_horizon", horizon).drop("_forced")
 
     def _forced(self) -> DataFrame | None:
         """The places of late records that were taken in after all, and the tick `at` of that; None if none was."""
-        late = [decision for decision in self._decisions if decision.kind == "late"]
-        found = interventions.records(self._opened.lake, late)
-        if found is None:
+        late_decisions = [decision for decision in self._decisions if decision.kind == "late"]
+        late_records = interventions.read_intervention_records(self._opened.lake, late_decisions)
+        if late_records is None:
             return None
-        ticks = self._opened.lake.spark.createDataFrame([(one.id, one.at) for one in late], "id string, at bigint")
-        return found.select("id", *PLACE).join(F.broadcast(ticks), "id").drop("id")
+        decision_ticks = self._opened.lake.spark.createDataFrame(
+            [(late_decision.id, late_decision.at) for late_decision in late_decisions], "id string, at bigint"
+        )
+        return late_records.select("id", *PLACE).join(F.broadcast(decision_ticks), "id").drop("id")
 
     def _gone(self, records: DataFrame) -> DataFrame:
         """The records that the stream had before late ones met others in a join, and has not any more: padded ones."""
-        earlier = self._forced_before()
-        before = replace(self._input, among=self._counting, forced=earlier)
-        was = before.records(self._table, self._forms, None, NO_TICK, self._at.at)
-        places = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
-        names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
-        here = records.select("*", *places).select(*names).distinct().alias("k")
-        gone = was.select("*", *places).alias("r").join(here, same_key(names, "r", "k"), "left_anti")
-        return gone.withColumn("_horizon", F.lit(ALWAYS_MS))
+        earlier_places = self._forced_before()
+        earlier_input = replace(self._input, select_rows=self._counting, forced_places=earlier_places)
+        earlier_records = earlier_input.records(self._table, self._forms, None, NO_TICK, self._at.at)
+        place_columns = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
+        column_names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
+        present_records = records.select("*", *place_columns).select(*column_names).distinct().alias("k")
+        gone_records = (
+            earlier_records.select("*", *place_columns)
+            .alias("r")
+            .join(present_records, same_key(column_names, "r", "k"), "left_anti")
+        )
+        return gone_records.withColumn("_horizon", F.lit(ALWAYS_MS))
 
     def _forced_before(self) -> DataFrame | None:
-        return None if self._input.forced is None else self._input.forced.where(F.col("at") < self._at.at)
+        return None if self._input.forced_places is None else self._input.forced_places.where(F.col("at") < self._at.at)
 
     def _before_fix(self) -> DataFrame:
         """The fixed records, as they counted before the fix: bad ones did not count. None is late."""
-        mine = interventions.fixes(self._opened.lake, [self._at])
-        assert mine is not None
-        these = F.broadcast(mine.select(*IDENTITY).distinct())
-        earlier = interventions.fixes(
+        own_fixes = interventions.read_fixed_records(self._opened.lake, [self._at])
+        assert own_fixes is not None
+        fixed_identities = F.broadcast(own_fixes.select(*IDENTITY).distinct())
+        earlier_fixes = interventions.read_fixed_records(
             self._opened.lake, [decision for decision in self._decisions if decision.at < self._at.at]
         )
-        if earlier is not None:
-            earlier = not_skipped(earlier, self._input.skip)
-            earlier = earlier.join(these, list(IDENTITY), "left_semi").select(*earlier.columns)
+        if earlier_fixes is not None:
+            earlier_fixes = drop_skipped(earlier_fixes, self._input.skip)
+            earlier_fixes = earlier_fixes.join(fixed_identities, list(IDENTITY), "left_semi").select(
+                *earlier_fixes.columns
+            )
 
-        def counting(rows: DataFrame) -> DataFrame:
-            rows = rows.join(these, list(IDENTITY), "left_semi").select(*rows.columns)
-            return self._counting(rows if earlier is None else replaced(rows, earlier))
+        def with_earlier_fixes(bronze_rows: DataFrame) -> DataFrame:
+            bronze_rows = bronze_rows.join(fixed_identities, list(IDENTITY), "left_semi").select(*bronze_rows.columns)
+            return self._counting(bronze_rows if earlier_fixes is None else replace_fixed(bronze_rows, earlier_fixes))
 
-        return self._records(counting).withColumn("_horizon", F.lit(ALWAYS_MS))
+        return self._records(with_earlier_fixes).withColumn("_horizon", F.lit(ALWAYS_MS))
 
     def _about(self) -> Column | DataFrame:
         """The records that the intervention is about: a condition on them, or their places."""
         if self._at.kind == "refold":
-            return _range(self._table, self._at)
-        found = interventions.records(self._opened.lake, [self._at])
-        assert found is not None
-        return found.select(*(PLACE if self._at.kind == "late" else PLACE_OF_RECORD)).distinct()
+            return _in_range(self._table, self._at)
+        decision_records = interventions.read_intervention_records(self._opened.lake, [self._at])
+        assert decision_records is not None
+        return decision_records.select(*(PLACE if self._at.kind == "late" else PLACE_OF_RECORD)).distinct()
 
-    def _counting(self, rows: DataFrame) -> DataFrame:
+    def _counting(self, bronze_rows: DataFrame) -> DataFrame:
         """The rows of bronze that count, or judge others."""
-        return counts.before(self._cut, rows)
+        return counts.rows_before_offsets(self._cut, bronze_rows)
 
-    def _records(self, among: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    def _records(self, select_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """The records of these rows of bronze that reached the table up to the intervention, from the first on."""
-        return replace(self._input, among=among).records(self._table, self._forms, None, NO_TICK, self._at.at)
+        return replace(self._input, select_rows=select_rows).records(
+            self._table, self._forms, None, NO_TICK, self._at.at
+        )
 
 
-def beginning(opened: OpenTable) -> DataFrame | None:
+def restored_rows(open_table: OpenTable) -> DataFrame | None:
     """Return the rows that a restored table began with; None for a table that was built from bronze.
 
     Raises NotFound if they are gone: what came before the restore is in no bronze of this lake.
     """
-    return None if opened.skip is None else _began_with(opened)
+    return None if open_table.skip is None else _read_restored_rows(open_table)
 
 
-def check_beginning(opened: OpenTable) -> None:
+def check_restored_rows(open_table: OpenTable) -> None:
     """Raise an error if a restored table does not have the rows that a repair would be folded onto.
 
     NotFound if they are gone; PlanError for final results: of a window that was out at the restore only the result is
     there, and of one that HAVING hid not even that.
     """
-    if opened.skip is not None and is_final(opened.table):
+    if open_table.skip is not None and is_final(open_table.table):
         raise PlanError(
-            f"table {opened.name!r} has final results and was restored from a topic: what its windows had before that "
+            f"table {open_table.name!r} has final results and was restored from a topic: what its windows had before that "
             "is in no bronze of this lake, so a late or a fixed record can't be taken in. Put it right in the lake "
             "that published, and restore again; or build the table from bronze, in a lake that has all records."
         )
-    beginning(opened)
+    restored_rows(open_table)
 
 
-def _began_with(opened: OpenTable) -> DataFrame:
-    began = anchors.nearest(opened, Cut(NO_TICK))
-    if began is None:
+def _read_restored_rows(open_table: OpenTable) -> DataFrame:
+    first_anchor = anchors.nearest_anchor(open_table, Cut(NO_TICK))
+    if first_anchor is None:
         raise NotFound(
-            f"table {opened.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
+            f"table {open_table.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
             "bronze does not have what came before, so nothing of it can be rebuilt. `lakehouse repair revert` "
             "takes it back to a version; or restore it again, into another lake."
         )
-    return began.rows
+    return first_anchor.rows
 
 
-def unfixed(rows: DataFrame, fixed: DataFrame) -> DataFrame:
+def drop_fixed(bronze_rows: DataFrame, fixed_rows: DataFrame) -> DataFrame:
     """Return the rows of bronze without those for which there are fixed ones."""
-    return rows.join(F.broadcast(fixed.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(*rows.columns)
+    return bronze_rows.join(F.broadcast(fixed_rows.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(
+        *bronze_rows.columns
+    )
 
 
-def replaced(rows: DataFrame, fixed: DataFrame) -> DataFrame:
+def replace_fixed(bronze_rows: DataFrame, fixed_rows: DataFrame) -> DataFrame:
     """Return the rows of bronze, with the fixed ones in place of the originals."""
-    return unfixed(rows, fixed).unionByName(fixed)
+    return drop_fixed(bronze_rows, fixed_rows).unionByName(fixed_rows)
 
 
-def _range(table: Table, at: Decision) -> Column:
+def _in_range(table: Table, decision: Intervention) -> Column:
     condition = F.lit(True)
-    first, last = at.details.get("first_ms"), at.details.get("last_ms")
-    if first is not None:
-        condition &= F.col("rowtime") >= first
-    if last is not None:
-        condition &= F.col("rowtime") <= last
-    if (offsets := at.details.get("offsets")) is not None:
-        inside = F.lit(False)
-        for topic, of in offsets.items():
-            for partition, (begin, end) in of.items():
-                here = (F.col("_position.topic") == topic) & (F.col("_position.partition") == int(partition))
-                inside |= here & F.col("_position.offset").between(begin, end)
-        condition &= inside
+    first_ms, last_ms = decision.details.get("first_ms"), decision.details.get("last_ms")
+    if first_ms is not None:
+        condition &= F.col("rowtime") >= first_ms
+    if last_ms is not None:
+        condition &= F.col("rowtime") <= last_ms
+    if (offsets := decision.details.get("offsets")) is not None:
+        in_offsets = F.lit(False)
+        for topic, partition_ranges in offsets.items():
+            for partition, (begin, end) in partition_ranges.items():
+                in_partition = (F.col("_position.topic") == topic) & (F.col("_position.partition") == int(partition))
+                in_offsets |= in_partition & F.col("_position.offset").between(begin, end)
+        condition &= in_offsets
     return condition
 
 
-def _touched(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
+def _touched_keys(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
     """The keys that the records touch: single windows if each changes on its own, else all rows of the group."""
     if isinstance(about, DataFrame):
         if "ordinals" in about.columns:
-            chosen = taken_in(records, about, "_chosen").where("_chosen")
+            chosen_records = mark_taken_in(records, about, "_chosen").where("_chosen")
         else:
-            chosen = marked(records, about, PLACE_OF_RECORD, "_chosen").where("_chosen")
-        chosen = chosen.drop("_chosen")
+            chosen_records = mark_places(records, about, PLACE_OF_RECORD, "_chosen").where("_chosen")
+        chosen_records = chosen_records.drop("_chosen")
     else:
-        chosen = records.where(about)
+        chosen_records = records.where(about)
     if isinstance(table.fold.window, Hopping):
-        return table.key, timely(table, chosen).select(*table.key)
-    return table.group, chosen.select(*table.group)
+        return table.key, timely_records(table, chosen_records).select(*table.key)
+    return table.group, chosen_records.select(*table.group)
 
 
-def marked(records: DataFrame, some: DataFrame, names: tuple[str, ...], mark: str) -> DataFrame:
+def mark_places(records: DataFrame, place_rows: DataFrame, column_names: tuple[str, ...], mark: str) -> DataFrame:
     """Return the records with a mark: true for those whose places are in `some`; the mark of others is null."""
-    places = F.broadcast(some.select(*names).distinct().withColumn(mark, F.lit(True))).alias("p")
-    same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in names]
-    return records.alias("r").join(places, same, "left").select("r.*", f"p.{mark}")
+    marked_places = F.broadcast(place_rows.select(*column_names).distinct().withColumn(mark, F.lit(True))).alias("p")
+    same_place = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in column_names]
+    return records.alias("r").join(marked_places, same_place, "left").select("r.*", f"p.{mark}")
 
 
-def taken_in(records: DataFrame, some: DataFrame, mark: str) -> DataFrame:
+def mark_taken_in(records: DataFrame, place_rows: DataFrame, mark: str) -> DataFrame:
     """Return the records with a mark: true for late ones whose places are in `some`, and for their pairs, else null.
 
     What comes out of a join has the ordinals of the record with which it comes, and more. One record may be in `some`
     several times: too late for the join, and the row that it made there too late for a window.
     """
-    places = some.groupBy(*PLACE_OF_RECORD).agg(F.collect_set("ordinals").alias("_begin"))
-    same = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in PLACE_OF_RECORD]
-    mine = F.col("r._position.ordinals")
-    begins = F.exists("p._begin", lambda of: F.slice(mine, F.lit(1), F.size(of)) == of)
-    both = records.alias("r").join(F.broadcast(places).alias("p"), same, "left")
-    return both.select("r.*", F.when(begins, F.lit(True)).alias(mark))
+    marked_places = place_rows.groupBy(*PLACE_OF_RECORD).agg(F.collect_set("ordinals").alias("_begin"))
+    same_place = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in PLACE_OF_RECORD]
+    own_ordinals = F.col("r._position.ordinals")
+    begins_with_place = F.exists(
+        "p._begin", lambda first_ordinals: F.slice(own_ordinals, F.lit(1), F.size(first_ordinals)) == first_ordinals
+    )
+    joined_records = records.alias("r").join(F.broadcast(marked_places).alias("p"), same_place, "left")
+    return joined_records.select("r.*", F.when(begins_with_place, F.lit(True)).alias(mark))
 
 
-def _among(rows: DataFrame, keys: DataFrame, names: tuple[str, ...]) -> DataFrame:
-    return rows.alias("r").join(keys.alias("k"), same_key(names, "r", "k"), "left_semi")
+def _rows_of_keys(rows: DataFrame, keys: DataFrame, column_names: tuple[str, ...]) -> DataFrame:
+    return rows.alias("r").join(keys.alias("k"), same_key(column_names, "r", "k"), "left_semi")

@@ -10,35 +10,43 @@ from pyspark.sql import functions as F
 from lakehouse.lake.properties import CLOCK
 from lakehouse.spark import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.clock import state_of
-from lakehouse.spark.operators.shown import expired, is_final, is_visible, leaving
+from lakehouse.spark.operators.clock import clock_from_metadata
+from lakehouse.spark.operators.shown import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.table import tables
 
 
-def create(opened: OpenTable, kept: DataFrame, final: DataFrame, begins: dict[str, str]) -> int:
+def create_restored(
+    open_table: OpenTable, kept_rows: DataFrame, final_rows: DataFrame, begin_properties: dict[str, str]
+) -> int:
     """Create the Delta tables of a table; return the number of visible rows. begins: see `tables.create_filled`.
 
     kept: all that the table keeps, with what has left it since: no change tells of that. final: the final results that
     are out; of other tables what is visible follows from what is kept. The state comes first: where the visible table
     is there, all is. Until then a mark says that what is there of it was begun here, see `tables.remove_begun`.
     """
-    folders.create(opened.spark, opened.layout.begun(opened.name))
-    count = _create(opened, kept, final, begins)
-    folders.remove(opened.spark, opened.layout.begun(opened.name))
-    return count
+    folders.create_folder(open_table.spark, open_table.layout.begun(open_table.name))
+    row_count = _create_filled(open_table, kept_rows, final_rows, begin_properties)
+    folders.remove_folder(open_table.spark, open_table.layout.begun(open_table.name))
+    return row_count
 
 
-def _create(opened: OpenTable, kept: DataFrame, final: DataFrame, begins: dict[str, str]) -> int:
-    table = opened.table
-    watermark = state_of(json.loads(begins[CLOCK])).watermark if CLOCK in begins else None
-    gone, old = leaving(table, watermark, watermark), expired(table, watermark)
-    kept = kept if gone is None else kept.where(~gone)
+def _create_filled(
+    open_table: OpenTable, kept_rows: DataFrame, final_rows: DataFrame, begin_properties: dict[str, str]
+) -> int:
+    table = open_table.table
+    watermark = (
+        clock_from_metadata(json.loads(begin_properties[CLOCK])).watermark if CLOCK in begin_properties else None
+    )
+    unneeded_rows, expired_rows = is_unneeded(table, watermark, watermark), is_expired(table, watermark)
+    kept_rows = kept_rows if unneeded_rows is None else kept_rows.where(~unneeded_rows)
     if not table.has_state:
-        tables.create_filled(kept, opened, opened.visible, begins)
-        return kept.count()
-    tables.create_filled(kept, opened, opened.state, begins)
-    seen = final if is_final(table) else kept.where(is_visible(table))
-    seen = seen if old is None else seen.where(~old)
-    seen = seen.select(*[F.col(f"`{name}`") for name in tables.schema(opened.spark, table).names])
-    tables.create_filled(seen, opened, opened.visible, begins)
-    return seen.count()
+        tables.create_filled(kept_rows, open_table, open_table.visible, begin_properties)
+        return kept_rows.count()
+    tables.create_filled(kept_rows, open_table, open_table.state, begin_properties)
+    visible_rows = final_rows if is_final(table) else kept_rows.where(is_visible(table))
+    visible_rows = visible_rows if expired_rows is None else visible_rows.where(~expired_rows)
+    visible_rows = visible_rows.select(
+        *[F.col(f"`{name}`") for name in tables.visible_schema(open_table.spark, table).names]
+    )
+    tables.create_filled(visible_rows, open_table, open_table.visible, begin_properties)
+    return visible_rows.count()

@@ -17,57 +17,57 @@ from pathlib import Path
 from lakehouse.errors import LeaseHeld
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.spark.silver.upkeep import Done, Policy
+from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.table.files import DAY_MS
 
 
-def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[Done]:
+def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
     """Remove leftovers older than the time that versions are kept; the result counts files, not tables.
 
     On an object store nothing is removed: no lease there says whether a checkpoint is in use.
     """
     if "://" in layout.root or not policy.vacuum:
         return []
-    before = now.timestamp() - policy.keep_versions / 1000
-    with ExitStack() as held:
-        old = [path for path in _left(layout, held) if _newest(path) < before]
-        files = [file for path in old for file in _files(path)]
-        size = sum(file.stat().st_size for file in files)
+    before_time = now.timestamp() - policy.keep_versions / 1000
+    with ExitStack() as held_leases:
+        old_paths = [path for path in _find_leftovers(layout, held_leases) if _newest_time(path) < before_time]
+        files = [file for path in old_paths for file in _files_below(path)]
+        total_bytes = sum(file.stat().st_size for file in files)
         if not policy.dry_run:
-            for path in old:
+            for path in old_paths:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    if not old:
+    if not old_paths:
         return []
-    then = (len(files), size) if policy.dry_run else (0, 0)
-    kept = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
-    return [Done("control", len(files), then[0], size, then[1], False, (kept,))]
+    counts_after = (len(files), total_bytes) if policy.dry_run else (0, 0)
+    kept_reason = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
+    return [UpkeepResult("control", len(files), counts_after[0], total_bytes, counts_after[1], False, (kept_reason,))]
 
 
-def _left(layout: Layout, held: ExitStack) -> Iterator[Path]:
+def _find_leftovers(layout: Layout, held_leases: ExitStack) -> Iterator[Path]:
     control = Path(layout.root, "control")
     yield from sorted(Path(layout.requests).glob("*.refused"))
     yield from sorted(path for path in control.rglob("*.new") if path.is_file())
     for path in sorted(Path(layout.restoring).glob("*")):
-        if _is_free(layout, f"restoring-{path.name}", held):
+        if _is_free(layout, f"restoring-{path.name}", held_leases):
             yield path
     for path in sorted(Path(layout.checkpoints("silver")).parent.glob("silver-*")):
-        if _is_free(layout, f"checkpoint-{path.name}", held):
+        if _is_free(layout, f"checkpoint-{path.name}", held_leases):
             yield path
 
 
-def _is_free(layout: Layout, name: str, held: ExitStack) -> bool:
+def _is_free(layout: Layout, name: str, held_leases: ExitStack) -> bool:
     """Whether a lease is free; if so, it is taken, and `held` keeps it."""
     try:
-        held.enter_context(Lease(Layout(layout.root).lease(name), name))
+        held_leases.enter_context(Lease(Layout(layout.root).lease(name), name))
     except LeaseHeld:
         return False
     return True
 
 
-def _files(path: Path) -> list[Path]:
+def _files_below(path: Path) -> list[Path]:
     return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
 
 
-def _newest(path: Path) -> float:
-    times: list[float] = [file.stat().st_mtime for file in (path, *_files(path))]
+def _newest_time(path: Path) -> float:
+    times: list[float] = [file.stat().st_mtime for file in (path, *_files_below(path))]
     return max(times)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
-from lakehouse.lake.place import quarantine_of
+from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
@@ -21,7 +21,7 @@ from lakehouse.spark.table import quarantine
 from lakehouse.spark.transaction import open_epoch
 
 
-class Reader(Protocol):
+class QuarantineReader(Protocol):
     """The writer of a table, as the quarantines of its streams see it. applied: the last tick that it has taken in."""
 
     table: Table
@@ -37,13 +37,13 @@ class Quarantine:
     A stream's name belongs to one running application: its quarantine has a lease, as a table has.
     """
 
-    def __init__(self, lake: OpenLake, app: App, writers: Sequence[Reader]) -> None:
+    def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
         self._lake = lake.own_session()
         self._own = {source.topic for source in app.sources if source.own_table}
         self._writers = writers
         self._sources = app.sources
-        read = {source for writer in writers for source in writer.table.stream.sources}
-        self._unread = [source for source in app.sources if source not in read]
+        read_sources = {source for writer in writers for source in writer.table.stream.sources}
+        self._unread = [source for source in app.sources if source not in read_sources]
         self._lock = threading.Lock()
         self._leases = ExitStack()
         self._epochs: dict[str, int] = {}
@@ -54,39 +54,41 @@ class Quarantine:
                 stack.enter_context(
                     Lease(self._lake.layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
                 )
-                quarantine.create(self._lake, source)
+                quarantine.create_quarantine(self._lake, source)
             self._leases = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._leases.close()
 
-    def write(self, source: Source, to: int, shared: Sharing | None = None) -> None:
+    def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
         """Write the stream's bad records up to tick `to`: from the first tick that one of its tables still lacks."""
-        lagging = [w for w in self._writers if source in w.table.stream.decodes]
-        after = min((writer.applied for writer in lagging), default=NO_TICK)
-        rows = bronze.records(self._lake, [source.topic], self._own)
-        records = shared.through(self._lake.spark).records(source, after, to) if shared is not None else None
+        reading_writers = [reader for reader in self._writers if source in reader.table.stream.decodes]
+        after_tick = min((writer.applied for writer in reading_writers), default=NO_TICK)
+        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own)
+        records = shared.through(self._lake.spark).records(source, after_tick, to_tick) if shared is not None else None
         with self._lock:
-            epoch = self._epoch(source, lagging)
-            quarantine.write(self._lake, source, rows, epoch, after, to, records)
+            epoch = self._epoch(source, reading_writers)
+            quarantine.write_bad_records(self._lake, source, bronze_rows, epoch, after_tick, to_tick, records)
 
-    def write_unread(self, to: int) -> None:
+    def write_unread(self, to_tick: int) -> None:
         """Write the bad records of the streams that no table reads, such as one that is only published, up to `to`."""
         for source in self._unread:
-            self.write(source, to)
+            self.write(source, to_tick)
 
-    def swap(self, source: Source, built: Layout, to: int) -> None:
+    def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""
-        rows = bronze.records(self._lake, [source.topic], self._own)
+        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own)
         with self._lock:
-            epoch = self._epoch(source, [w for w in self._writers if source in w.table.stream.decodes])
-            self._epochs[source.name] = quarantine.swap(self._lake, built, source, rows, epoch, to)
+            epoch = self._epoch(source, [reader for reader in self._writers if source in reader.table.stream.decodes])
+            self._epochs[source.name] = quarantine.swap_quarantine(
+                self._lake, built_layout, source, bronze_rows, epoch, to_tick
+            )
 
-    def _epoch(self, source: Source, writers: Sequence[Reader]) -> int:
+    def _epoch(self, source: Source, writers: Sequence[QuarantineReader]) -> int:
         if source.name not in self._epochs:
             for writer in writers:
                 writer.prove()
-            place = quarantine_of(self._lake.layout, source.name)
-            self._epochs[source.name] = open_epoch(self._lake.spark, place).epoch
+            table_place = quarantine_place(self._lake.layout, source.name)
+            self._epochs[source.name] = open_epoch(self._lake.spark, table_place).epoch
         return self._epochs[source.name]

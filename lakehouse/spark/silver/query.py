@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.lake.lease import Lease
-from lakehouse.plan.app import App, depth
+from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark import checkpoint
@@ -28,7 +28,7 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
-from lakehouse.spark.transaction import log_of
+from lakehouse.spark.transaction import commit_log_of
 
 QUERY = "silver"
 RECORDS_PER_BATCH_MAX = 5_000_000
@@ -47,27 +47,27 @@ class Silver:
     def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
         self._lake, self._app, self._on_batch = lake, app, on_batch
         self._spark, self._layout = lake.spark, lake.layout
-        run = uuid.uuid4().hex
-        self.writers = [SilverWriter(lake.open(table), run) for table in app.tables]
+        run_id = uuid.uuid4().hex
+        self.writers = [SilverWriter(lake.open(table), run_id) for table in app.tables]
         # A table takes a batch in after the tables that it reads.
-        self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_depth), key=_depth)]
+        self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_table_depth), key=_table_depth)]
         self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
         self._done = 0
         self.took = 0.0  # the seconds of the last batch
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
-        written = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
-        self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written.encode()).hexdigest()[:12]}")
+        written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
+        self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written_names.encode()).hexdigest()[:12]}")
         self._catching = Catching(lambda frame, batch_id: self.catch_up())
         self._lock = threading.Lock()  # for the query, and for interventions, which bring no rows to wake it
 
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
-            bronze.create(self._lake, own_topics(self._app))
+            bronze.create_tables(self._lake, own_topics(self._app))
             for writer in self.writers:
                 stack.enter_context(writer)
             stack.enter_context(self._quarantine)
-            self._plan_a_read()
+            self._plan_first_read()
             self._pool = stack.enter_context(ThreadPoolExecutor(TABLES_AT_ONCE, "silver"))
             self._stack = stack.pop_all()
         return self
@@ -75,12 +75,12 @@ class Silver:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _plan_a_read(self) -> None:
+    def _plan_first_read(self) -> None:
         """Plan a read of bronze, once a process: the first takes four seconds, in which ingest waits for Kafka."""
         if not _planned.is_set() and latest_complete_tick(self._lake):
             _planned.set()
-            unread = bronze.between(self._lake.read(self._layout.records), self.tick, EVER)
-            unread._jdf.queryExecution().optimizedPlan()
+            unread_rows = bronze.between_ticks(self._lake.read(self._layout.records), self.tick, EVER)
+            unread_rows._jdf.queryExecution().optimizedPlan()
 
     @property
     def tick(self) -> int:
@@ -90,32 +90,36 @@ class Silver:
     def failed(self) -> Iterator[tuple[str, Failed]]:
         """Give the functions that failed on records since the last call, each with its table's name."""
         for writer in self.writers:
-            failed, writer.failed = writer.failed, ()
-            yield from ((writer.table.name, function) for function in failed)
+            failures, writer.failed = writer.failed, ()
+            yield from ((writer.table.name, function) for function in failures)
 
     def start(self, *, available_now: bool) -> StreamingQuery:
         """Start the query: until the ticks that are complete now are applied, or for good."""
-        name = self._checkpoint.rsplit("/", 1)[1]  # leased while it is in use: upkeep removes old ones
-        self._stack.enter_context(Lease(self._layout.lease(f"checkpoint-{name}"), f"checkpoint {name}"))
+        checkpoint_name = self._checkpoint.rsplit("/", 1)[1]  # leased while it is in use: upkeep removes old ones
+        self._stack.enter_context(
+            Lease(self._layout.lease(f"checkpoint-{checkpoint_name}"), f"checkpoint {checkpoint_name}")
+        )
         # From the last commit on: the first batch comes at once, and brings all tables up to date.
-        version = self._last_data_version()
+        start_version = self._last_data_version()
         reader = (
             self._spark.readStream.format("delta")
-            .option("startingVersion", str(version))
+            .option("startingVersion", str(start_version))
             .option("skipChangeCommits", "true")
         )
         stream = reader.load(self._layout.records)
         writer = stream.writeStream.queryName(f"{QUERY}-{uuid.uuid4().hex[:8]}").foreachBatch(self._catching)
-        writer = writer.option("checkpointLocation", checkpoint.fresh(self._spark, self._checkpoint))
+        writer = writer.option("checkpointLocation", checkpoint.fresh_checkpoint(self._spark, self._checkpoint))
         return (
             writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
         ).start()
 
     def _last_data_version(self) -> int:
         """The version of bronze's last commit with records."""
-        log = log_of(self._spark, self._layout.records)
-        ticks = (said for said in log.back() if "topics" in said.metadata and "operation" not in said.metadata)
-        return next((said.version for said in ticks), 0)
+        log = commit_log_of(self._spark, self._layout.records)
+        data_commits = (
+            commit for commit in log.walk_back() if "topics" in commit.metadata and "operation" not in commit.metadata
+        )
+        return next((commit.version for commit in data_commits), 0)
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""
@@ -130,38 +134,38 @@ class Silver:
         with self._lock:
             self._catch_up(to)
 
-    def _catch_up(self, to: int | None) -> None:
-        latest = latest_complete_tick(self._lake)
-        if any(writer.waits(latest) for writer in self.writers):
+    def _catch_up(self, to_tick: int | None) -> None:
+        latest_tick = latest_complete_tick(self._lake)
+        if any(writer.waits(latest_tick) for writer in self.writers):
             return
-        for tick in self._batches(latest if to is None else min(to, latest)):
-            began, records = time.monotonic(), 0
+        for tick in self._batches(latest_tick if to_tick is None else min(to_tick, latest_tick)):
+            start_seconds, records = time.monotonic(), 0
             with Sharing(self._lake, self.writers, tick) as shared:
                 for level in self._levels:
-                    work = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
-                    wait(work)  # also for the others if one fails: they read what is shared
-                    records += sum(job.result() for job in work)
+                    jobs = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
+                    wait(jobs)  # also for the others if one fails: they read what is shared
+                    records += sum(job.result() for job in jobs)
             self._quarantine.write_unread(tick)
-            self.took = time.monotonic() - began
+            self.took = time.monotonic() - start_seconds
             self._on_batch(tick, records)
             self._done = tick
 
-    def _batches(self, latest: int) -> Iterator[int]:
+    def _batches(self, latest_tick: int) -> Iterator[int]:
         """Yield the last tick of each batch up to `latest`."""
-        applied = self.tick
-        if latest - applied > TICKS_UNCOUNTED:
-            frame: DataFrame = bronze.records(self._lake, self._app.topics, own_topics(self._app))
-            waiting = bronze.between(frame, applied, latest).groupBy("tick").count()
+        applied_tick = self.tick
+        if latest_tick - applied_tick > TICKS_UNCOUNTED:
+            bronze_records: DataFrame = bronze.read_topic_records(self._lake, self._app.topics, own_topics(self._app))
+            tick_counts = bronze.between_ticks(bronze_records, applied_tick, latest_tick).groupBy("tick").count()
             records = 0
-            for tick, count in sorted(map(tuple, waiting.collect())):
+            for tick, count in sorted(map(tuple, tick_counts.collect())):
                 if records and records + count > RECORDS_PER_BATCH_MAX:
                     yield tick - 1
                     records = 0
                 records += count
-        if latest > applied:
-            yield latest
+        if latest_tick > applied_tick:
+            yield latest_tick
 
 
-def _depth(writer: SilverWriter) -> int:
+def _table_depth(writer: SilverWriter) -> int:
     """The length of the chain of tables that a table reads."""
-    return depth(writer.table)
+    return table_depth(writer.table)

@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.in_memory import InMemory, hold
+from lakehouse.spark.in_memory import InMemory, hold_frame
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.operators.shown import is_final
-from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.decoded import decode_records
 
 
 class BatchReader(Protocol):
@@ -34,7 +34,7 @@ class BatchReader(Protocol):
     table: Table
     applied: int
 
-    def in_one_go(self, to: int) -> bool:
+    def in_one_go(self, to_tick: int) -> bool:
         """Say whether the table takes in all ticks up to `to` at once, and all of their records."""
 
 
@@ -48,13 +48,17 @@ class Sharing:
     to be released then.
     """
 
-    def __init__(self, lake: OpenLake, readers: Sequence[BatchReader], to: int) -> None:
-        self._lake, self._to = lake, to
-        reading = [reader for reader in readers if reader.in_one_go(to)]
-        wanted = Counter(_part(of, reader.applied) for reader in reading for of in _needed(reader.table))
+    def __init__(self, lake: OpenLake, readers: Sequence[BatchReader], to_tick: int) -> None:
+        self._lake, self._to = lake, to_tick
+        reading = [reader for reader in readers if reader.in_one_go(to_tick)]
+        reader_counts = Counter(
+            _part_of(origin, reader.applied) for reader in reading for origin in _needed_origins(reader.table)
+        )
         final = [reader for reader in reading if is_final(reader.table)]
-        wanted.update(_part(source, reader.applied) for reader in final for source in reader.table.stream.decodes)
-        self._locks = {part: Lock() for part, number in wanted.items() if number > 1}
+        reader_counts.update(
+            _part_of(source, reader.applied) for reader in final for source in reader.table.stream.decodes
+        )
+        self._locks = {part: Lock() for part, reader_count in reader_counts.items() if reader_count > 1}
         self._held: dict[tuple[Part, bool], InMemory] = {}
         self.holding: list[InMemory] = []
 
@@ -62,32 +66,38 @@ class Sharing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for held in [*self._held.values(), *self.holding]:
-            held.release()
+        for memory in [*self._held.values(), *self.holding]:
+            memory.release()
 
     def through(self, spark: SparkSession) -> Through:
         """Return what is shared as a session reads it."""
         return Through(self, spark)
 
     def held(
-        self, spark: SparkSession, part: Part, to: int, make: Callable[[], DataFrame], *, rebuilt: bool = False
+        self,
+        spark: SparkSession,
+        part: Part,
+        to_tick: int,
+        make_frame: Callable[[], DataFrame],
+        *,
+        rebuilt: bool = False,
     ) -> DataFrame | None:
         """Return what is shared of a source, or a table, up to tick `to`; None if it is not shared.
 
         The first one who asks makes it, on all cores; others wait for it.
         """
-        if part not in self._locks or to != self._to:
+        if part not in self._locks or to_tick != self._to:
             return None
         with self._locks[part]:
             if (part, rebuilt) not in self._held:
-                held = self._held[part, rebuilt] = InMemory(make())
-                held.read(spark)
+                memory = self._held[part, rebuilt] = InMemory(make_frame())
+                memory.read(spark)
         return self._held[part, rebuilt].frame(spark)
 
-    def decoded(self, source: Source, after: int) -> DataFrame:
+    def decoded(self, source: Source, after_tick: int) -> DataFrame:
         """Decode a source's records since a tick."""
-        rows = bronze.records(self._lake, [source.topic], [source.topic] if source.own_table else [])
-        return decoded(source, bronze.between(rows, after, self._to))
+        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], [source.topic] if source.own_table else [])
+        return decode_records(source, bronze.between_ticks(bronze_rows, after_tick, self._to))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +107,29 @@ class Through:
     sharing: Sharing
     spark: SparkSession
 
-    def records(self, source: Source, after: int, to: int) -> DataFrame | None:
+    def records(self, source: Source, after_tick: int, to_tick: int) -> DataFrame | None:
         """Return a source's records as `decoded` does; None if they are not shared."""
-        made = partial(self.sharing.decoded, source, after)
-        return self.sharing.held(self.spark, _part(source, after), to, made)
+        make_decoded = partial(self.sharing.decoded, source, after_tick)
+        return self.sharing.held(self.spark, _part_of(source, after_tick), to_tick, make_decoded)
 
     def changes(
-        self, table: Table, after: int, to: int, make: Callable[[], DataFrame], *, rebuilt: bool
+        self, table: Table, after: int, to: int, make_changes: Callable[[], DataFrame], *, rebuilt: bool
     ) -> DataFrame | None:
         """Return a table's changes as its readers read them; None if they are not shared. rebuilt: see `per_event`."""
-        return self.sharing.held(self.spark, _part(table, after), to, make, rebuilt=rebuilt)
+        return self.sharing.held(self.spark, _part_of(table, after), to, make_changes, rebuilt=rebuilt)
 
     def hold(self, frame: DataFrame) -> DataFrame:
         """Return a frame that is read several times, held in memory until the batch ends."""
-        return hold(frame, self.sharing.holding)
+        return hold_frame(frame, self.sharing.holding)
 
 
-def _needed(table: Table) -> Iterator[Source | Table]:
+def _needed_origins(table: Table) -> Iterator[Source | Table]:
     """Yield what a batch of a table decodes, and the tables whose changes it needs: those that it reads, and theirs."""
     yield from table.stream.decodes
-    for above in table.stream.reads:
-        yield above
-        yield from _needed(above)
+    for upstream in table.stream.reads:
+        yield upstream
+        yield from _needed_origins(upstream)
 
 
-def _part(of: Source | Table, after: int) -> Part:
-    return (of if isinstance(of, Source) else of.name), after
+def _part_of(origin: Source | Table, after_tick: int) -> Part:
+    return (origin if isinstance(origin, Source) else origin.name), after_tick

@@ -22,7 +22,7 @@ from lakehouse.plan.app import App
 from lakehouse.semantics.epoch import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
-from lakehouse.spark.delta_log import snapshot
+from lakehouse.spark.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.past import anchors
 from lakehouse.spark.table import files
@@ -45,7 +45,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UpkeepResult:
     """The steps done, or to be done, on one Delta table, by its name below the lake: silver/totals.
 
     files: of the newest version. bytes: of the folder, with older versions and the log. kept: why files are kept.
@@ -62,163 +62,179 @@ class Done:
     thinned: tuple[int, ...] = ()
 
 
-def policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
+def read_policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
     """Return the policy from the settings."""
-    kept = settings.keep_anchors
+    keep_anchors = settings.keep_anchors
     return Policy(
         settings.optimize_files,
         duration_ms(settings.keep_versions, "keep_versions"),
         duration_ms(settings.anchors_every, "anchors_every"),
-        None if kept == FOREVER else duration_ms(kept, "keep_anchors"),
+        None if keep_anchors == FOREVER else duration_ms(keep_anchors, "keep_anchors"),
         vacuum,
         dry_run,
     )
 
 
-def upkeep(
-    opened: OpenTable,
+def upkeep_table(
+    open_table: OpenTable,
     policy: Policy,
     now: datetime,
     published: Mapping[str, int] | None = None,
-) -> list[Done]:
+) -> list[UpkeepResult]:
     """Do the upkeep of one table, and of what belongs to it, under the lease of its writer.
 
     published: for each topic that its net changelog is published to, the last tick in the topic.
     """
-    if not opened.exists:
+    if not open_table.exists:
         return []
-    opened, table = opened.own_session(), opened.table
-    visible, state = opened.visible, opened.state
+    open_table, table = open_table.own_session(), open_table.table
+    visible_place, state_place = open_table.visible, open_table.state
     now_ms = int(now.timestamp() * 1000)
-    anchor, thinned = _anchors(opened, policy, now_ms)
-    needed: dict[str, dict[str, int]] = {visible.path: {}}
+    anchor_tick, thinned_ticks = _upkeep_anchors(open_table, policy, now_ms)
+    needed_ticks: dict[str, dict[str, int]] = {visible_place.path: {}}
     for topic, tick in (published or {}).items():
-        needed[visible.path][f"topic {topic} has the changes up to tick {tick}"] = tick
-    if state != visible:
-        shown = opened.lake.progress(visible).tick
-        needed[state.path] = {f"the visible table is at tick {shown}": shown}
+        needed_ticks[visible_place.path][f"topic {topic} has the changes up to tick {tick}"] = tick
+    if state_place != visible_place:
+        visible_tick = open_table.lake.progress(visible_place).tick
+        needed_ticks[state_place.path] = {f"the visible table is at tick {visible_tick}": visible_tick}
     # Windows that end together begin together: ordering by the end, too, would only halve the use of the other columns.
-    columns = [name for name in table.key if name != "window_end"]
-    done = []
-    for place in opened.places:
-        keep_ms, why = _kept(opened.lake, place, policy, needed[place.path], now_ms)
-        done.append(_one(opened.lake, place.path, policy, keep_ms, why, columns))
-    beside = [opened.late, *(f"{opened.layout.anchors(table.name)}/{name}" for name in ("kept", "seen", "index"))]
-    done += _plain(opened.lake, beside, policy)
-    done[0] = replace(done[0], anchor=anchor, thinned=tuple(thinned))
-    return done
+    layout_columns = [name for name in table.key if name != "window_end"]
+    results = []
+    for table_place in open_table.places:
+        keep_ms, reasons = _needed_retention(
+            open_table.lake, table_place, policy, needed_ticks[table_place.path], now_ms
+        )
+        results.append(_upkeep_delta_table(open_table.lake, table_place.path, policy, keep_ms, reasons, layout_columns))
+    other_paths = [
+        open_table.late,
+        *(f"{open_table.layout.anchors(table.name)}/{name}" for name in ("kept", "seen", "index")),
+    ]
+    results += _upkeep_unkeyed(open_table.lake, other_paths, policy)
+    results[0] = replace(results[0], anchor=anchor_tick, thinned=tuple(thinned_ticks))
+    return results
 
 
-def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[Done]:
+def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[UpkeepResult]:
     """Do the upkeep of the quarantines of an application's streams, under their leases."""
     paths = [lake.layout.quarantine(source.name) for source in app.sources]
-    return _plain(lake.own_session(), paths, policy)
+    return _upkeep_unkeyed(lake.own_session(), paths, policy)
 
 
-def upkeep_bronze(lake: OpenLake, own: Iterable[str], policy: Policy) -> list[Done]:
+def upkeep_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> list[UpkeepResult]:
     """Do the upkeep of bronze and its writer's other tables, under its lease. own: topics with a table of their own."""
     lake = lake.own_session()
 
     def by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
-        return lambda session, path: cluster(lake, topics)
+        return lambda session, table_path: cluster(lake, topics)
 
     # A tick may end up in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
-    done = _plain(lake, [lake.layout.records], policy, by_key(None))
-    for topic in own:
-        done += _plain(lake, [lake.layout.own_records(topic)], policy, by_key([topic]))
-    return done + _plain(lake, [lake.layout.gaps, lake.layout.interventions], policy)
+    results = _upkeep_unkeyed(lake, [lake.layout.records], policy, by_key(None))
+    for topic in own_topics:
+        results += _upkeep_unkeyed(lake, [lake.layout.own_records(topic)], policy, by_key([topic]))
+    return results + _upkeep_unkeyed(lake, [lake.layout.gaps, lake.layout.interventions], policy)
 
 
-def _plain(
+def _upkeep_unkeyed(
     lake: OpenLake,
     paths: Iterable[str],
     policy: Policy,
-    compact: Callable[[SparkSession, str], object] = files.compact,
-) -> list[Done]:
+    compact: Callable[[SparkSession, str], object] = files.compact_files,
+) -> list[UpkeepResult]:
     """Do the upkeep of tables without a key, if they exist."""
-    why = (_versions_of(policy.keep_versions),)
-    there = [path for path in paths if lake.exists(path)]
-    return [_one(lake, path, policy, policy.keep_versions, why, None, compact) for path in there]
+    reasons = (_describe_versions(policy.keep_versions),)
+    existing_paths = [table_path for table_path in paths if lake.exists(table_path)]
+    return [
+        _upkeep_delta_table(lake, table_path, policy, policy.keep_versions, reasons, None, compact)
+        for table_path in existing_paths
+    ]
 
 
-def _one(
+def _upkeep_delta_table(
     lake: OpenLake,
-    path: str,
+    table_path: str,
     policy: Policy,
     keep_ms: int,
-    why: tuple[str, ...],
-    columns: list[str] | None,
-    compact: Callable[[SparkSession, str], object] = files.compact,
-) -> Done:
+    reasons: tuple[str, ...],
+    layout_columns: list[str] | None,
+    compact: Callable[[SparkSession, str], object] = files.compact_files,
+) -> UpkeepResult:
     """Do the upkeep of one Delta table. columns: what a keyed one is laid out by."""
-    keyed = columns is not None
-    bytes_before = files.on_disk(lake.spark, path)
-    before = files.files(lake.spark, path, keyed=keyed, enough=policy.optimize_files)
+    is_keyed = layout_columns is not None
+    bytes_before = files.bytes_on_disk(lake.spark, table_path)
+    files_before = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=policy.optimize_files)
     # A keyed table is rewritten as a whole: once each time it has grown by a quarter.
-    large = (before.count - before.small) // 4 if keyed else 0
-    wanted = before.small > max(policy.optimize_files, large)
+    growth_limit = (files_before.count - files_before.small) // 4 if is_keyed else 0
+    needs_rewrite = files_before.small > max(policy.optimize_files, growth_limit)
     if not policy.dry_run:
-        if keyed or policy.vacuum:
-            files.retain(lake.spark, path, keep_ms)
-        if wanted and columns is not None:
-            files.lay_out(lake.spark, path, before, columns)
-        elif wanted:
-            compact(lake.spark, path)
+        if is_keyed or policy.vacuum:
+            files.retain_files(lake.spark, table_path, keep_ms)
+        if needs_rewrite and layout_columns is not None:
+            files.lay_out(lake.spark, table_path, files_before, layout_columns)
+        elif needs_rewrite:
+            compact(lake.spark, table_path)
         if policy.vacuum:
-            files.vacuum(lake.spark, path, keep_ms)
-    changed = wanted and not policy.dry_run
-    after = files.files(lake.spark, path, keyed=keyed, enough=EVER) if changed else before
-    name = path.removeprefix(f"{lake.layout.tables}/").removeprefix(f"{lake.layout.root}/")
-    return Done(name, before.count, after.count, bytes_before, files.on_disk(lake.spark, path), wanted, why)
+            files.vacuum_files(lake.spark, table_path, keep_ms)
+    is_changed = needs_rewrite and not policy.dry_run
+    files_after = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=EVER) if is_changed else files_before
+    name = table_path.removeprefix(f"{lake.layout.tables}/").removeprefix(f"{lake.layout.root}/")
+    return UpkeepResult(
+        name,
+        files_before.count,
+        files_after.count,
+        bytes_before,
+        files.bytes_on_disk(lake.spark, table_path),
+        needs_rewrite,
+        reasons,
+    )
 
 
-def _kept(
-    lake: OpenLake, place: TablePlace, policy: Policy, needed: Mapping[str, int], now_ms: int
+def _needed_retention(
+    lake: OpenLake, table_place: TablePlace, policy: Policy, needed_ticks: Mapping[str, int], now_ms: int
 ) -> tuple[int, tuple[str, ...]]:
     """How long a keyed table's versions are kept, in milliseconds, and why: longer where a reader still needs them.
 
     needed: by reader, the tick after which it still has to read commits.
     """
-    keep_ms, why = policy.keep_versions, [_versions_of(policy.keep_versions)]
-    for reason, tick in needed.items():
-        if lake.progress(place).tick <= tick:
+    keep_ms, reasons = policy.keep_versions, [_describe_versions(policy.keep_versions)]
+    for reason, tick in needed_ticks.items():
+        if lake.progress(table_place).tick <= tick:
             continue
-        first = next(c for c in lake.commits(place, tick) if c.tick > tick)
+        first_commit = next(commit for commit in lake.commits(table_place, tick) if commit.tick > tick)
         # Whole days: Delta is told by a commit, and this way there is at most one such commit a day.
-        age_ms = -(-(now_ms - first.time_ms + HOUR_MS) // DAY_MS) * DAY_MS
+        age_ms = -(-(now_ms - first_commit.time_ms + HOUR_MS) // DAY_MS) * DAY_MS
         if age_ms > keep_ms:
             keep_ms = age_ms
-            why.append(f"{_versions_of(age_ms)}, since {reason}")
-    return keep_ms, tuple(why)
+            reasons.append(f"{_describe_versions(age_ms)}, since {reason}")
+    return keep_ms, tuple(reasons)
 
 
-def _versions_of(ms: int) -> str:
+def _describe_versions(ms: int) -> str:
     return f"versions of {ms / DAY_MS:g} days" if ms >= DAY_MS else f"versions of {ms / 1000:g} seconds"
 
 
-def _anchors(opened: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, list[int]]:
+def _upkeep_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, list[int]]:
     """Make an anchor if one is due, and remove surplus ones; return their ticks."""
-    place = opened.state
-    copies = anchors.index(opened)
-    tick = opened.progress.tick
-    anchor = None
-    if not copies and opened.skip is not None:
+    table_place = open_table.state
+    copies = anchors.read_index(open_table)
+    applied_tick = open_table.progress.tick
+    anchor_tick = None
+    if not copies and open_table.skip is not None:
         # What a restored table began with is in no bronze: once Delta's versions are gone, only an anchor has it.
-        anchor = opened.lake.commits(place)[0].tick
-    elif not copies or copies[0]["tick"] < tick:
-        created = snapshot(opened.spark, place.path).metadata().createdTime()
-        last_ms = copies[0]["made_at"] if copies else int(created.get())
-        anchor = tick if now_ms - last_ms >= policy.anchors_every else None
-    made = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
-    thinned = surplus(made, policy.keep_anchors, now_ms)
+        anchor_tick = open_table.lake.commits(table_place)[0].tick
+    elif not copies or copies[0]["tick"] < applied_tick:
+        created_time = newest_snapshot(open_table.spark, table_place.path).metadata().createdTime()
+        last_ms = copies[0]["made_at"] if copies else int(created_time.get())
+        anchor_tick = applied_tick if now_ms - last_ms >= policy.anchors_every else None
+    made_anchors = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
+    thinned_ticks = surplus_anchors(made_anchors, policy.keep_anchors, now_ms)
     if not policy.dry_run:
-        if anchor is not None:
-            anchor = anchors.keep(opened, anchor, REASON)
-        anchors.drop(opened, thinned)
-    return anchor, thinned
+        if anchor_tick is not None:
+            anchor_tick = anchors.keep_anchor(open_table, anchor_tick, REASON)
+        anchors.drop_anchors(open_table, thinned_ticks)
+    return anchor_tick, thinned_ticks
 
 
-def surplus(made: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> list[int]:
+def surplus_anchors(anchor_times: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> list[int]:
     """Return the ticks of the anchors to remove, from pairs (tick, creation time): all are kept for `keep_ms`.
 
     Of older ones the first in each span of `keep_ms` stays, then in each two, four, eight, ... spans as their age
@@ -226,12 +242,12 @@ def surplus(made: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> li
     """
     if keep_ms is None:
         return []
-    gone, taken = [], set()
-    for tick, made_ms in sorted(made):
+    surplus_ticks, taken_periods = [], set()
+    for tick, made_ms in sorted(anchor_times):
         period = made_ms // keep_ms
         # How often the age has doubled. An anchor that is kept at one age was kept at all younger ones.
         doubled = max(now_ms // keep_ms - period, 1).bit_length() - 1
-        if now_ms - made_ms > keep_ms and (doubled, period >> doubled) in taken:
-            gone.append(tick)
-        taken.add((doubled, period >> doubled))
-    return gone
+        if now_ms - made_ms > keep_ms and (doubled, period >> doubled) in taken_periods:
+            surplus_ticks.append(tick)
+        taken_periods.add((doubled, period >> doubled))
+    return surplus_ticks

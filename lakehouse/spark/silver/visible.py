@@ -13,52 +13,64 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.clock import ClockState
-from lakehouse.spark.operators.shown import expired, is_final, is_visible
+from lakehouse.spark.operators.shown import is_expired, is_final, is_visible
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Shared
 
 
-def changed(
-    opened: OpenTable,
-    after: int,
-    to: int,
+def visible_changes(
+    open_table: OpenTable,
+    after_tick: int,
+    to_tick: int,
     clock: ClockState | None,
     shared: Shared | None = None,
     *,
-    decided: bool = False,
+    has_decision: bool = False,
 ) -> DataFrame:
     """Return the visible rows that changed in the ticks (after, to]: the new row, or `_tombstone`.
 
     clock: the table's clock at `to`. shared: what the batch holds, see `Shared`. decided: whether there is an
     intervention in these ticks.
     """
-    table = opened.table
+    table = open_table.table
     if is_final(table):
-        return _final(opened, after, to, clock, shared)
-    if decided:
+        return _final_changes(open_table, after_tick, to_tick, clock, shared)
+    if has_decision:
         # What others wrote into the visible table is corrected as well; the state does not know of it.
-        past = Past(opened)
-        return past.changes_between(opened.lake.read(opened.visible.path), past.visible(Cut(to)))
-    place = opened.state
-    versions = [c.version for c in opened.lake.commits(place, after) if after < c.tick <= to]
-    reader = opened.spark.read.format("delta").option("readChangeFeed", "true")
-    feed = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(place.path)
-    kept = feed.where(F.col("_change_type") != "update_preimage")
-    names = [field.name for field in tables.schema(opened.spark, table) if field.name not in table.key]
-    seen = (F.col("_change_type") != "delete") & is_visible(table)
-    row = F.struct(*[F.col(f"`{name}`") for name in names], (~seen).alias("_tombstone"))
-    last = kept.groupBy(*table.key).agg(F.max_by(row, "_commit_version").alias("_last"))
-    return last.select(*table.key, "_last.*")
+        table_past = Past(open_table)
+        return table_past.changes_between(
+            open_table.lake.read(open_table.visible.path), table_past.visible(Cut(to_tick))
+        )
+    table_place = open_table.state
+    versions = [
+        commit.version
+        for commit in open_table.lake.commits(table_place, after_tick)
+        if after_tick < commit.tick <= to_tick
+    ]
+    feed_reader = open_table.spark.read.format("delta").option("readChangeFeed", "true")
+    feed = (
+        feed_reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1]).load(table_place.path)
+    )
+    kept_rows = feed.where(F.col("_change_type") != "update_preimage")
+    column_names = [
+        field.name for field in tables.visible_schema(open_table.spark, table) if field.name not in table.key
+    ]
+    is_shown = (F.col("_change_type") != "delete") & is_visible(table)
+    row_struct = F.struct(*[F.col(f"`{name}`") for name in column_names], (~is_shown).alias("_tombstone"))
+    last_rows = kept_rows.groupBy(*table.key).agg(F.max_by(row_struct, "_commit_version").alias("_last"))
+    return last_rows.select(*table.key, "_last.*")
 
 
-def _final(opened: OpenTable, after: int, to: int, clock: ClockState | None, shared: Shared | None) -> DataFrame:
-    table = opened.table
-    changes = changefeed.per_event(opened, after, to, shared=shared)
+def _final_changes(
+    open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None, shared: Shared | None
+) -> DataFrame:
+    table = open_table.table
+    changes = changefeed.per_event(open_table, after_tick, to_tick, shared=shared)
     rows = changes.withColumn("_event_time", F.timestamp_millis("_event_time_ms")).drop("_event_time_ms")
-    left = expired(table, clock.watermark if clock is not None else None)
-    if left is None:
+    has_expired = is_expired(table, clock.watermark if clock is not None else None)
+    if has_expired is None:
         return rows
-    rows = rows.withColumn("_tombstone", F.col("_tombstone") | left)
-    gone = opened.lake.read(opened.visible.path).where(left)
-    return rows.unionByName(gone.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)
+    rows = rows.withColumn("_tombstone", F.col("_tombstone") | has_expired)
+    expired_rows = open_table.lake.read(open_table.visible.path).where(has_expired)
+    return rows.unionByName(expired_rows.select(*table.key, F.lit(True).alias("_tombstone")), allowMissingColumns=True)

@@ -23,50 +23,58 @@ from lakehouse.semantics.operators.as_of import KeyChanges
 from lakehouse.spark.functions import arrow_type
 
 
-def found_as_of(both: DataFrame, on: list[str]) -> DataFrame:
+def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
     """Return records, `_record`, with the change that each finds, `_found`: null if there is none.
 
     both: changes (`_side` 0, with `_is`) and records (`_side` 1) by the columns `on`, each with `_place`, `_ordinals`,
     `_number` and `_time`, its event time in milliseconds.
     """
     # A change by the same record comes before it; the rows that a restored table began with have no place.
-    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", "_ordinals", "_number")
-    rows = both.select((F.row_number().over(order) == 1).alias("_is_first"), "_side", "_time", "_record", "_is")
-    result = _nullable(StructType([rows.schema["_record"], StructField("_found", rows.schema["_is"].dataType)]))
-    return rows.mapInArrow(found_in_batches(pa.schema(list(arrow_type(result)))), result)
+    place_order = Window.partitionBy(*on_columns).orderBy(
+        F.col("_place").asc_nulls_first(), "_side", "_ordinals", "_number"
+    )
+    rows = all_rows.select(
+        (F.row_number().over(place_order) == 1).alias("_is_first"), "_side", "_time", "_record", "_is"
+    )
+    result_type = _make_nullable(
+        StructType([rows.schema["_record"], StructField("_found", rows.schema["_is"].dataType)])
+    )
+    return rows.mapInArrow(finder_in_batches(pa.schema(list(arrow_type(result_type)))), result_type)
 
 
-def _nullable(kind: StructType) -> StructType:
+def _make_nullable(kind: StructType) -> StructType:
     """A type with nulls everywhere: what Spark's optimizer finds never to be null is another type to Arrow."""
-    never = re.compile(r'"(nullable|containsNull|valueContainsNull)":false')
-    return StructType.fromJson(json.loads(never.sub(r'"\1":true', kind.json())))
+    never_null = re.compile(r'"(nullable|containsNull|valueContainsNull)":false')
+    return StructType.fromJson(json.loads(never_null.sub(r'"\1":true', kind.json())))
 
 
-def found_in_batches(shown: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def finder_in_batches(result_schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What each record finds, of rows in order, key after key. shown: the types of what comes out."""
 
-    def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def find_changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         timeline: KeyChanges[int] = KeyChanges()
-        held: list[pa.Array] = []  # the changes of the last key of the batch before
-        begins = ends = 0  # the changes are counted in order: the number of the first one held, and of the next one
+        held_changes: list[pa.Array] = []  # the changes of the last key of the batch before
+        first_number = next_number = (
+            0  # the changes are counted in order: the number of the first one held, and of the next one
+        )
         for batch in batches:
             is_change = pc.equal(batch["_side"], 0)
-            held.append(batch["_is"].filter(is_change))
+            held_changes.append(batch["_is"].filter(is_change))
             indices: list[int | None] = []
-            key_begins = begins
+            key_begins = first_number
             rows = (batch["_is_first"], is_change, batch["_time"])
-            for is_first, changes, time in zip(*[column.to_pylist() for column in rows], strict=True):
+            for is_first, row_is_change, time in zip(*[column.to_pylist() for column in rows], strict=True):
                 if is_first:
-                    timeline, key_begins = KeyChanges(), ends
-                if changes:
-                    timeline.put(time, ends)
-                    ends += 1
+                    timeline, key_begins = KeyChanges(), next_number
+                if row_is_change:
+                    timeline.put(time, next_number)
+                    next_number += 1
                 else:
                     number = timeline.at(time)
-                    indices.append(None if number is None else number - begins)
-            known = pa.chunked_array(held)
-            columns = [batch["_record"].filter(pc.invert(is_change)), known.take(pa.array(indices, pa.int64()))]
-            yield from pa.table(columns, names=["_record", "_found"]).cast(shown).to_batches()
-            held, begins = known.slice(key_begins - begins).chunks, key_begins
+                    indices.append(None if number is None else number - first_number)
+            key_changes = pa.chunked_array(held_changes)
+            columns = [batch["_record"].filter(pc.invert(is_change)), key_changes.take(pa.array(indices, pa.int64()))]
+            yield from pa.table(columns, names=["_record", "_found"]).cast(result_schema).to_batches()
+            held_changes, first_number = key_changes.slice(key_begins - first_number).chunks, key_begins
 
-    return found
+    return find_changes

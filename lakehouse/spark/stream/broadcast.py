@@ -18,43 +18,43 @@ from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.stream.joined import ORDER, PLACE, Tables
 
 
-def joined_everywhere(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
+def join_broadcast(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     """Return a stream's records with the columns of the row that the table has when each of them arrives."""
-    names = list(join.table.values)
-    added = [(name, join.prefix + name) for name in names]
-    shown = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
-    own = [name for name in records.columns if name not in shown]
-    on = [f"_on_{number}" for number in range(len(join.table.key))]
+    value_names = list(join.table.values)
+    added_names = [(name, join.prefix + name) for name in value_names]
+    visible_names = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
+    own_names = [name for name in records.columns if name not in visible_names]
+    on_columns = [f"_on_{number}" for number in range(len(join.table.key))]
     records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on, computed_keys(records, list(join.on)), strict=True)))
+    records = records.withColumns(dict(zip(on_columns, computed_keys(records, list(join.on)), strict=True)))
     records = records.withColumn("_place", F.struct(*[F.col(f"_position.{name}") for name in PLACE])).alias("r")
-    rows = F.broadcast(_lasting(join, tables, on, names)).alias("b")
-    place = F.col("r._place")
-    there = F.col("b._from").isNull() | (F.col("b._from") <= place)
-    there &= F.col("b._until").isNull() | (place < F.col("b._until"))
-    same = [F.col(f"r.{name}") == F.col(f"b.{name}") for name in on]  # a null equals no key
-    found = records.join(rows, reduce(and_, [*same, there]), "left" if join.how == "left" else "inner")
-    row = [F.col(f"b._row.`{a}`").alias(b) for a, b in added]
+    rows = F.broadcast(_rows_with_lifetimes(join, tables, on_columns, value_names)).alias("b")
+    record_place = F.col("r._place")
+    is_there = F.col("b._from").isNull() | (F.col("b._from") <= record_place)
+    is_there &= F.col("b._until").isNull() | (record_place < F.col("b._until"))
+    same_key = [F.col(f"r.{name}") == F.col(f"b.{name}") for name in on_columns]  # a null equals no key
+    joined_rows = records.join(rows, reduce(and_, [*same_key, is_there]), "left" if join.how == "left" else "inner")
+    row_columns = [F.col(f"b._row.`{a}`").alias(b) for a, b in added_names]
     if join.indicator:
-        row.append(F.when(F.col("b._row").isNotNull(), "both").otherwise("left").alias(join.indicator))
-    return found.select(
-        *[F.col(f"r.`{name}`") for name in shown], *row,
-        *[F.col(f"r.{name}") for name in own],
+        row_columns.append(F.when(F.col("b._row").isNotNull(), "both").otherwise("left").alias(join.indicator))
+    return joined_rows.select(
+        *[F.col(f"r.`{name}`") for name in visible_names], *row_columns,
+        *[F.col(f"r.{name}") for name in own_names],
     )  # fmt: skip
 
 
-def _lasting(join: TableJoin, tables: Tables, on: list[str], names: list[str]) -> DataFrame:
+def _rows_with_lifetimes(join: TableJoin, tables: Tables, on_columns: list[str], value_names: list[str]) -> DataFrame:
     """The table's rows, before the batch and after each change in it: `_row`, there from `_from` to before `_until`."""
     table = join.table
-    place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
-    rows = tables.changes(table).withColumn("_from", place)
-    if (before := tables.rows(table, None)) is not None:
-        nowhere = F.lit(None).cast(dict(rows.dtypes)["_from"])
-        before = before.withColumns({"_from": nowhere, "_tombstone": F.lit(False), "_number": F.lit(0)})
-        rows = rows.unionByName(before, allowMissingColumns=True)
-    keys = [F.col(f"`{name}`").alias(of) for name, of in zip(table.key, on, strict=True)]
+    change_place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
+    rows = tables.changes(table).withColumn("_from", change_place)
+    if (earlier_rows := tables.rows(table, None)) is not None:
+        null_place = F.lit(None).cast(dict(rows.dtypes)["_from"])
+        earlier_rows = earlier_rows.withColumns({"_from": null_place, "_tombstone": F.lit(False), "_number": F.lit(0)})
+        rows = rows.unionByName(earlier_rows, allowMissingColumns=True)
+    key_columns = [F.col(f"`{name}`").alias(on_column) for name, on_column in zip(table.key, on_columns, strict=True)]
     ordinals = F.col("_position.ordinals").alias("_ordinals")
-    rows = rows.select(*keys, F.struct(*names).alias("_row"), "_from", ordinals, "_number", "_tombstone")
-    order = Window.partitionBy(*on).orderBy(F.col("_from").asc_nulls_first(), *ORDER)
-    rows = rows.withColumn("_until", F.lead("_from").over(order))
+    rows = rows.select(*key_columns, F.struct(*value_names).alias("_row"), "_from", ordinals, "_number", "_tombstone")
+    place_order = Window.partitionBy(*on_columns).orderBy(F.col("_from").asc_nulls_first(), *ORDER)
+    rows = rows.withColumn("_until", F.lead("_from").over(place_order))
     return rows.where(~F.col("_tombstone")).drop("_tombstone", *ORDER)

@@ -15,80 +15,94 @@ from lakehouse.plan.schema import HEADERS_TYPE, JSON_FORMATS, NESTED_TYPES, ORDI
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics import ahead
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.kafka_times import kafka_said
+from lakehouse.spark.kafka_times import invalid_kafka_time
 from lakehouse.spark.key_column import key_value
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonPart
-from lakehouse.spark.stream.part import Part, in_python
+from lakehouse.spark.stream.part import Part, python_decoder
 from lakehouse.spark.years import in_range
 
 
-def decoded(source: Source, bronze: DataFrame) -> DataFrame:
+def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
     """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
-    key = _part("key", source.key_format, source.key)
-    value = _part("value", source.value_format, source.value)
-    parts = (key, value)
+    key_part = _make_part("key", source.key_format, source.key)
+    value_part = _make_part("value", source.value_format, source.value)
+    parts = (key_part, value_part)
     frame = bronze.select(
         *[column.alias(name) for part in parts for name, column in part.kept.items()],
-        _position().alias("_position"), F.col("topic_id").alias("_topic_id"),
-        F.coalesce(kafka_said("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
+        _bronze_position().alias("_position"), F.col("topic_id").alias("_topic_id"),
+        F.coalesce(invalid_kafka_time("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
         *([F.col("headers").alias("_headers")] if source.headers else []),
-        *([judged_by().alias("_judged_by")] if source.max_ahead is not None else []),
+        *([judging_time().alias("_judged_by")] if source.max_ahead is not None else []),
     )  # fmt: skip
-    if apart := key.apart | value.apart:
-        frame = frame.withColumns(apart)
-    frame = frame.withColumns({"_null_key": key.null, "_tombstone": value.null, "_bad": key.bad | value.bad})
-    visible = [key_value(key.column(field.name), field.dataType).alias(field.name) for field in key.type]
-    visible += [value.column(column.name).alias(column.name) for column in value.columns]
+    if separate_columns := key_part.separate_columns | value_part.separate_columns:
+        frame = frame.withColumns(separate_columns)
+    frame = frame.withColumns(
+        {"_null_key": key_part.null, "_tombstone": value_part.null, "_bad": key_part.bad | value_part.bad}
+    )
+    visible_columns = [
+        key_value(key_part.column(field.name), field.dataType).alias(field.name) for field in key_part.type
+    ]
+    visible_columns += [value_part.column(column.name).alias(column.name) for column in value_part.columns]
     if source.headers:
         headers = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
-        visible.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
-    judged = ("_judged_by",) if source.max_ahead is not None else ()
-    own = (*judged, "_null_key", "_tombstone", "_bad", "_position", "_topic_id", "rowtime", "rowpartition", "rowoffset")
-    frame = frame.select(*visible, *own)
+        visible_columns.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
+    judged_columns = ("_judged_by",) if source.max_ahead is not None else ()
+    own_columns = (
+        *judged_columns,
+        "_null_key",
+        "_tombstone",
+        "_bad",
+        "_position",
+        "_topic_id",
+        "rowtime",
+        "rowpartition",
+        "rowoffset",
+    )
+    frame = frame.select(*visible_columns, *own_columns)
     if source.event_time is not None:
-        time = column_of(source.event_time)
-        if dict(frame.select(time.alias("t")).dtypes)["t"] != "bigint":
-            time = F.unix_millis(time)
+        event_time = column_of(source.event_time)
+        if dict(frame.select(event_time.alias("t")).dtypes)["t"] != "bigint":
+            event_time = F.unix_millis(event_time)
         # A null value has no columns to take the time from: it keeps the record's own.
-        own_time = F.col("_tombstone") | F.col("_bad")
-        frame = frame.withColumn("rowtime", F.when(own_time, F.col("rowtime")).otherwise(time))
-    no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
+        keeps_own_time = F.col("_tombstone") | F.col("_bad")
+        frame = frame.withColumn("rowtime", F.when(keeps_own_time, F.col("rowtime")).otherwise(event_time))
+    has_no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
     if source.max_ahead is not None:
         # Both lie in the years 1 to 9999 where it counts, so their difference is a number.
-        possible = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
-        too_far = ~F.col("_tombstone") & (possible - F.col("_judged_by") > source.max_ahead)
-        no_time = no_time | F.coalesce(too_far, F.lit(False))
-    return frame.withColumn("_bad", F.col("_bad") | no_time).drop("_judged_by")
+        valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
+        is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
+        has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
+    return frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by")
 
 
-def judged_by() -> Column:
+def judging_time() -> Column:
     """The time, of a row of bronze, that its event time may be ahead of; null if it is not judged: see `ahead`."""
-    timestamp, fixed = F.unix_millis("timestamp"), F.exists("headers", lambda header: header["key"] == ahead.HEADER)
-    return F.when((timestamp != ahead.NO_TIMESTAMP) & ~F.coalesce(fixed, F.lit(False)), timestamp)
+    timestamp, is_fixed = F.unix_millis("timestamp"), F.exists("headers", lambda header: header["key"] == ahead.HEADER)
+    return F.when((timestamp != ahead.NO_TIMESTAMP) & ~F.coalesce(is_fixed, F.lit(False)), timestamp)
 
 
-def _position() -> Column:
+def _bronze_position() -> Column:
     time, ordinals = F.unix_millis("order_time"), F.array().cast(ORDINALS_TYPE)
     return F.struct("tick", time.alias("order_time"), "topic", "partition", "offset", ordinals.alias("ordinals"))
 
 
-def _part(name: str, form: str, columns: tuple[PlanColumn, ...]) -> Part:
-    if form == "none":
-        return _Nothing(name, form, columns)
-    if form == "json" and name == "key" and len(columns) == 1:
-        nested = base_type(columns[0].type) in NESTED_TYPES
-        return _InPython(name, form, columns) if nested else JsonKeyPart(name, form, columns)
-    if form in JSON_FORMATS:
-        return JsonPart(name, form, columns)
-    if form == "kafka" and columns[0].type in ("string", "binary"):
-        return _AsItStands(name, form, columns)
-    return _InPython(name, form, columns)
+def _make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
+    if format_name == "none":
+        return _AbsentPart(name, format_name, columns)
+    if format_name == "json" and name == "key" and len(columns) == 1:
+        is_nested = base_type(columns[0].type) in NESTED_TYPES
+        return _PythonPart(name, format_name, columns) if is_nested else JsonKeyPart(name, format_name, columns)
+    if format_name in JSON_FORMATS:
+        return JsonPart(name, format_name, columns)
+    if format_name == "kafka" and columns[0].type in ("string", "binary"):
+        return _PlainPart(name, format_name, columns)
+    return _PythonPart(name, format_name, columns)
 
 
 @dataclass(frozen=True)
-class _Nothing(Part):
+class _AbsentPart(Part):
     """Nobody reads it: it is null."""
 
     @property
@@ -101,7 +115,7 @@ class _Nothing(Part):
 
 
 @dataclass(frozen=True)
-class _AsItStands(Part):
+class _PlainPart(Part):
     """One column of text or bytes."""
 
     @property
@@ -111,17 +125,17 @@ class _AsItStands(Part):
 
     @property
     def broken(self) -> Column:
-        text = self.columns[0].type == "string"
-        return ~F.is_valid_utf8(F.col(self.name).cast("string")) if text else F.lit(False)
+        is_text = self.columns[0].type == "string"
+        return ~F.is_valid_utf8(F.col(self.name).cast("string")) if is_text else F.lit(False)
 
 
 @dataclass(frozen=True)
-class _InPython(Part):
+class _PythonPart(Part):
     """A form that Spark has no function for."""
 
     @property
     def read(self) -> Column:
-        return in_python(self)(F.col(self.name))
+        return python_decoder(self)(F.col(self.name))
 
     @property
     def unfit(self) -> Column:

@@ -16,8 +16,8 @@ from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.table import Table
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.stream.as_of import found_as_of
-from lakehouse.spark.stream.step import numbered
+from lakehouse.spark.stream.as_of import find_as_of
+from lakehouse.spark.stream.step import numbered_position
 
 # A record's position without its ordinals: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
@@ -48,71 +48,85 @@ def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
     """Return a table's changes in the form of a stream's frame."""
     return changes.select(
         *[column.name for column in table.columns], "_tombstone", F.lit(False).alias("_null_key"),
-        numbered(F.col("_number")).alias("_position"), F.lit("").alias("_topic_id"),
+        numbered_position(F.col("_number")).alias("_position"), F.lit("").alias("_topic_id"),
         F.col("_event_time_ms").alias("rowtime"), F.col("_position.partition").alias("rowpartition"),
         F.col("_position.offset").alias("rowoffset"),
     )  # fmt: skip
 
 
-def joined(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
+def join_with_table(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
     """Return a stream's records with the columns of the row that the table has when each of them arrives.
 
     Or, if the join says so, of the row that it had at the record's event time.
     """
     table = join.table
-    names = list(table.values)
-    added = [join.prefix + name for name in names]
-    shown = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
-    own = [name for name in records.columns if name not in shown]
-    on = [f"_on_{number}" for number in range(len(table.key))]
+    value_names = list(table.values)
+    added_names = [join.prefix + name for name in value_names]
+    visible_names = [name for name in records.columns if not name.startswith("_") and name not in PSEUDO_COLUMNS]
+    own_names = [name for name in records.columns if name not in visible_names]
+    on_columns = [f"_on_{number}" for number in range(len(table.key))]
     records = records.where(~F.col("_tombstone"))
-    records = records.withColumns(dict(zip(on, computed_keys(records, list(join.on)), strict=True)))
-    no_key = reduce(or_, [F.col(name).isNull() for name in on])
-    alone = records.where(no_key) if join.how == "left" else None  # a null equals no key
-    records = records.where(~no_key)
-    keys = records.select(*[F.col(a).alias(b) for a, b in zip(on, table.key, strict=True)])
-    by_time = join.as_of == "event time"
-    changes, before = tables.history(table, keys) if by_time else (tables.changes(table), tables.rows(table, keys))
-    place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
-    sides = [_side(table, changes.withColumn("_time", F.col("_event_time_ms")), on, names, place)]
-    if before is not None:
-        time = F.unix_millis("_event_time")
-        before = before.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0), "_time": time})
-        nowhere = F.lit(None).cast(dict(sides[0].dtypes)["_place"])
-        sides.append(_side(table, before, on, names, nowhere))
-    left = records.select(
-        *on, place.alias("_place"), F.lit(1).alias("_side"), F.lit(None).cast(ORDINALS_TYPE).alias("_ordinals"),
-        F.lit(0).alias("_number"), F.col("rowtime").alias("_time"), F.struct(*shown, *own).alias("_record"),
+    records = records.withColumns(dict(zip(on_columns, computed_keys(records, list(join.on)), strict=True)))
+    has_null_key = reduce(or_, [F.col(name).isNull() for name in on_columns])
+    unjoined_records = records.where(has_null_key) if join.how == "left" else None  # a null equals no key
+    records = records.where(~has_null_key)
+    keys = records.select(*[F.col(a).alias(b) for a, b in zip(on_columns, table.key, strict=True)])
+    is_by_time = join.as_of == "event time"
+    changes, earlier_rows = (
+        tables.history(table, keys) if is_by_time else (tables.changes(table), tables.rows(table, keys))
+    )
+    record_place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
+    table_sides = [
+        _table_side(table, changes.withColumn("_time", F.col("_event_time_ms")), on_columns, value_names, record_place)
+    ]
+    if earlier_rows is not None:
+        event_time = F.unix_millis("_event_time")
+        earlier_rows = earlier_rows.withColumns({"_tombstone": F.lit(False), "_number": F.lit(0), "_time": event_time})
+        null_place = F.lit(None).cast(dict(table_sides[0].dtypes)["_place"])
+        table_sides.append(_table_side(table, earlier_rows, on_columns, value_names, null_place))
+    record_side = records.select(
+        *on_columns, record_place.alias("_place"), F.lit(1).alias("_side"), F.lit(None).cast(ORDINALS_TYPE).alias("_ordinals"),
+        F.lit(0).alias("_number"), F.col("rowtime").alias("_time"), F.struct(*visible_names, *own_names).alias("_record"),
     )  # fmt: skip
-    both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [left, *sides])
-    found = found_as_of(both, on) if by_time else _found(both, on)
-    there = F.coalesce(F.col("_found._there"), F.lit(False))
+    all_rows = reduce(
+        lambda first, second: first.unionByName(second, allowMissingColumns=True), [record_side, *table_sides]
+    )
+    matched_rows = find_as_of(all_rows, on_columns) if is_by_time else _with_last_changes(all_rows, on_columns)
+    is_there = F.coalesce(F.col("_found._there"), F.lit(False))
     if join.how == "inner":
-        found = found.where(there)
-    row = [F.when(there, F.col(f"_found._row.`{a}`")).alias(b) for a, b in zip(names, added, strict=True)]
+        matched_rows = matched_rows.where(is_there)
+    row_columns = [
+        F.when(is_there, F.col(f"_found._row.`{a}`")).alias(b) for a, b in zip(value_names, added_names, strict=True)
+    ]
     if join.indicator:
-        row.append(F.when(there, "both").otherwise("left").alias(join.indicator))
-    made = found.select(*[F.col(f"_record.`{name}`") for name in shown], *row, *[F.col(f"_record.{n}") for n in own])
-    if alone is None:
-        return made
-    kinds = dict(made.dtypes)
-    nulls = [F.lit(None).cast(kinds[name]).alias(name) for name in added]
-    nulls += [F.lit("left").alias(join.indicator)] if join.indicator else []
-    return made.unionByName(alone.select(*shown, *nulls, *own))
+        row_columns.append(F.when(is_there, "both").otherwise("left").alias(join.indicator))
+    joined_rows = matched_rows.select(
+        *[F.col(f"_record.`{name}`") for name in visible_names],
+        *row_columns,
+        *[F.col(f"_record.{n}") for n in own_names],
+    )
+    if unjoined_records is None:
+        return joined_rows
+    types_by_name = dict(joined_rows.dtypes)
+    null_columns = [F.lit(None).cast(types_by_name[name]).alias(name) for name in added_names]
+    null_columns += [F.lit("left").alias(join.indicator)] if join.indicator else []
+    return joined_rows.unionByName(unjoined_records.select(*visible_names, *null_columns, *own_names))
 
 
-def _found(both: DataFrame, on: list[str]) -> DataFrame:
+def _with_last_changes(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
     """The records, with the last change of their key that came before each, `_found`."""
-    order = Window.partitionBy(*on).orderBy(F.col("_place").asc_nulls_first(), "_side", *ORDER)
-    order = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return both.withColumn("_found", F.last("_is", ignorenulls=True).over(order)).where("_side = 1")
+    place_order = Window.partitionBy(*on_columns).orderBy(F.col("_place").asc_nulls_first(), "_side", *ORDER)
+    place_order = place_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return all_rows.withColumn("_found", F.last("_is", ignorenulls=True).over(place_order)).where("_side = 1")
 
 
-def _side(table: Table, rows: DataFrame, on: list[str], names: list[str], place: Column) -> DataFrame:
+def _table_side(
+    table: Table, rows: DataFrame, on_columns: list[str], value_names: list[str], place: Column
+) -> DataFrame:
     """The table's side of a join: its rows, each with its place in the order of the records."""
-    row = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*names).alias("_row"))
-    keys = [F.col(name).alias(of) for name, of in zip(table.key, on, strict=True)]
+    row_struct = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*value_names).alias("_row"))
+    key_columns = [F.col(name).alias(on_column) for name, on_column in zip(table.key, on_columns, strict=True)]
     return rows.select(
-        *keys, place.alias("_place"), F.lit(0).alias("_side"), F.col("_position.ordinals").alias("_ordinals"),
-        "_number", "_time", row.alias("_is"),
+        *key_columns, place.alias("_place"), F.lit(0).alias("_side"), F.col("_position.ordinals").alias("_ordinals"),
+        "_number", "_time", row_struct.alias("_is"),
     )  # fmt: skip

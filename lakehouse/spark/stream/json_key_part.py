@@ -25,8 +25,12 @@ class JsonKeyPart(JsonPart):
     @property
     def bytes(self) -> Column:
         text = super().bytes.cast("string")
-        plain = F.replace(F.replace(text, F.lit("\\\\"), F.lit("")), F.lit('\\"'), F.lit(""))
-        begin = f"{{{json.dumps(self.columns[0].in_topic.name, ensure_ascii=False)}:"
-        around = F.concat(F.lit(begin), text, F.lit("}")).cast("binary")
+        plain_text = F.replace(F.replace(text, F.lit("\\\\"), F.lit("")), F.lit('\\"'), F.lit(""))
+        object_start = f"{{{json.dumps(self.columns[0].in_topic.name, ensure_ascii=False)}:"
+        object_bytes = F.concat(F.lit(object_start), text, F.lit("}")).cast("binary")
         # Most keys are objects: then nothing else is looked at.
-        return F.when(text.endswith("}"), super().bytes).when(plain.rlike(ONE_VALUE), around).otherwise(super().bytes)
+        return (
+            F.when(text.endswith("}"), super().bytes)
+            .when(plain_text.rlike(ONE_VALUE), object_bytes)
+            .otherwise(super().bytes)
+        )

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 from lakehouse.spark.stream import json_written
-from lakehouse.spark.stream.json_any_case import has_signs, json_any_case, odd_names, quick_or_careful
-from lakehouse.spark.stream.part import Part, in_python
-from lakehouse.spark.years import any_time, has_time, outside
+from lakehouse.spark.stream.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
+from lakehouse.spark.stream.part import Part, python_decoder
+from lakehouse.spark.years import has_any_time, has_time, is_outside_years
 
 # Python's json, and so the model, refuses these too.
 OPTIONS = {
@@ -39,86 +39,111 @@ class JsonPart(Part):
 
     @property
     def read(self) -> Column:
-        fields = [StructField(f.name, StringType() if f.name in self._moments else f.dataType) for f in self.type]
-        there = [
-            StructField(f.name, own.dataType if isinstance(own.dataType, StringType) else f.dataType)
-            for own, f in zip(fields, self._in_topic, strict=True)
+        struct_fields = [
+            StructField(field.name, StringType() if field.name in self._moment_types else field.dataType)
+            for field in self.type
         ]
-        corrupt = StructField(self._corrupt, StringType())
+        json_fields = [
+            StructField(field.name, own.dataType if isinstance(own.dataType, StringType) else field.dataType)
+            for own, field in zip(struct_fields, self._topic_fields, strict=True)
+        ]
+        corrupt_field = StructField(self._corrupt_name, StringType())
 
         def from_json(text: Column) -> Column:
-            found = F.from_json(text, StructType([*there, corrupt]), self._options)
+            struct = F.from_json(text, StructType([*json_fields, corrupt_field]), self._options)
             # By their places: a field's name may be one that no column can have.
-            return found if self._is_plain else found.cast(StructType([*fields, StructField("_corrupt", StringType())]))
+            return (
+                struct
+                if self._is_plain
+                else struct.cast(StructType([*struct_fields, StructField("_corrupt", StringType())]))
+            )
 
         text = self._said
         if self._is_flat:
             return from_json(json_written.without_large_exponents(text, self.type))
         own = self._in_own_form(text)
         if self._is_any_case:
-            return json_any_case(text, self.columns, from_json, in_python(self), own)
-        return quick_or_careful(text, text, self.columns, from_json, in_python(self), own)
+            return json_any_case(text, self.columns, from_json, python_decoder(self), own)
+        return quick_or_careful(text, text, self.columns, from_json, python_decoder(self), own)
 
     @property
     def missing(self) -> Column:
         """A missing one is null, and so is the word."""
-        word = ~self._said.endswith("}") & (self._trimmed == "null")
-        return super().missing | F.coalesce(word, F.lit(False))
+        is_null_word = ~self._said.endswith("}") & (self._trimmed_text == "null")
+        return super().missing | F.coalesce(is_null_word, F.lit(False))
 
     @property
     def broken(self) -> Column:
         # Most texts end as an object does: then they need not be trimmed.
-        is_open = ~self._said.endswith("}") & ~self._trimmed.endswith("}")
+        is_open = ~self._said.endswith("}") & ~self._trimmed_text.endswith("}")
         return ~F.is_valid_utf8(self._said) | is_open
 
     @property
-    def apart(self) -> dict[str, Column]:
+    def separate_columns(self) -> dict[str, Column]:
         """The moments that are read as text, and texts as they are written.
 
         A moment that looks like a number is read once more, as epoch seconds if it did not stand in quotes. A text
         that may have other numbers than the record is read once more, too.
         """
-        made = {}
-        for moment, kind in self._moments.items():
-            found = self.struct[moment]
-            number = ~found.contains(":") & found.rlike(NUMBER)  # most moments have one, and are no number
-            field = self._field(moment)
-            typed = StructType([StructField(field, kind), StructField(self._corrupt, StringType())])
-            once_more = F.from_json(F.when(number, self.text), typed, self._options)
+        columns_by_name = {}
+        for moment, moment_type in self._moment_types.items():
+            text_value = self.struct[moment]
+            looks_like_number = ~text_value.contains(":") & text_value.rlike(
+                NUMBER
+            )  # most moments have one, and are no number
+            field_name = self._field(moment)
+            moment_struct = StructType(
+                [StructField(field_name, moment_type), StructField(self._corrupt_name, StringType())]
+            )
+            read_again = F.from_json(F.when(looks_like_number, self.text), moment_struct, self._options)
             # Of a field that stands twice, Spark keeps the first value if the last one does not fit.
-            seconds = F.when(once_more[self._corrupt].isNull(), once_more[field])
-            read = json_written.moment(found, kind.simpleString())
-            quoted = json_written.in_quotes(F.when(number, self.text), field)
-            made[self._place(moment)] = F.when(number & ~quoted, seconds).otherwise(read)
-        for name in self._texts:
-            field = self._field(name)
-            found, one = self.struct[name], StructType([StructField(field, StringType())])
-            changed = json_written.is_changed(self.text, found, self.type)
-            again = F.from_json(F.when(changed, json_written.marked(self.text)), one, self._options)[field]
-            made[self._place(name)] = F.when(changed, json_written.unmarked(again)).otherwise(found)
-        return made
+            epoch_seconds = F.when(read_again[self._corrupt_name].isNull(), read_again[field_name])
+            moment_value = json_written.parse_moment(text_value, moment_type.simpleString())
+            is_quoted = json_written.is_in_quotes(F.when(looks_like_number, self.text), field_name)
+            columns_by_name[self._column_name(moment)] = F.when(
+                looks_like_number & ~is_quoted, epoch_seconds
+            ).otherwise(moment_value)
+        for name in self._text_names:
+            field_name = self._field(name)
+            text_value, text_struct = self.struct[name], StructType([StructField(field_name, StringType())])
+            may_differ = json_written.is_changed(self.text, text_value, self.type)
+            text_again = F.from_json(
+                F.when(may_differ, json_written.mark_numbers(self.text)), text_struct, self._options
+            )[field_name]
+            columns_by_name[self._column_name(name)] = F.when(
+                may_differ, json_written.unmark_numbers(text_again)
+            ).otherwise(text_value)
+        return columns_by_name
 
     @property
     def unfit(self) -> Column:
-        unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
-        others = StructType([field for field in self.type if field.name not in self._moments])
-        if has_time(others):
+        is_unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
+        other_fields = StructType([field for field in self.type if field.name not in self._moment_types])
+        if has_time(other_fields):
             # What was not read by from_json was judged by the rule itself.
-            quick = F.when(~self._in_own_form(self.text), self.text)
-            unfit = unfit | outside(self.struct, others) | self._no_moment(quick, others)
-        for moment, kind in self._moments.items():
-            found, said = self.column(moment), self.struct[moment]
-            is_moment = found.isNotNull() & ~said.rlike(NO_MOMENT) & ~outside(found, kind)
-            unfit = unfit | (said.isNotNull() & ~is_moment)
-        return unfit
+            quick_text = F.when(~self._in_own_form(self.text), self.text)
+            is_unfit = (
+                is_unfit | is_outside_years(self.struct, other_fields) | self._no_moment(quick_text, other_fields)
+            )
+        for moment, moment_type in self._moment_types.items():
+            moment_value, moment_text = self.column(moment), self.struct[moment]
+            is_moment = (
+                moment_value.isNotNull() & ~moment_text.rlike(NO_MOMENT) & ~is_outside_years(moment_value, moment_type)
+            )
+            is_unfit = is_unfit | (moment_text.isNotNull() & ~is_moment)
+        return is_unfit
 
     def column(self, name: str) -> Column:
-        return F.col(self._place(name)) if name in self._moments or name in self._texts else super().column(name)
+        return (
+            F.col(self._column_name(name))
+            if name in self._moment_types or name in self._text_names
+            else super().column(name)
+        )
 
     def _in_own_form(self, text: Column) -> Column:
         """Whether a text is one that Python reads; never null."""
-        own, odd = json_written.in_own_form(text, self._in_topic), odd_names(text, self.columns)
-        return own if odd is None else own | F.coalesce(odd, F.lit(False))
+        has_own_form, is_odd = json_written.is_in_own_form(text, self._topic_fields), has_odd_names(text, self.columns)
+        return has_own_form if is_odd is None else has_own_form | F.coalesce(is_odd, F.lit(False))
 
     def _no_moment(self, text: Column, kind: StructType) -> Column:
         """Whether JSON has a value for a timestamp that Spark reads as a wrong one, and the Python rule refuses.
@@ -127,21 +152,29 @@ class JsonPart(Part):
         in a smaller unit) overflow, and may come out as any time. A value that may have either is read again, its times
         as text.
         """
-        there = StructType([field for field, own in zip(self._in_topic, self.type, strict=True) if own in kind.fields])
-        as_text = F.when(text.rlike(MAYBE_NO_MOMENT), text)
-        found = F.from_json(as_text, _times_as_text(there), self._options).cast(_times_as_text(kind))
-        return any_time(found, kind, lambda time, of: time.rlike(NO_MOMENT) & F.lit(isinstance(of, TimestampType)))
+        json_fields = StructType(
+            [
+                field
+                for field, struct_field in zip(self._topic_fields, self.type, strict=True)
+                if struct_field in kind.fields
+            ]
+        )
+        suspicious_text = F.when(text.rlike(MAYBE_NO_MOMENT), text)
+        struct = F.from_json(suspicious_text, _times_as_text(json_fields), self._options).cast(_times_as_text(kind))
+        return has_any_time(
+            struct, kind, lambda time, time_type: time.rlike(NO_MOMENT) & F.lit(isinstance(time_type, TimestampType))
+        )
 
     def _field(self, name: str) -> str:
         """The name of a column's field."""
-        return self._in_topic.names[self.type.names.index(name)]
+        return self._topic_fields.names[self.type.names.index(name)]
 
     @cached_property
-    def _in_topic(self) -> StructType:
+    def _topic_fields(self) -> StructType:
         """The columns' fields."""
-        there = (column.in_topic for column in self.columns)
-        text = ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in there)
-        return cast(StructType, StructType.fromDDL(text))
+        topic_columns = (column.in_topic for column in self.columns)
+        ddl = ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in topic_columns)
+        return cast(StructType, StructType.fromDDL(ddl))
 
     @property
     def _is_plain(self) -> bool:
@@ -149,13 +182,13 @@ class JsonPart(Part):
         return not any(column.is_renamed for column in self.columns)
 
     @property
-    def _corrupt(self) -> str:
+    def _corrupt_name(self) -> str:
         """Where from_json puts a text that does not fit: no field's name."""
-        return "_corrupt" if self._is_plain else "_corrupt" + "_" * max(map(len, self._in_topic.names))
+        return "_corrupt" if self._is_plain else "_corrupt" + "_" * max(map(len, self._topic_fields.names))
 
     @property
     def _options(self) -> dict[str, str]:
-        return {**OPTIONS, "columnNameOfCorruptRecord": self._corrupt}
+        return {**OPTIONS, "columnNameOfCorruptRecord": self._corrupt_name}
 
     @property
     def _is_any_case(self) -> bool:
@@ -167,16 +200,16 @@ class JsonPart(Part):
         return not self._is_any_case and json_written.is_flat(self.type) and not has_signs(self.columns)
 
     @cached_property
-    def _moments(self) -> dict[str, DataType]:
+    def _moment_types(self) -> dict[str, DataType]:
         """The timestamps and dates that are read as text."""
         return {field.name: field.dataType for field in self.type if self._is_flat and has_time(field.dataType)}
 
     @cached_property
-    def _texts(self) -> list[str]:
+    def _text_names(self) -> list[str]:
         """The texts that may have to be read once more."""
         return [field.name for field in self.type if self._is_flat and isinstance(field.dataType, StringType)]
 
-    def _place(self, name: str) -> str:
+    def _column_name(self, name: str) -> str:
         return f"_{self.name}_read_{name}"
 
     @property
@@ -185,7 +218,7 @@ class JsonPart(Part):
         return self.bytes.cast("string")
 
     @property
-    def _trimmed(self) -> Column:
+    def _trimmed_text(self) -> Column:
         return F.trim(F.translate(self._said, "\t\r\n", "   "))
 
 

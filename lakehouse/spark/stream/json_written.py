@@ -47,91 +47,91 @@ _LOOKED_AT = (StringType, DecimalType, TimestampType, DateType)
 
 def is_flat(kind: StructType) -> bool:
     """Say whether only columns themselves have what is read in a way of its own, and changing one spoils no other."""
-    leaves = [leaf for field in kind for leaf in _leaves(field.dataType)]
-    nested = [leaf for field in kind if _is_nested(field.dataType) for leaf in _leaves(field.dataType)]
-    both = {DecimalType, BinaryType} <= set(map(type, leaves))  # base64 may look like a number
-    return not both and not any(isinstance(leaf, _LOOKED_AT) for leaf in nested)
+    leaves = [leaf for field in kind for leaf in _leaf_types(field.dataType)]
+    nested_leaves = [leaf for field in kind if _is_nested(field.dataType) for leaf in _leaf_types(field.dataType)]
+    has_both = {DecimalType, BinaryType} <= set(map(type, leaves))  # base64 may look like a number
+    return not has_both and not any(isinstance(leaf, _LOOKED_AT) for leaf in nested_leaves)
 
 
-def in_own_form(text: Column, kind: StructType) -> Column:
+def is_in_own_form(text: Column, kind: StructType) -> Column:
     """Say whether a record's text may have a value that from_json does not read as the rule does; never null."""
-    leaves = {type(leaf) for field in kind for leaf in _leaves(field.dataType)}
+    leaf_kinds = {type(leaf) for field in kind for leaf in _leaf_types(field.dataType)}
     tests = []
-    if names := sorted(_names(kind, StringType)):
-        of = f'"(?i:{"|".join(map(re.escape, names))})"\\s*:\\s*'
-        inside = text.rlike(rf"(?s){of}(?:{OTHER}|(?=[{{\[]).*?[:\[,]\s*{OTHER})")
-        somewhere = text.rlike(rf"{of}(?:{OTHER}|[{{\[])") & text.rlike(rf"[:\[,]\s*{OTHER}")
-        tests.append(F.when(F.length(text) < _LOOKED_THROUGH, inside).otherwise(somewhere))
-    if DecimalType in leaves:
+    if text_names := sorted(_names_of_type(kind, StringType)):
+        name_start = f'"(?i:{"|".join(map(re.escape, text_names))})"\\s*:\\s*'
+        is_inside = text.rlike(rf"(?s){name_start}(?:{OTHER}|(?=[{{\[]).*?[:\[,]\s*{OTHER})")
+        is_somewhere = text.rlike(rf"{name_start}(?:{OTHER}|[{{\[])") & text.rlike(rf"[:\[,]\s*{OTHER}")
+        tests.append(F.when(F.length(text) < _LOOKED_THROUGH, is_inside).otherwise(is_somewhere))
+    if DecimalType in leaf_kinds:
         tests.append(text.rlike(LARGE_EXPONENT))
-    if leaves & {TimestampType, DateType}:
+    if leaf_kinds & {TimestampType, DateType}:
         tests += [text.rlike(f'"{iso_text.OTHER.replace("$", chr(34))}'), text.contains(ESCAPE)]
     return F.coalesce(reduce(lambda a, b: a | b, tests, F.lit(False)), F.lit(False))
 
 
 def without_large_exponents(text: Column, kind: StructType) -> Column:
     """Return a record's text with exponents that mean the same for all types, and that Java can compute."""
-    if not any(isinstance(leaf, DecimalType) for field in kind for leaf in _leaves(field.dataType)):
+    if not any(isinstance(leaf, DecimalType) for field in kind for leaf in _leaf_types(field.dataType)):
         return text
-    shorter = F.regexp_replace(text, LARGE_EXPONENT, f"$1{EXPONENT_MAX}")
-    return F.when(text.rlike(LARGE_EXPONENT), shorter).otherwise(text)
+    shorter_text = F.regexp_replace(text, LARGE_EXPONENT, f"$1{EXPONENT_MAX}")
+    return F.when(text.rlike(LARGE_EXPONENT), shorter_text).otherwise(text)
 
 
 def is_changed(text: Column, value: Column, kind: StructType) -> Column:
     """Say whether a column's text may differ from what stands in a record's text, by `without_large_exponents` too."""
-    changed = value.rlike(LOOSE)
+    may_differ = value.rlike(LOOSE)
     if any(isinstance(field.dataType, DecimalType) for field in kind):
-        changed |= text.rlike(LARGE_EXPONENT)
-    return changed
+        may_differ |= text.rlike(LARGE_EXPONENT)
+    return may_differ
 
 
-def marked(text: Column) -> Column:
+def mark_numbers(text: Column) -> Column:
     """Return a record's text with its numbers in quotes, behind a mark."""
-    return _replaced(text, MARKED)
+    return _replace_patterns(text, MARKED)
 
 
-def unmarked(value: Column) -> Column:
+def unmark_numbers(value: Column) -> Column:
     """Return what was read from a marked text as it was written."""
-    return _replaced(value, UNMARKED)
+    return _replace_patterns(value, UNMARKED)
 
 
-def in_quotes(text: Column, name: str) -> Column:
+def is_in_quotes(text: Column, name: str) -> Column:
     """Say whether a column's value is a text in a record's text, and no number."""
-    alone = StructType([StructField(name, StringType())])
-    return ~F.coalesce(F.from_json(marked(text), alone)[name].startswith(MARK), F.lit(True))
+    text_struct = StructType([StructField(name, StringType())])
+    return ~F.coalesce(F.from_json(mark_numbers(text), text_struct)[name].startswith(MARK), F.lit(True))
 
 
-def moment(text: Column, kind: str) -> Column:
+def parse_moment(text: Column, kind: str) -> Column:
     """Return a text as a timestamp or a date; null if it is none."""
-    return F.coalesce(text.try_cast(kind), F.when(text.rlike(f"^{iso_text.OTHER}"), plain(text)).try_cast(kind))
+    return F.coalesce(text.try_cast(kind), F.when(text.rlike(f"^{iso_text.OTHER}"), plain_moment(text)).try_cast(kind))
 
 
-def plain(text: Column) -> Column:
-    """As `lakehouse.semantics.iso_text.plain`."""
-    return _replaced(F.btrim(text, F.lit(iso_text.BLANKS)), iso_text.FORMS)
+def plain_moment(text: Column) -> Column:
+    """As `lakehouse.semantics.iso_text.normal_form`."""
+    return _replace_patterns(F.btrim(text, F.lit(iso_text.BLANKS)), iso_text.FORMS)
 
 
-def _replaced(text: Column, replacements: Iterable[tuple[str, str]]) -> Column:
-    return reduce(lambda made, replacement: F.regexp_replace(made, *replacement), replacements, text)
+def _replace_patterns(text: Column, replacements: Iterable[tuple[str, str]]) -> Column:
+    return reduce(lambda replaced_text, replacement: F.regexp_replace(replaced_text, *replacement), replacements, text)
 
 
 def _is_nested(kind: DataType) -> bool:
     return isinstance(kind, ArrayType | MapType | StructType)
 
 
-def _leaves(kind: DataType) -> Iterable[DataType]:
+def _leaf_types(kind: DataType) -> Iterable[DataType]:
     """The types of a type that have none inside; the keys of a map are names in JSON."""
     match kind:
         case ArrayType():
-            return _leaves(kind.elementType)
+            return _leaf_types(kind.elementType)
         case MapType():
-            return _leaves(kind.valueType)
+            return _leaf_types(kind.valueType)
         case StructType():
-            return [leaf for field in kind for leaf in _leaves(field.dataType)]
+            return [leaf for field in kind for leaf in _leaf_types(field.dataType)]
     return [kind]
 
 
-def _names(kind: StructType, of: type[DataType]) -> set[str]:
+def _names_of_type(kind: StructType, leaf_type: type[DataType]) -> set[str]:
     """The names of columns and fields that are, or are lists or maps of, a type."""
     names = set()
     for field in kind:
@@ -139,7 +139,7 @@ def _names(kind: StructType, of: type[DataType]) -> set[str]:
         while isinstance(inner, ArrayType | MapType):
             inner = inner.elementType if isinstance(inner, ArrayType) else inner.valueType
         if isinstance(inner, StructType):
-            names |= _names(inner, of)
-        elif isinstance(inner, of):
+            names |= _names_of_type(inner, leaf_type)
+        elif isinstance(inner, leaf_type):
             names.add(field.name)
     return names

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.formats.decode import part_of
+from lakehouse.formats.decode import decode_part
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics.windowed_key import window_of
@@ -40,8 +40,8 @@ class Part(ABC):
     @property
     def kept(self) -> dict[str, Column]:
         """What the frame keeps of bronze's rows, by name."""
-        looked_at = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
-        return {f"_{what}_{self.name}": column for what, column in looked_at.items()}
+        bronze_columns = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
+        return {f"_{prefix}_{self.name}": column for prefix, column in bronze_columns.items()}
 
     @property
     def bytes(self) -> Column:
@@ -64,7 +64,7 @@ class Part(ABC):
         return F.lit(False)
 
     @property
-    def apart(self) -> dict[str, Column]:
+    def separate_columns(self) -> dict[str, Column]:
         """Columns that are made from the struct in a step of their own, by the name that they get in the frame."""
         return {}
 
@@ -77,18 +77,18 @@ class Part(ABC):
     def null(self) -> Column:
         """Whether it is null. A key is, too, if it fits and has no column that is not null (docs/rules.md, rule 4)."""
         if self.name != "key":
-            return self._absent
-        own = self.columns[:-2] if window_of(self.format)[1] is not None else self.columns
-        is_empty = reduce(and_, [self.column(column.name).isNull() for column in own])
-        return self._absent | (~self.unfit & is_empty)
+            return self._is_absent
+        key_columns = self.columns[:-2] if window_of(self.format)[1] is not None else self.columns
+        is_empty = reduce(and_, [self.column(column.name).isNull() for column in key_columns])
+        return self._is_absent | (~self.unfit & is_empty)
 
     @property
     def bad(self) -> Column:
         """Whether it is there, and does not fit."""
-        return ~self._absent & self.unfit
+        return ~self._is_absent & self.unfit
 
     @property
-    def _absent(self) -> Column:
+    def _is_absent(self) -> Column:
         return F.col(f"_no_{self.name}")
 
     def column(self, name: str) -> Column:
@@ -110,22 +110,22 @@ class Part(ABC):
         return cast(StructType, StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in self.columns)))
 
 
-def in_python(part: Part) -> Callable[[Column], Column]:
+def python_decoder(part: Part) -> Callable[[Column], Column]:
     """Return a function of bytes: Python reads them by the one rule, in Arrow batches.
 
     Its struct has the part's columns and `_unfit`, why the bytes do not fit.
     """
-    result = StructType(list(part.type)).add("_unfit", "string")
-    arrow = pa.struct(list(to_arrow_schema(result, timezone="UTC")))
-    what, name, columns = part.name, part.format, part.columns
+    result_type = StructType(list(part.type)).add("_unfit", "string")
+    arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))
+    part_name, format_name, columns = part.name, part.format, part.columns
 
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []
-        for data in batch.to_pylist():
+        for raw_bytes in batch.to_pylist():
             try:
-                rows.append(None if data is None else part_of(what, name, columns, data))
+                rows.append(None if raw_bytes is None else decode_part(part_name, format_name, columns, raw_bytes))
             except Unfit as error:
                 rows.append({"_unfit": str(error)})
-        return pa.array(rows, type=arrow)
+        return pa.array(rows, type=arrow_type)
 
-    return over_arrow(decode, result)
+    return over_arrow(decode, result_type)

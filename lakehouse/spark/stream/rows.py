@@ -20,154 +20,171 @@ from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.joined import PLACE, Tables
-from lakehouse.spark.stream.step import UNDO, position
+from lakehouse.spark.stream.step import UNDO, extended_position
 
 
-def rows_of(origin: RowsOf, tables: Tables) -> DataFrame:
+def read_rows_as_records(origin: RowsOf, tables: Tables) -> DataFrame:
     """Return a table's rows as records, in the form of a stream's frame with `_undo`."""
     table = origin.table
-    frame, values = with_before(table, tables.held(changes(table, tables)), tables), table.values
-    sides = [
-        half(there(F.col(row)), [F.col(f"{row}.values.`{name}`").alias(name) for name in values], F.col("_row.time"))
-        for row in ("_was", "_row")
+    frame, value_names = with_row_before(table, tables.held(read_changes(table, tables)), tables), table.values
+    row_halves = [
+        half_change(
+            row_exists(F.col(row_name)),
+            [F.col(f"{row_name}.values.`{name}`").alias(name) for name in value_names],
+            F.col("_row.time"),
+        )
+        for row_name in ("_was", "_row")
     ]
-    return as_records(table.key, values, halves(table.key, frame, *sides))
+    return halves_as_records(table.key, value_names, explode_halves(table.key, frame, *row_halves))
 
 
-def joined_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
+def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
     """Return the rows of two tables that are joined by their keys, as records."""
     key, sides = join.left.key, (join.left, join.right)
-    changed = [tables.held(renamed(changes(table, tables, side), table.key, key)) for side, table in enumerate(sides)]
-    keys = changed[0].select(*key).unionByName(changed[1].select(*key))
-    frames = []
-    for name, table, frame in zip(("_left", "_right"), sides, changed, strict=True):
-        before = rows_before(table, tables, renamed(keys, key, table.key))
-        parts = [frame] if before is None else [frame, renamed(before, table.key, key)]
-        frames += [part.withColumnRenamed("_row", name) for part in parts]
-    both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    now, was = in_order(key, 0), in_order(key, -1)
-    found = {
-        f"{side}{when}": F.last(side, ignorenulls=True).over(order)
+    changed_rows = [
+        tables.held(rename_columns(read_changes(table, tables, side), table.key, key))
+        for side, table in enumerate(sides)
+    ]
+    changed_keys = changed_rows[0].select(*key).unionByName(changed_rows[1].select(*key))
+    moment_frames = []
+    for name, table, frame in zip(("_left", "_right"), sides, changed_rows, strict=True):
+        earlier_rows = read_rows_before(table, tables, rename_columns(changed_keys, key, table.key))
+        table_frames = [frame] if earlier_rows is None else [frame, rename_columns(earlier_rows, table.key, key)]
+        moment_frames += [part.withColumnRenamed("_row", name) for part in table_frames]
+    moments = reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), moment_frames)
+    up_to_now, up_to_before = moments_in_order(key, 0), moments_in_order(key, -1)
+    side_columns = {
+        f"{side}{suffix}": F.last(side, ignorenulls=True).over(window_spec)
         for side in ("_left", "_right")
-        for when, order in (("_now", now), ("_was", was))
+        for suffix, window_spec in (("_now", up_to_now), ("_was", up_to_before))
     }
-    frame = both.withColumns(found).where(F.col("_at").isNotNull())
+    frame = moments.withColumns(side_columns).where(F.col("_at").isNotNull())
     is_left = F.col("_left").isNotNull()
     time = F.greatest(
         F.coalesce(F.col("_left.time"), F.col("_right.time")),
-        F.when(is_left & there(F.col("_right_now")), F.col("_right_now.time")),
-        F.when(~is_left & there(F.col("_left_now")), F.col("_left_now.time")),
+        F.when(is_left & row_exists(F.col("_right_now")), F.col("_right_now.time")),
+        F.when(~is_left & row_exists(F.col("_left_now")), F.col("_left_now.time")),
     )
     both_halves = [
-        joined_half(join, (F.col(f"_left{when}"), F.col(f"_right{when}")), time) for when in ("_was", "_now")
+        joined_half_change(join, (F.col(f"_left{suffix}"), F.col(f"_right{suffix}")), time)
+        for suffix in ("_was", "_now")
     ]
-    return as_records(key, joined_values(join), halves(key, frame, *both_halves))
+    return halves_as_records(key, joined_value_names(join), explode_halves(key, frame, *both_halves))
 
 
-def changes(table: Table, tables: Tables, side: int | None = None) -> DataFrame:
+def read_changes(table: Table, tables: Tables, side: int | None = None) -> DataFrame:
     """Return the moments of a table's changes. side: its number in a join, which comes first in the ordinals."""
-    front = [] if side is None else [F.lit(side)]
-    at = position(F.col("_position"), front=front, back=[F.col("_number")])
-    return _moments(table, tables.changes(table), at, ~F.col("_tombstone"), F.col("_event_time_ms"))
+    front_ordinals = [] if side is None else [F.lit(side)]
+    change_position = extended_position(F.col("_position"), front=front_ordinals, back=[F.col("_number")])
+    return _to_moments(table, tables.changes(table), change_position, ~F.col("_tombstone"), F.col("_event_time_ms"))
 
 
-def rows_before(table: Table, tables: Tables, keys: DataFrame | None) -> DataFrame | None:
+def read_rows_before(table: Table, tables: Tables, keys: DataFrame | None) -> DataFrame | None:
     """Return the moments of a table's rows before the first tick, of these keys or all; None if there are none."""
     rows = tables.rows(table, keys)
     if rows is None:
         return None
-    return _moments(table, rows, F.lit(None).cast(POSITION_TYPE), F.lit(True), F.unix_millis("_event_time"))
+    return _to_moments(table, rows, F.lit(None).cast(POSITION_TYPE), F.lit(True), F.unix_millis("_event_time"))
 
 
-def _moments(table: Table, rows: DataFrame, at: Column, is_there: Column, time: Column) -> DataFrame:
-    values = F.struct(*[F.col(f"`{name}`") for name in table.values])
-    row = F.struct(is_there.alias("there"), values.alias("values"), time.alias("time"))
-    return rows.select(*[F.col(f"`{name}`") for name in table.key], at.alias("_at"), row.alias("_row"))
+def _to_moments(table: Table, rows: DataFrame, row_position: Column, is_there: Column, event_time: Column) -> DataFrame:
+    value_struct = F.struct(*[F.col(f"`{name}`") for name in table.values])
+    row_struct = F.struct(is_there.alias("there"), value_struct.alias("values"), event_time.alias("time"))
+    return rows.select(*[F.col(f"`{name}`") for name in table.key], row_position.alias("_at"), row_struct.alias("_row"))
 
 
-def with_before(table: Table, changed: DataFrame, tables: Tables) -> DataFrame:
+def with_row_before(table: Table, changed_rows: DataFrame, tables: Tables) -> DataFrame:
     """Return moments of a table's changes with `_was`, the row before each of them."""
-    before = rows_before(table, tables, changed.select(*table.key))
-    both = changed if before is None else changed.unionByName(before)
-    order = Window.partitionBy(*table.key).orderBy(F.col("_at").asc_nulls_first())
-    return both.withColumn("_was", F.lag("_row").over(order)).where(F.col("_at").isNotNull())
+    earlier_rows = read_rows_before(table, tables, changed_rows.select(*table.key))
+    moments = changed_rows if earlier_rows is None else changed_rows.unionByName(earlier_rows)
+    key_order = Window.partitionBy(*table.key).orderBy(F.col("_at").asc_nulls_first())
+    return moments.withColumn("_was", F.lag("_row").over(key_order)).where(F.col("_at").isNotNull())
 
 
-def there(row: Column) -> Column:
+def row_exists(row: Column) -> Column:
     """Return whether a moment's row is there."""
     return F.coalesce(row["there"], F.lit(False))
 
 
-def half(exists: Column, values: Sequence[Column], time: Column) -> Column:
+def half_change(exists: Column, values: Sequence[Column], event_time: Column) -> Column:
     """Return one half of a change: null if there is no row."""
-    return F.when(exists, F.struct(F.struct(*values).alias("values"), time.alias("time")))
+    return F.when(exists, F.struct(F.struct(*values).alias("values"), event_time.alias("time")))
 
 
-def joined_values(join: RowsJoin | ForeignKeyJoin) -> list[str]:
+def joined_value_names(join: RowsJoin | ForeignKeyJoin) -> list[str]:
     """Return the names of the value columns of two joined tables."""
-    indicator = [join.indicator] if join.indicator else []
-    return [*join.left.values, *[join.prefix + name for name in join.right.values], *indicator]
+    indicator_names = [join.indicator] if join.indicator else []
+    return [*join.left.values, *[join.prefix + name for name in join.right.values], *indicator_names]
 
 
-def joined_half(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], time: Column) -> Column:
+def joined_half_change(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], event_time: Column) -> Column:
     """Return one half of a joined row's change, from the rows of both sides then. See `is_joined` in `semantics`."""
-    left, right = map(there, rows)
-    exists = {"inner": left & right, "left": left, "right": right, "outer": left | right}[join.how]
-    sides = zip((join.left, join.right), rows, (left, right), ("", join.prefix), strict=True)
-    values = [
+    has_left, has_right = map(row_exists, rows)
+    is_joined = {"inner": has_left & has_right, "left": has_left, "right": has_right, "outer": has_left | has_right}[
+        join.how
+    ]
+    sides = zip((join.left, join.right), rows, (has_left, has_right), ("", join.prefix), strict=True)
+    value_columns = [
         F.when(is_there, row["values"][name]).alias(prefix + name)
         for table, row, is_there, prefix in sides
         for name in table.values
     ]
     if join.indicator:
-        values.append(F.when(~left, "right").when(~right, "left").otherwise("both").alias(join.indicator))
-    return half(exists, values, time)
+        value_columns.append(
+            F.when(~has_left, "right").when(~has_right, "left").otherwise("both").alias(join.indicator)
+        )
+    return half_change(is_joined, value_columns, event_time)
 
 
-def halves(key: Sequence[str], frame: DataFrame, out: Column, into: Column) -> DataFrame:
+def explode_halves(key: Sequence[str], frame: DataFrame, taken_out: Column, put_in: Column) -> DataFrame:
     """Return the halves of changes: key, `_at`, `_half`, `_undo`. out, into: see `half`."""
-    both = [F.struct(F.lit(undo).alias("undo"), of.alias("half")) for undo, of in ((True, out), (False, into))]
-    names = [F.col(f"`{name}`") for name in key]
-    frame = frame.select(*names, "_at", F.explode(F.array(*both)).alias("_h")).where(F.col("_h.half").isNotNull())
-    return frame.select(*names, "_at", F.col("_h.half").alias("_half"), F.col("_h.undo").alias(UNDO))
+    change_halves = [
+        F.struct(F.lit(undo).alias("undo"), half_column.alias("half"))
+        for undo, half_column in ((True, taken_out), (False, put_in))
+    ]
+    key_columns = [F.col(f"`{name}`") for name in key]
+    frame = frame.select(*key_columns, "_at", F.explode(F.array(*change_halves)).alias("_h")).where(
+        F.col("_h.half").isNotNull()
+    )
+    return frame.select(*key_columns, "_at", F.col("_h.half").alias("_half"), F.col("_h.undo").alias(UNDO))
 
 
-def as_records(key: Sequence[str], values: Sequence[str], made: DataFrame) -> DataFrame:
+def halves_as_records(key: Sequence[str], values: Sequence[str], change_halves: DataFrame) -> DataFrame:
     """Return halves of changes in the form of a stream's frame."""
-    number = F.when(F.col(UNDO), F.lit(0)).otherwise(F.lit(1))
-    return made.select(
+    half_number = F.when(F.col(UNDO), F.lit(0)).otherwise(F.lit(1))
+    return change_halves.select(
         *[F.col(f"`{name}`") for name in key], *[F.col(f"_half.values.`{name}`") for name in values],
         F.lit(False).alias("_tombstone"), F.lit(False).alias("_null_key"),
-        position(F.col("_at"), back=[number]).alias("_position"), F.lit("").alias("_topic_id"),
+        extended_position(F.col("_at"), back=[half_number]).alias("_position"), F.lit("").alias("_topic_id"),
         F.col("_half.time").alias("rowtime"), F.col("_at.partition").alias("rowpartition"),
         F.col("_at.offset").alias("rowoffset"), UNDO,
     )  # fmt: skip
 
 
-def seen(table: Table, records: DataFrame, out: Column) -> DataFrame:
+def drop_replaced_halves(table: Table, records: DataFrame, is_out: Column) -> DataFrame:
     """Return the records that are changes of a table: what one takes out and the next puts in again is one change.
 
     out: whether a record takes a row out.
     """
-    order = Window.partitionBy(*table.key).orderBy("_position")
-    same = _change(F.lead("_position").over(order)) == _change(F.col("_position"))
-    records = records.withColumn("_replaced", out & F.coalesce(same, F.lit(False)))
+    key_order = Window.partitionBy(*table.key).orderBy("_position")
+    is_replaced = _change_key(F.lead("_position").over(key_order)) == _change_key(F.col("_position"))
+    records = records.withColumn("_replaced", is_out & F.coalesce(is_replaced, F.lit(False)))
     return records.where(~F.col("_replaced")).drop("_replaced")
 
 
-def _change(at: Column) -> Column:
+def _change_key(row_position: Column) -> Column:
     """What the two halves of a change have in common."""
-    ordinals = at["ordinals"]
-    return F.struct(*[at[name] for name in PLACE], F.slice(ordinals, 1, F.size(ordinals) - 1))
+    ordinals = row_position["ordinals"]
+    return F.struct(*[row_position[name] for name in PLACE], F.slice(ordinals, 1, F.size(ordinals) - 1))
 
 
-def in_order(key: Sequence[str], last: int) -> WindowSpec:
+def moments_in_order(key: Sequence[str], last_row: int) -> WindowSpec:
     """Return the moments of each key in their order, up to one: 0 is the present one, -1 the one before."""
-    order = Window.partitionBy(*key).orderBy(F.col("_at").asc_nulls_first())
-    return order.rowsBetween(Window.unboundedPreceding, last)
+    key_order = Window.partitionBy(*key).orderBy(F.col("_at").asc_nulls_first())
+    return key_order.rowsBetween(Window.unboundedPreceding, last_row)
 
 
-def renamed(frame: DataFrame, names: Sequence[str], to: Sequence[str]) -> DataFrame:
+def rename_columns(frame: DataFrame, names: Sequence[str], new_names: Sequence[str]) -> DataFrame:
     """Return a frame with other names for its key's columns."""
-    new = dict(zip(names, to, strict=True))
-    return frame.select(*[F.col(f"`{name}`").alias(new.get(name, name)) for name in frame.columns])
+    new_by_old = dict(zip(names, new_names, strict=True))
+    return frame.select(*[F.col(f"`{name}`").alias(new_by_old.get(name, name)) for name in frame.columns])

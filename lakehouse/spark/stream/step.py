@@ -17,9 +17,9 @@ from lakehouse.plan.expression import Named
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
 from lakehouse.spark.expressions import column_of
-from lakehouse.spark.functions import mapped, spark_type
+from lakehouse.spark.functions import column_function_of_map, spark_type
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.years import computed, known
+from lakehouse.spark.years import compute_columns, null_outside_years
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 UNDO = "_undo"  # a table's row is taken out, see `lakehouse.spark.stream.rows`
@@ -38,72 +38,78 @@ class Flow:
 
 
 @singledispatch
-def applied(step: Step, flow: Flow) -> Flow:
+def apply_step(step: Step, flow: Flow) -> Flow:
     """Return a stream's records after a step."""
     raise NotImplementedError(type(step))
 
 
-@applied.register
+@apply_step.register
 def _filter(step: Filter, flow: Flow) -> Flow:
     return flow.of(flow.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
 
 
-@applied.register
+@apply_step.register
 def _select(step: Select, flow: Flow) -> Flow:
-    made = [made.alias(name) for name, made in _named(flow.frame, step.columns).items()]
+    made = [made.alias(name) for name, made in _columns_by_name(flow.frame, step.columns).items()]
     undo = [name for name in flow.frame.columns if name == UNDO]
     return flow.of(flow.frame.select(*flow.key, *made, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS))
 
 
-@applied.register
+@apply_step.register
 def _rekey(step: Rekey, flow: Flow) -> Flow:
     key = tuple(item.name for item in step.columns)
-    needing = {item.name for item in step.columns if step.needs_value(item)}
-    made = zip(key, computed_keys(flow.frame, step.expressions), strict=True)
+    value_names = {item.name for item in step.columns if step.needs_value(item)}
+    key_columns = zip(key, computed_keys(flow.frame, step.expressions), strict=True)
     is_there = ~F.col("_tombstone")
-    frame = flow.frame.withColumns({n: F.when(is_there, of) if n in needing else of for n, of in made})
+    frame = flow.frame.withColumns(
+        {n: F.when(is_there, column) if n in value_names else column for n, column in key_columns}
+    )
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
     return Flow(frame, key, flow.failing)
 
 
-@applied.register
+@apply_step.register
 def _explode(step: Explode, flow: Flow) -> Flow:
-    (array,) = computed(flow.frame, [step.column.expression])
-    item = F.posexplode(array).alias("_number", step.column.name)
-    frame = flow.frame.where(~F.col("_tombstone")).select("*", item)
-    return flow.of(frame.withColumn("_position", numbered(F.col("_number"))).drop("_number"))
+    (array_column,) = compute_columns(flow.frame, [step.column.expression])
+    exploded_item = F.posexplode(array_column).alias("_number", step.column.name)
+    frame = flow.frame.where(~F.col("_tombstone")).select("*", exploded_item)
+    return flow.of(frame.withColumn("_position", numbered_position(F.col("_number"))).drop("_number"))
 
 
-@applied.register
+@apply_step.register
 def _map(step: Map, flow: Flow) -> Flow:
-    made_by = mapped(step)(F.struct(*[column_of(a).alias(f"_{n}") for n, a in enumerate(step.arguments)]))
-    frame = flow.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), made_by))
+    function_result = column_function_of_map(step)(
+        F.struct(*[column_of(argument).alias(f"_{n}") for n, argument in enumerate(step.arguments)])
+    )
+    frame = flow.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), function_result))
     frame = flow.failing(step, frame, F.col("_mapped.error"))
-    value = known(F.col("_mapped.value"), spark_type(step.type))
+    value = null_outside_years(F.col("_mapped.value"), spark_type(step.type))
     return flow.of(frame.withColumn(step.name, value).drop("_mapped"))
 
 
-def _named(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
-    return dict(zip([item.name for item in items], computed(frame, [item.expression for item in items]), strict=True))
+def _columns_by_name(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
+    return dict(
+        zip([item.name for item in items], compute_columns(frame, [item.expression for item in items]), strict=True)
+    )
 
 
-def position(at: Column, *, front: Sequence[Column] = (), back: Sequence[Column] = ()) -> Column:
+def extended_position(base_position: Column, *, front: Sequence[Column] = (), back: Sequence[Column] = ()) -> Column:
     """Return a position with more ordinals: see `Position.merged` and `Position.numbered`."""
     parts = [F.array(*front).cast(ORDINALS_TYPE)] if front else []
-    parts += [at["ordinals"], *([F.array(*back).cast(ORDINALS_TYPE)] if back else [])]
-    return at.withField("ordinals", F.concat(*parts))
+    parts += [base_position["ordinals"], *([F.array(*back).cast(ORDINALS_TYPE)] if back else [])]
+    return base_position.withField("ordinals", F.concat(*parts))
 
 
-def numbered(number: Column) -> Column:
+def numbered_position(number: Column) -> Column:
     """The positions of records that a step makes from one."""
-    return position(F.col("_position"), back=[number])
+    return extended_position(F.col("_position"), back=[number])
 
 
-def merged(number: int) -> Column:
+def merged_position(number: int) -> Column:
     """The positions of records in a merge."""
-    return position(F.col("_position"), front=[F.lit(number)])
+    return extended_position(F.col("_position"), front=[F.lit(number)])
 
 
-def era_of(begun: Sequence[int], tick: Column) -> Column:
-    """The era of a tick; begun: see `lakehouse.semantics.operators.eras.begins`."""
-    return reduce(add, [(tick >= begin).cast("int") for begin in begun], F.lit(0))
+def era_of(era_ticks: Sequence[int], tick: Column) -> Column:
+    """The era of a tick; begun: see `lakehouse.semantics.operators.eras.era_starts`."""
+    return reduce(add, [(tick >= era_tick).cast("int") for era_tick in era_ticks], F.lit(0))

@@ -25,7 +25,7 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.stream_join import JoinSide
 from lakehouse.spark.functions import literal_map
-from lakehouse.spark.stream.step import era_of, merged, numbered
+from lakehouse.spark.stream.step import era_of, merged_position, numbered_position
 
 # The rows that come with one record: of the windows that it closes, of its partners, and its own without any.
 CLOSED, MET, ALONE = range(3)
@@ -34,7 +34,7 @@ CLOSING = ("_value", "_kind", "_mover", "_first", "_now", "_moved", "_era", "_in
 NAMES = {JoinSide.LEFT: "_left", JoinSide.RIGHT: "_right"}
 
 
-class Stand(NamedTuple):
+class StreamTimes(NamedTuple):
     """The stream times of a join after a tick, in milliseconds, by era and number of the partition: "0/3"."""
 
     tick: int
@@ -42,25 +42,25 @@ class Stand(NamedTuple):
 
 
 # Before the covered records of a restored table, which are in tick `NO_TICK`.
-BEGINNING = Stand(NO_TICK - 1, {})
+BEGINNING = StreamTimes(NO_TICK - 1, {})
 
 
-class Earlier(Protocol):
+class EarlierRecords(Protocol):
     """The records before the batch, which joins of streams meet. after: the tick before the batch's first."""
 
     after: int
 
-    def begun(self, join: StreamJoin) -> Stand:
+    def begun(self, join: StreamJoin) -> StreamTimes:
         """Return the stand of a join up to which no record can matter in the batch."""
 
     def records(self, stream: Stream, since: int) -> DataFrame:
         """Return a stream's records of the ticks after `since`, up to `after`."""
 
 
-def joined_streams(
+def join_streams(
     join: StreamJoin,
     streams: Sequence[DataFrame],
-    earlier: Earlier | None,
+    earlier: EarlierRecords | None,
     hold: Callable[[DataFrame], DataFrame],
     eras: Sequence[int] = (),
     forced: DataFrame | None = None,
@@ -72,153 +72,175 @@ def joined_streams(
     forced: the places of late records that were taken in after all, each with the tick `at` of that: they meet all that
     had come by then.
     """
-    after, begun = BEGINNING.tick, BEGINNING
+    last_tick, start_times = BEGINNING.tick, BEGINNING
     if earlier is not None:
-        after, begun = earlier.after, earlier.begun(join)
-        before = [earlier.records(part, begun.tick) for part in join.parts]
-        streams = [records.unionByName(of) for records, of in zip(streams, before, strict=True)]
-    left, right = (_side(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
-    both = left.unionByName(right, allowMissingColumns=True).withColumn(
+        last_tick, start_times = earlier.after, earlier.begun(join)
+        earlier_frames = [earlier.records(stream, start_times.tick) for stream in join.parts]
+        streams = [
+            records.unionByName(earlier_records)
+            for records, earlier_records in zip(streams, earlier_frames, strict=True)
+        ]
+    left_side, right_side = (_side_frame(join, side, records) for side, records in zip(JoinSide, streams, strict=True))
+    all_records = left_side.unionByName(right_side, allowMissingColumns=True).withColumn(
         "_era", era_of(eras, F.col("_place.place.tick"))
     )
-    known = _closing(_timed(both, begun.times), len(eras))
+    closing_records = _with_closing_place(_with_stream_time(all_records, start_times.times), len(eras))
     # A restored table's changelog has told of what it covers, in tick 0.
-    came = F.col("_place.place.tick") > max(after, NO_TICK)
-    known = known.withColumn("_too_late", F.col("_late") & F.col("_meets") & came)
-    known = hold(_with_forced(known, forced))
-    sides = {side: known.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide}
-    pairs = _pairs(join, sides[JoinSide.LEFT], sides[JoinSide.RIGHT])
-    made = [pairs.drop("_met_left", "_met_right")]  # both sides' columns, also where none is kept
-    made += [row for side in join.kept for row in _unmatched(join, side, sides[side], known, pairs)]
-    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), made)
-    rows = rows.where(F.col("_at.place.tick") > after)
-    order = Window.partitionBy("_at.place").orderBy("_phase", "_item")
-    rows = rows.withColumn("_number", F.row_number().over(order) - 1)
-    return _frame(join, rows)
+    is_new = F.col("_place.place.tick") > max(last_tick, NO_TICK)
+    closing_records = closing_records.withColumn("_too_late", F.col("_late") & F.col("_meets") & is_new)
+    closing_records = hold(_with_forced(closing_records, forced))
+    meeting_by_side = {
+        side: closing_records.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide
+    }
+    pairs = _meeting_pairs(join, meeting_by_side[JoinSide.LEFT], meeting_by_side[JoinSide.RIGHT])
+    row_frames = [pairs.drop("_met_left", "_met_right")]  # both sides' columns, also where none is kept
+    row_frames += [
+        side_rows
+        for side in join.kept
+        for side_rows in _padded_rows(join, side, meeting_by_side[side], closing_records, pairs)
+    ]
+    joined_rows = reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), row_frames)
+    joined_rows = joined_rows.where(F.col("_at.place.tick") > last_tick)
+    place_order = Window.partitionBy("_at.place").orderBy("_phase", "_item")
+    joined_rows = joined_rows.withColumn("_number", F.row_number().over(place_order) - 1)
+    return _to_stream_frame(join, joined_rows)
 
 
-def _side(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:
+def _side_frame(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:
     """One stream's records in the form in which both are looked at together."""
-    stream, within = join.parts[side], join.within
-    time = F.col("rowtime")
-    ordered = records.withColumn("_position", merged(int(side)))
-    place = F.struct(
+    stream, spans = join.parts[side], join.within
+    record_time = F.col("rowtime")
+    ordered_records = records.withColumn("_position", merged_position(int(side)))
+    record_place = F.struct(
         F.col("_position").alias("place"), F.col("_topic_id").alias("topic_id"), "rowpartition", "rowoffset"
     )
-    keys = [F.col(name).alias(f"_key_{number}") for number, name in enumerate(stream.key)]
-    return ordered.select(
-        *keys, F.lit(int(side)).alias("_side"), time.alias("_time"), F.col("_position.partition").alias("_part"),
-        place.alias("_place"), (~F.col("_tombstone") & ~F.col("_null_key")).alias("_meets"),
+    key_columns = [F.col(name).alias(f"_key_{number}") for number, name in enumerate(stream.key)]
+    return ordered_records.select(
+        *key_columns, F.lit(int(side)).alias("_side"), record_time.alias("_time"), F.col("_position.partition").alias("_part"),
+        record_place.alias("_place"), (~F.col("_tombstone") & ~F.col("_null_key")).alias("_meets"),
         (~F.col("_tombstone") & F.col("_null_key")).alias("_null_key"),
-        (time + F.lit(within.closes(side, 0))).alias("_limit"),
+        (record_time + F.lit(spans.closing_time(side, 0))).alias("_limit"),
         F.struct(*[column.name for column in stream.columns]).alias(NAMES[side]),
     )  # fmt: skip
 
 
-def _timed(both: DataFrame, begun: Mapping[str, int]) -> DataFrame:
+def _with_stream_time(records: DataFrame, start_times: Mapping[str, int]) -> DataFrame:
     """Give the records `_now`; `_moved`: it moves stream time."""
-    partition = Window.partitionBy("_part", "_era").orderBy("_place.place")
-    first = F.element_at(literal_map(begun, "bigint"), F.concat_ws("/", F.col("_era").cast("string"), F.col("_part")))
-    both = both.withColumn("_now", F.greatest(first, F.max("_time").over(partition)))
-    before = F.coalesce(F.lag("_now").over(partition), first)
-    return both.withColumn("_moved", before.isNull() | (F.col("_now") > before))
+    partition_window = Window.partitionBy("_part", "_era").orderBy("_place.place")
+    first_time = F.element_at(
+        literal_map(start_times, "bigint"), F.concat_ws("/", F.col("_era").cast("string"), F.col("_part"))
+    )
+    records = records.withColumn("_now", F.greatest(first_time, F.max("_time").over(partition_window)))
+    time_before = F.coalesce(F.lag("_now").over(partition_window), first_time)
+    return records.withColumn("_moved", time_before.isNull() | (F.col("_now") > time_before))
 
 
-def _closing(timed: DataFrame, last: int) -> DataFrame:
+def _with_closing_place(timed_records: DataFrame, last_era: int) -> DataFrame:
     """Give the records `_closes`: the first that moves stream time past their limit; their own place if one has."""
     # From the largest time down, the last mover that was seen is the first one past the limit. A mover is there twice.
-    kinds = F.when(F.col("_moved"), F.array(F.lit(MOVER), F.lit(RECORD))).otherwise(F.array(F.lit(RECORD)))
-    rows = timed.select("*", F.explode(kinds).alias("_kind"))
+    row_kinds = F.when(F.col("_moved"), F.array(F.lit(MOVER), F.lit(RECORD))).otherwise(F.array(F.lit(RECORD)))
+    rows = timed_records.select("*", F.explode(row_kinds).alias("_kind"))
     is_mover = F.col("_kind") == MOVER
     # In a new era stream time starts over: a record that is still open can be closed in each of the later ones.
-    later = F.sequence("_era", F.lit(last)) if last else F.array("_era")
-    rows = rows.withColumn("_in", F.explode(F.when(is_mover, F.array("_era")).otherwise(later)))
+    later_eras = F.sequence("_era", F.lit(last_era)) if last_era else F.array("_era")
+    rows = rows.withColumn("_in", F.explode(F.when(is_mover, F.array("_era")).otherwise(later_eras)))
     value, mover = F.when(is_mover, F.col("_now")).otherwise(F.col("_limit")), F.when(is_mover, F.col("_place"))
     rows = rows.withColumns({"_value": value, "_mover": mover})
-    down = Window.partitionBy("_part", "_in").orderBy(F.col("_value").desc(), F.col("_kind").desc())
-    down = down.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    known = rows.withColumn("_first", F.last("_mover", ignorenulls=True).over(down)).where(~is_mover)
-    if last:
-        known = known.withColumn("_first", F.min("_first").over(Window.partitionBy("_place.place")))
-        known = known.where(F.col("_in") == F.col("_era"))
-    known = known.withColumn("_late", F.col("_now") > F.col("_limit"))
-    closes = F.when(F.col("_late"), F.col("_place")).otherwise(F.col("_first"))
-    return known.withColumn("_closes", closes).drop(*CLOSING)
+    downwards = Window.partitionBy("_part", "_in").orderBy(F.col("_value").desc(), F.col("_kind").desc())
+    downwards = downwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    closing_records = rows.withColumn("_first", F.last("_mover", ignorenulls=True).over(downwards)).where(~is_mover)
+    if last_era:
+        closing_records = closing_records.withColumn("_first", F.min("_first").over(Window.partitionBy("_place.place")))
+        closing_records = closing_records.where(F.col("_in") == F.col("_era"))
+    closing_records = closing_records.withColumn("_late", F.col("_now") > F.col("_limit"))
+    closing_place = F.when(F.col("_late"), F.col("_place")).otherwise(F.col("_first"))
+    return closing_records.withColumn("_closes", closing_place).drop(*CLOSING)
 
 
-def _pairs(join: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+def _meeting_pairs(join: StreamJoin, left_side: DataFrame, right_side: DataFrame) -> DataFrame:
     """The pairs that meet: both rows, their time, and the place of the later one."""
-    within, number = join.within, len(join.left.key)
+    spans, key_count = join.within, len(join.left.key)
     # Records are compared with those of the same stretch of time, not with all of their key.
-    size = max(within.before + within.after, 1)
-    stretches = [F.floor((F.col("_time") + moved) / size) for moved in (-within.before, within.after)]
-    one = left.withColumn("_stretch", F.explode(F.array_distinct(F.array(*stretches)))).alias("l")
-    other = right.withColumn("_stretch", F.floor(F.col("_time") / size)).alias("r")
-    same = [F.col(f"l._key_{key}").eqNullSafe(F.col(f"r._key_{key}")) for key in range(number)]
-    near = F.col("r._time").between(F.col("l._time") - within.before, F.col("l._time") + within.after)
-    first = F.col("l._place.place") < F.col("r._place.place")
-    is_open = F.when(first, _open("l", "r")).otherwise(_open("r", "l"))
-    is_open |= _taken_in("l", "r") | _taken_in("r", "l")
-    condition = reduce(and_, [*same, F.col("l._stretch") == F.col("r._stretch"), near, is_open])
-    later, earlier = (F.when(first, F.col(f"{a}._place")).otherwise(F.col(f"{b}._place")) for a, b in ("rl", "lr"))
-    time = F.when(first, F.col("l._time")).otherwise(F.col("r._time"))
-    return one.join(other, condition).select(
-        later.alias("_at"), F.lit(MET).alias("_phase"),
-        F.struct(time.alias("time"), F.lit(0).alias("side"), earlier.getField("place").alias("place")).alias("_item"),
+    stretch_size = max(spans.before + spans.after, 1)
+    stretches = [F.floor((F.col("_time") + shift) / stretch_size) for shift in (-spans.before, spans.after)]
+    left_records = left_side.withColumn("_stretch", F.explode(F.array_distinct(F.array(*stretches)))).alias("l")
+    right_records = right_side.withColumn("_stretch", F.floor(F.col("_time") / stretch_size)).alias("r")
+    same_key = [F.col(f"l._key_{key}").eqNullSafe(F.col(f"r._key_{key}")) for key in range(key_count)]
+    is_near = F.col("r._time").between(F.col("l._time") - spans.before, F.col("l._time") + spans.after)
+    left_is_first = F.col("l._place.place") < F.col("r._place.place")
+    is_open = F.when(left_is_first, _is_open("l", "r")).otherwise(_is_open("r", "l"))
+    is_open |= _was_taken_in("l", "r") | _was_taken_in("r", "l")
+    condition = reduce(and_, [*same_key, F.col("l._stretch") == F.col("r._stretch"), is_near, is_open])
+    later_place, earlier_place = (
+        F.when(left_is_first, F.col(f"{a}._place")).otherwise(F.col(f"{b}._place")) for a, b in ("rl", "lr")
+    )
+    earlier_time = F.when(left_is_first, F.col("l._time")).otherwise(F.col("r._time"))
+    return left_records.join(right_records, condition).select(
+        later_place.alias("_at"), F.lit(MET).alias("_phase"),
+        F.struct(earlier_time.alias("time"), F.lit(0).alias("side"), earlier_place.getField("place").alias("place")).alias("_item"),
         F.greatest("l._time", "r._time").alias("_time"), F.lit(False).alias("_null_key"), "l._left", "r._right",
         F.col("l._place.place").alias("_met_left"), F.col("r._place.place").alias("_met_right"),
     )  # fmt: skip
 
 
-def _open(earlier: str, later: str) -> Column:
-    closes = F.col(f"{earlier}._closes")
-    return closes.isNull() | (closes.getField("place") > F.col(f"{later}._place.place"))
+def _is_open(earlier: str, later: str) -> Column:
+    closing_place = F.col(f"{earlier}._closes")
+    return closing_place.isNull() | (closing_place.getField("place") > F.col(f"{later}._place.place"))
 
 
-def _taken_in(one: str, other: str) -> Column:
+def _was_taken_in(late_alias: str, present_alias: str) -> Column:
     """Whether one record came too late, and was taken in after all when the other one was there."""
-    return F.coalesce(F.col(f"{one}._forced") > F.col(f"{other}._place.place.tick"), F.lit(False))
+    return F.coalesce(F.col(f"{late_alias}._forced") > F.col(f"{present_alias}._place.place.tick"), F.lit(False))
 
 
-def _with_forced(known: DataFrame, forced: DataFrame | None) -> DataFrame:
+def _with_forced(records: DataFrame, forced: DataFrame | None) -> DataFrame:
     """Give the records `_forced`, the tick at which they were taken in after all; null for all others."""
     if forced is None:
-        return known.withColumn("_forced", F.lit(None).cast("bigint"))
-    names = ("tick", "topic", "partition", "offset", "ordinals")
-    places = F.broadcast(forced.groupBy(*names).agg(F.min("at").alias("_forced"))).alias("p")
-    same = [F.col(f"k._place.place.{name}") == F.col(f"p.{name}") for name in names]
-    return known.alias("k").join(places, same, "left").select("k.*", "p._forced")
+        return records.withColumn("_forced", F.lit(None).cast("bigint"))
+    place_fields = ("tick", "topic", "partition", "offset", "ordinals")
+    forced_places = F.broadcast(forced.groupBy(*place_fields).agg(F.min("at").alias("_forced"))).alias("p")
+    same_place = [F.col(f"k._place.place.{name}") == F.col(f"p.{name}") for name in place_fields]
+    return records.alias("k").join(forced_places, same_place, "left").select("k.*", "p._forced")
 
 
-def _unmatched(
-    join: StreamJoin, side: JoinSide, meeting: DataFrame, known: DataFrame, pairs: DataFrame
+def _padded_rows(
+    join: StreamJoin, side: JoinSide, meeting_records: DataFrame, closing_records: DataFrame, pairs: DataFrame
 ) -> list[DataFrame]:
     """The padded rows of one side."""
-    met = F.col(f"_met{NAMES[side]}")
+    met_place = F.col(f"_met{NAMES[side]}")
     if join.within.eager:
-        pairs = pairs.where(F.col("_at.place") == met)  # it met one when it came
-    pairs = pairs.select(met.alias("_met")).distinct()
-    alone = meeting.join(pairs, F.col("_place.place") == F.col("_met"), "left_anti")
-    at_once = F.lit(join.within.eager) | F.col("_late")
-    at = F.when(at_once, F.col("_place")).otherwise(F.col("_closes"))
-    alone = alone.withColumns({"_at": at, "_phase": F.when(at_once, F.lit(ALONE)).otherwise(F.lit(CLOSED))})
-    without = known.where((F.col("_side") == int(side)) & F.col("_null_key"))
-    without = without.withColumns({"_at": F.col("_place"), "_phase": F.lit(ALONE)})
-    item = F.struct(F.col("_time").alias("time"), F.col("_side").alias("side"), F.col("_place.place").alias("place"))
-    names = ["_at", "_phase", "_item", "_time", "_null_key", NAMES[side]]
-    return [rows.where(F.col("_at").isNotNull()).withColumn("_item", item).select(*names) for rows in (alone, without)]
+        pairs = pairs.where(F.col("_at.place") == met_place)  # it met one when it came
+    pairs = pairs.select(met_place.alias("_met")).distinct()
+    unmatched_records = meeting_records.join(pairs, F.col("_place.place") == F.col("_met"), "left_anti")
+    comes_at_once = F.lit(join.within.eager) | F.col("_late")
+    row_place = F.when(comes_at_once, F.col("_place")).otherwise(F.col("_closes"))
+    unmatched_records = unmatched_records.withColumns(
+        {"_at": row_place, "_phase": F.when(comes_at_once, F.lit(ALONE)).otherwise(F.lit(CLOSED))}
+    )
+    keyless_records = closing_records.where((F.col("_side") == int(side)) & F.col("_null_key"))
+    keyless_records = keyless_records.withColumns({"_at": F.col("_place"), "_phase": F.lit(ALONE)})
+    order_item = F.struct(
+        F.col("_time").alias("time"), F.col("_side").alias("side"), F.col("_place.place").alias("place")
+    )
+    column_names = ["_at", "_phase", "_item", "_time", "_null_key", NAMES[side]]
+    return [
+        rows.where(F.col("_at").isNotNull()).withColumn("_item", order_item).select(*column_names)
+        for rows in (unmatched_records, keyless_records)
+    ]
 
 
-def _frame(join: StreamJoin, rows: DataFrame) -> DataFrame:
+def _to_stream_frame(join: StreamJoin, rows: DataFrame) -> DataFrame:
     """The rows that come out as a stream's frame: at the place of the record with which they came."""
-    keys = {
-        mine: F.coalesce(F.col(f"_left.`{mine}`"), F.col(f"_right.`{theirs}`"))
-        for mine, theirs in zip(join.left.key, join.right.key, strict=True)
+    key_columns = {
+        left_name: F.coalesce(F.col(f"_left.`{left_name}`"), F.col(f"_right.`{right_name}`"))
+        for left_name, right_name in zip(join.left.key, join.right.key, strict=True)
     }
-    values = [keys.get(c.name, F.col(f"_left.`{c.name}`")).alias(c.name) for c in join.left.columns]
-    values += [F.col(f"_right.`{name}`").alias(made) for name, made in join.added]
-    rows = rows.withColumn("_position", F.col("_at.place")).withColumn("_position", numbered(F.col("_number")))
+    value_columns = [
+        key_columns.get(column.name, F.col(f"_left.`{column.name}`")).alias(column.name) for column in join.left.columns
+    ]
+    value_columns += [F.col(f"_right.`{name}`").alias(added_name) for name, added_name in join.added]
+    rows = rows.withColumn("_position", F.col("_at.place")).withColumn("_position", numbered_position(F.col("_number")))
     return rows.select(
-        *values, F.lit(False).alias("_tombstone"), "_null_key", "_position",
+        *value_columns, F.lit(False).alias("_tombstone"), "_null_key", "_position",
         F.col("_at.topic_id").alias("_topic_id"), F.col("_time").alias("rowtime"), "_at.rowpartition", "_at.rowoffset",
     )  # fmt: skip

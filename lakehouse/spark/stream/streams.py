@@ -27,13 +27,13 @@ from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.spark.in_memory import hold
-from lakehouse.spark.stream.alert import crossings
-from lakehouse.spark.stream.broadcast import joined_everywhere
-from lakehouse.spark.stream.joined import Tables, changes_as_records, joined
+from lakehouse.spark.in_memory import hold_frame
+from lakehouse.spark.stream.alert import find_crossings
+from lakehouse.spark.stream.broadcast import join_broadcast
+from lakehouse.spark.stream.joined import Tables, changes_as_records, join_with_table
 from lakehouse.spark.stream.referring import rows_as_records
-from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, applied, merged
-from lakehouse.spark.stream.stream_join import Earlier, joined_streams
+from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, apply_step, merged_position
+from lakehouse.spark.stream.stream_join import EarlierRecords, join_streams
 
 
 class RowCounter(Protocol):
@@ -55,9 +55,9 @@ class RowCounter(Protocol):
 def stream_frame(
     stream: Stream,
     records: Callable[[Source], DataFrame],
-    count: RowCounter | None = None,
+    counter: RowCounter | None = None,
     tables: Tables | None = None,
-    earlier: Earlier | None = None,
+    earlier: EarlierRecords | None = None,
     eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
     forced: DataFrame | None = None,
 ) -> DataFrame:
@@ -68,53 +68,55 @@ def stream_frame(
     eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`). forced: see
     `joined_streams`.
     """
-    made = partial(stream_frame, records=records, count=count, tables=tables, earlier=earlier, eras=eras, forced=forced)
+    frame_of_part = partial(
+        stream_frame, records=records, counter=counter, tables=tables, earlier=earlier, eras=eras, forced=forced
+    )
     match stream.source:
         case Source():
             rows = records(stream.source)
-            rows = count(stream.source, rows) if count else rows
+            rows = counter(stream.source, rows) if counter else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
         case Merge():
-            rows = _merged(stream.source, [made(part) for part in stream.source.streams])
+            rows = _merge_frames(stream.source, [frame_of_part(part) for part in stream.source.streams])
         case ChangesOf(table):
             assert tables is not None
-            rows = _counted(table, changes_as_records(table, tables.changes(table)), count)
+            rows = _count_changes(table, changes_as_records(table, tables.changes(table)), counter)
         case Crossings(table=table):
             assert tables is not None
-            rows = _counted(table, crossings(stream.source, tables), count)
+            rows = _count_changes(table, find_crossings(stream.source, tables), counter)
         case TableJoin(part):
             assert tables is not None
-            join = joined_everywhere if stream.source.broadcast else joined
-            rows = join(stream.source, made(part), tables)
+            join_frames = join_broadcast if stream.source.broadcast else join_with_table
+            rows = join_frames(stream.source, frame_of_part(part), tables)
         case StreamJoin(left, right):
-            sides = [made(part) for part in (left, right)]
-            held = hold if count is None else partial(count.held, stream.source)
-            rows = joined_streams(stream.source, sides, earlier, held, eras(stream.source), forced)
+            side_frames = [frame_of_part(part) for part in (left, right)]
+            hold_rows = hold_frame if counter is None else partial(counter.held, stream.source)
+            rows = join_streams(stream.source, side_frames, earlier, hold_rows, eras(stream.source), forced)
         case RowsOf() | RowsJoin() | ForeignKeyJoin():
             assert tables is not None
-            rows = _counted(stream.source.tables[0], rows_as_records(stream.source, tables), count)
-    done: list[Step] = []
-    begins = "\n".join(stream.source.lines())
+            rows = _count_changes(stream.source.tables[0], rows_as_records(stream.source, tables), counter)
+    earlier_steps: list[Step] = []
+    source_text = "\n".join(stream.source.lines())
 
-    def failing(step: Map, rows: DataFrame, error: Column) -> DataFrame:
-        return count.mapped((begins, tuple(done)), f"map {step.name}", rows, error) if count else rows
+    def count_failures(step: Map, rows: DataFrame, error: Column) -> DataFrame:
+        return counter.mapped((source_text, tuple(earlier_steps)), f"map {step.name}", rows, error) if counter else rows
 
-    flow = Flow(rows, stream.source.names_of_key, failing)
-    for item in stream.steps:
-        done.append(item)
-        flow = applied(item, flow)
+    flow = Flow(rows, stream.source.key_names, count_failures)
+    for next_step in stream.steps:
+        earlier_steps.append(next_step)
+        flow = apply_step(next_step, flow)
     return flow.frame
 
 
-def _counted(table: Table, rows: DataFrame, count: RowCounter | None) -> DataFrame:
+def _count_changes(table: Table, rows: DataFrame, counter: RowCounter | None) -> DataFrame:
     """What a table gives is never bad."""
-    return count(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if count else rows
+    return counter(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if counter else rows
 
 
-def _merged(merge: Merge, frames: list[DataFrame]) -> DataFrame:
-    names = [column.name for column in merge.streams[0].columns]
-    parts = []
+def _merge_frames(merge: Merge, frames: list[DataFrame]) -> DataFrame:
+    column_names = [column.name for column in merge.streams[0].columns]
+    part_frames = []
     for number, frame in enumerate(frames):
-        part = frame.select(*names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
-        parts.append(part.withColumn("_position", merged(number)))
-    return reduce(DataFrame.unionByName, parts)
+        part = frame.select(*column_names, *OWN_COLUMNS, *PSEUDO_COLUMNS)
+        part_frames.append(part.withColumn("_position", merged_position(number)))
+    return reduce(DataFrame.unionByName, part_frames)

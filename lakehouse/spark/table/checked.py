@@ -22,8 +22,8 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import check_names
 from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
-from lakehouse.plan.refused.place import Place, placed
-from lakehouse.plan.schema import distinct
+from lakehouse.plan.refused.place import Place, message_with_place
+from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.table import clocked, tables
@@ -38,11 +38,11 @@ PATTERNS = (
 )
 
 
-def check(spark: SparkSession, app: App) -> None:
+def check_application(spark: SparkSession, app: App) -> None:
     """Raise PlanError for an application with an expression that Spark can't take."""
-    given = [*(sink.of for sink in app.sinks), *(sink.of for sink in app.functions)]
-    published = (of for of in given if isinstance(of, Stream))
-    for stream in distinct((*(table.stream for table in app.tables), *published)):
+    sink_sources = [*(sink.of for sink in app.sinks), *(sink.of for sink in app.functions)]
+    published_streams = (sink_source for sink_source in sink_sources if isinstance(sink_source, Stream))
+    for stream in without_duplicates((*(table.stream for table in app.tables), *published_streams)):
         _check_stream(spark, stream)
     for table in app.tables:
         _check_table(spark, table)
@@ -53,7 +53,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
         _check_stream(spark, part)
     if isinstance(stream.source, Crossings):
         _check_patterns(spark, stream.what, stream.source.when)
-        rows = spark.createDataFrame([], tables.schema(spark, stream.source.table))
+        rows = spark.createDataFrame([], tables.visible_schema(spark, stream.source.table))
         _check_items(rows, stream.what, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
@@ -63,89 +63,91 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     except AnalysisException as error:
         raise PlanError(_first_that_fails(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
-        clocked.check(_before(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
+        clocked.check_casts(
+            _frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time]
+        )
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
-            clocked.check(_before(spark, stream, number), stream.what, step.expressions)
+            clocked.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
 def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
     """The message about the first of a stream's steps that Spark does not accept."""
     for number, step in enumerate(stream.steps):
         try:
-            _before(spark, stream, number + 1)
+            _frame_before_step(spark, stream, number + 1)
         except AnalysisException as found:
             texts = ", ".join(repr(item.text) for item in step.expressions)
-            said = f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_reason(found)}"
-            return placed(said, _place(step.expressions))
-    return f"{stream.what}: Spark can't take it: {_reason(error)}"
+            message = f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_first_line(found)}"
+            return message_with_place(message, _first_place(step.expressions))
+    return f"{stream.what}: Spark can't take it: {_first_line(error)}"
 
 
-def _before(spark: SparkSession, stream: Stream, number: int) -> DataFrame:
+def _frame_before_step(spark: SparkSession, stream: Stream, step_number: int) -> DataFrame:
     """A stream's frame before one of its steps, without rows."""
-    return tables.empty_stream(spark, replace(stream, steps=stream.steps[:number]))
+    return tables.empty_stream(spark, replace(stream, steps=stream.steps[:step_number]))
 
 
 def _check_table(spark: SparkSession, table: Table) -> None:
-    what = f"table {table.name!r}"
-    of_stream = table.fold.expressions
-    having = [item.predicate for item in table.behind if isinstance(item, Having)]
-    for item in [*of_stream, *having]:
-        _check_patterns(spark, what, item)
+    label = f"table {table.name!r}"
+    fold_expressions = table.fold.expressions
+    having_predicates = [item.predicate for item in table.behind if isinstance(item, Having)]
+    for item in [*fold_expressions, *having_predicates]:
+        _check_patterns(spark, label, item)
     try:
-        _check_items(tables.empty_stream(spark, table.stream), what, of_stream)
-        kept = tables.schema(spark, table)
-        for column in kept:
-            _check_names(column.dataType, f"{what}: column {column.name!r}")
-        _check_items(spark.createDataFrame([], kept), what, having)
+        _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
+        table_schema = tables.visible_schema(spark, table)
+        for column in table_schema:
+            _check_names(column.dataType, f"{label}: column {column.name!r}")
+        _check_items(spark.createDataFrame([], table_schema), label, having_predicates)
     except AnalysisException as error:
-        raise PlanError(f"{what}: Spark can't take it: {_reason(error)}") from error
+        raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
 
 
-def _check_names(kind: DataType, what: str) -> None:
+def _check_names(data_type: DataType, label: str) -> None:
     """Raise PlanError for names inside a type that Delta's tables can't have."""
-    match kind:
+    match data_type:
         case StructType():
-            check_names(kind.names, what)
-            for field in kind:
-                _check_names(field.dataType, what)
+            check_names(data_type.names, label)
+            for field in data_type:
+                _check_names(field.dataType, label)
         case ArrayType():
-            _check_names(kind.elementType, what)
+            _check_names(data_type.elementType, label)
         case MapType():
-            _check_names(kind.keyType, what)
-            _check_names(kind.valueType, what)
+            _check_names(data_type.keyType, label)
+            _check_names(data_type.valueType, label)
 
 
-def _check_items(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:
+def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
     for item in items:
         try:
-            clocked.check(frame, what, [item])
+            clocked.check_casts(frame, label, [item])
         except AnalysisException as error:
-            said = f"{what}: Spark can't take {item.text!r}: {_reason(error)}"
-            raise PlanError(placed(said, item.place)) from error
+            message = f"{label}: Spark can't take {item.text!r}: {_first_line(error)}"
+            raise PlanError(message_with_place(message, item.place)) from error
 
 
-def _check_patterns(spark: SparkSession, what: str, item: Expression) -> None:
+def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
     """Raise PlanError for a literal pattern that is not valid: it would be null for every record."""
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:
             try:
-                _java(spark).util.regex.Pattern.compile(pattern.name)
+                _java_package(spark).util.regex.Pattern.compile(pattern.name)
             except IllegalArgumentException as error:
-                said = str(error).split("\n", 1)[0]
-                refused = f"{what}: {item.text!r}: {pattern.name!r} is not a pattern: {said}."
-                raise PlanError(placed(refused, item.place)) from error
+                reason = str(error).split("\n", 1)[0]
+                message = f"{label}: {item.text!r}: {pattern.name!r} is not a pattern: {reason}."
+                raise PlanError(message_with_place(message, item.place)) from error
 
 
-def _place(items: Iterable[Expression]) -> Place | None:
+def _first_place(items: Iterable[Expression]) -> Place | None:
     """The line of the user's code that declares these expressions: one call, so the first one's."""
     return next((item.place for item in items), None)
 
 
-def _java(spark: SparkSession) -> Any:
+def _java_package(spark: SparkSession) -> Any:
     return spark.sparkContext._jvm.java  # type: ignore[union-attr]
 
 
-def _reason(error: AnalysisException) -> str:
+def _first_line(error: AnalysisException) -> str:
     return str(error).split("\n", 1)[0].split(" SQLSTATE", 1)[0]

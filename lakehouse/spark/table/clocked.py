@@ -14,33 +14,33 @@ from pyspark.sql import DataFrame
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.refused.place import placed
+from lakehouse.plan.refused.place import message_with_place
 from lakehouse.spark.expressions import column_of, is_whole_moment
 
 
-def check(frame: DataFrame, what: str, items: Iterable[Expression]) -> None:
+def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
     """Raise PlanError for an expression over the frame's columns that reads a text as a moment without a cast."""
     for item in items:
         if item.is_column:
             continue
-        plan = frame.select(column_of(item).alias("x"))._jdf.queryExecution().analyzed()
-        for cast in _casts(plan.expressions().head(), _cast_pattern(frame)):
+        analyzed_plan = frame.select(column_of(item).alias("x"))._jdf.queryExecution().analyzed()
+        for cast in _find_casts(analyzed_plan.expressions().head(), _cast_pattern(frame)):
             if _makes_moment(cast.child().dataType(), cast.dataType()) and not is_whole_moment(cast.child()):
-                said = (
-                    f"{what}: {item.text!r} makes Spark read {cast.child().sql()} as a timestamp: '12:30' would be of "
+                message = (
+                    f"{label}: {item.text!r} makes Spark read {cast.child().sql()} as a timestamp: '12:30' would be of "
                     "the day on which it is read. Cast the text alone: cast(... AS timestamp)."
                 )
-                raise PlanError(placed(said, item.place))
+                raise PlanError(message_with_place(message, item.place))
 
 
-def _casts(tree: Any, pattern: Any) -> Iterator[Any]:
+def _find_casts(tree: Any, pattern: Any) -> Iterator[Any]:
     if not tree.containsPattern(pattern):
         return
     if tree.getClass().getSimpleName() == "Cast":
         yield tree
     children = tree.children()
     for number in range(children.size()):
-        yield from _casts(children.apply(number), pattern)
+        yield from _find_casts(children.apply(number), pattern)
 
 
 def _cast_pattern(frame: DataFrame) -> Any:
@@ -48,17 +48,23 @@ def _cast_pattern(frame: DataFrame) -> Any:
     return jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CAST()
 
 
-def _makes_moment(given: Any, wanted: Any) -> bool:
+def _makes_moment(source_type: Any, target_type: Any) -> bool:
     """Whether one type has a text where the other has a timestamp."""
-    kinds = given.typeName(), wanted.typeName()
-    if kinds == ("string", "timestamp"):
+    type_names = source_type.typeName(), target_type.typeName()
+    if type_names == ("string", "timestamp"):
         return True
-    if kinds == ("array", "array"):
-        return _makes_moment(given.elementType(), wanted.elementType())
-    if kinds == ("map", "map"):
-        pairs = ((given.keyType(), wanted.keyType()), (given.valueType(), wanted.valueType()))
-        return any(_makes_moment(*pair) for pair in pairs)
-    if kinds == ("struct", "struct"):
-        fields = zip(given.fields(), wanted.fields(), strict=True)
-        return any(_makes_moment(one.dataType(), other.dataType()) for one, other in fields)
+    if type_names == ("array", "array"):
+        return _makes_moment(source_type.elementType(), target_type.elementType())
+    if type_names == ("map", "map"):
+        type_pairs = (
+            (source_type.keyType(), target_type.keyType()),
+            (source_type.valueType(), target_type.valueType()),
+        )
+        return any(_makes_moment(*type_pair) for type_pair in type_pairs)
+    if type_names == ("struct", "struct"):
+        field_pairs = zip(source_type.fields(), target_type.fields(), strict=True)
+        return any(
+            _makes_moment(source_field.dataType(), target_field.dataType())
+            for source_field, target_field in field_pairs
+        )
     return False

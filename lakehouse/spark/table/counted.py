@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import NEW_DECLARATION
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import app_id, log_of
+from lakehouse.spark.transaction import app_id, commit_log_of
 
 COUNTS = ("records", "bad", "null_keys", "late")
-SEEN = "seen"  # in a swap's commit: the counts of the table that it brought
+SWAP_COUNTS = "seen"  # in a swap's commit: the counts of the table that it brought
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CommitCounts:
     """The sums of the counts in the commits up to a tick.
 
     whole: the log has all of them, or those since a swap. redeclared: one of them says that the declaration changed.
@@ -28,25 +28,33 @@ class Counted:
     counts: dict[str, int]
 
 
-def by_commits(lake: OpenLake, place: TablePlace, tick: int) -> Counted:
+def count_by_commits(lake: OpenLake, table_place: TablePlace, tick: int) -> CommitCounts:
     """Add up the counts in a table's commits up to a tick."""
-    log = list(log_of(lake.spark, place.path).back())
-    said = [commit.metadata for commit in reversed(log)]
-    ours = [commit for commit in said if commit.get("app") == app_id(place.name) and commit["tick"] <= tick]
+    commits = list(commit_log_of(lake.spark, table_place.path).walk_back())
+    all_metadata = [commit.metadata for commit in reversed(commits)]
+    own_metadata = [
+        commit for commit in all_metadata if commit.get("app") == app_id(table_place.name) and commit["tick"] <= tick
+    ]
     # A table that was swapped in did its own counting, from bronze's beginning.
-    swaps = [number for number, commit in enumerate(ours) if SEEN in commit]
-    begin = swaps[-1] if swaps else 0
-    ours = [ours[begin].get(SEEN, ours[begin]), *ours[begin + 1 :]] if ours else []
-    return Counted(
-        bool(swaps) or log[-1].version == 0,
-        any(commit.get("operation") == NEW_DECLARATION for commit in said),
-        {name: sum(commit.get(name, 0) for commit in ours) for name in COUNTS},
+    swap_indexes = [number for number, commit in enumerate(own_metadata) if SWAP_COUNTS in commit]
+    first_index = swap_indexes[-1] if swap_indexes else 0
+    own_metadata = (
+        [own_metadata[first_index].get(SWAP_COUNTS, own_metadata[first_index]), *own_metadata[first_index + 1 :]]
+        if own_metadata
+        else []
+    )
+    return CommitCounts(
+        bool(swap_indexes) or commits[-1].version == 0,
+        any(commit.get("operation") == NEW_DECLARATION for commit in all_metadata),
+        {name: sum(commit.get(name, 0) for commit in own_metadata) for name in COUNTS},
     )
 
 
-def by_rows(lake: OpenLake, path: str, version: int, names: Iterable[str]) -> tuple[int, dict[str, int]]:
+def count_by_rows(
+    lake: OpenLake, table_path: str, version: int, column_names: Iterable[str]
+) -> tuple[int, dict[str, int]]:
     """Return the number of a table's rows at a version, and the sums of some of its columns."""
-    columns = list(names)
-    sums = [F.coalesce(F.sum(F.col(f"`{name}`")), F.lit(0)) for name in columns]
-    found = lake.read(path, version).agg(F.count(F.lit(1)), *sums).collect()[0]
-    return int(found[0]), {name: int(total) for name, total in zip(columns, found[1:], strict=True)}
+    summed_columns = list(column_names)
+    sums = [F.coalesce(F.sum(F.col(f"`{name}`")), F.lit(0)) for name in summed_columns]
+    totals = lake.read(table_path, version).agg(F.count(F.lit(1)), *sums).collect()[0]
+    return int(totals[0]), {name: int(total) for name, total in zip(summed_columns, totals[1:], strict=True)}

@@ -1,6 +1,6 @@
 """The files of a Delta table: counted, compacted, and removed when they are no longer needed.
 
-On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.numbered` one.
+On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.numbered_writes` one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.lake.properties import RETENTION
-from lakehouse.spark.delta_log import snapshot
-from lakehouse.spark.folders import opened
+from lakehouse.spark.delta_log import newest_snapshot
+from lakehouse.spark.folders import path_and_system
 from lakehouse.spark.operators.merge import ROWS_PER_FILE
-from lakehouse.spark.transaction import properties, quoted, set_properties
+from lakehouse.spark.transaction import quote_name, read_properties, set_properties
 
 SMALL_BYTES = 16 * 2**20
 LARGE_BYTES = 128 * 2**20
@@ -44,78 +44,82 @@ class FileCounts:
     small: int
 
 
-def files(spark: SparkSession, path: str, *, keyed: bool, enough: int = 0) -> FileCounts:
+def count_files(spark: SparkSession, table_path: str, *, keyed: bool, enough: int = 0) -> FileCounts:
     """Return the files of a table. keyed: whether its files are laid out by key, with a fixed number of rows.
 
     enough: for a table with at most this many files the rows and the small files are not counted.
     """
-    checksum = snapshot(spark, path).checksumOpt()
+    checksum = newest_snapshot(spark, table_path).checksumOpt()
     if checksum.isDefined() and checksum.get().numFiles() <= enough:
         return FileCounts(checksum.get().numFiles(), checksum.get().tableSizeBytes(), 0, 0)
-    found = DataFrame(snapshot(spark, path).allFiles().toDF(), spark)
-    rows = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
-    is_small = rows < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
-    parts = found.groupBy(F.to_json("partitionValues")).agg(
-        F.count(F.lit(1)).alias("count"), F.sum("size").alias("bytes"), F.sum(rows).alias("rows"),
+    file_rows = DataFrame(newest_snapshot(spark, table_path).allFiles().toDF(), spark)
+    record_counts = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
+    is_small = record_counts < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
+    partition_counts = file_rows.groupBy(F.to_json("partitionValues")).agg(
+        F.count(F.lit(1)).alias("count"), F.sum("size").alias("bytes"), F.sum(record_counts).alias("rows"),
         F.count_if(is_small).alias("small"),
     )  # fmt: skip
     # The only small file of a partition has no other to merge with.
-    alone = parts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
-    total = alone.agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("count", "bytes", "rows", "small")]).first()
-    assert total is not None
-    return FileCounts(*total)
+    mergeable_counts = partition_counts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
+    totals = mergeable_counts.agg(
+        *[F.coalesce(F.sum(name), F.lit(0)) for name in ("count", "bytes", "rows", "small")]
+    ).first()
+    assert totals is not None
+    return FileCounts(*totals)
 
 
-def on_disk(spark: SparkSession, path: str) -> int:
+def bytes_on_disk(spark: SparkSession, table_path: str) -> int:
     """Return the bytes of a table's folder: older versions and the log, too."""
-    folder, system = opened(spark, path)
-    return int(system.getContentSummary(folder).getLength())
+    folder, file_system = path_and_system(spark, table_path)
+    return int(file_system.getContentSummary(folder).getLength())
 
 
-def compact(spark: SparkSession, path: str) -> None:
+def compact_files(spark: SparkSession, table_path: str) -> None:
     """Make few files of many small ones; large ones stay as they are."""
-    with_sizes(spark, SMALL_BYTES, LARGE_BYTES)
-    DeltaTable.forPath(spark, path).optimize().executeCompaction()
+    set_file_sizes(spark, SMALL_BYTES, LARGE_BYTES)
+    DeltaTable.forPath(spark, table_path).optimize().executeCompaction()
 
 
-def lay_out(spark: SparkSession, path: str, found: FileCounts, by: Sequence[str]) -> None:
+def lay_out(spark: SparkSession, table_path: str, file_counts: FileCounts, layout_columns: Sequence[str]) -> None:
     """Rewrite a table in files of `ROWS_PER_FILE` rows, with neighbours by these columns in one file.
 
     Plain compaction would mix keys from everywhere in each file, and every later batch would touch all of them.
     """
-    size = max(1, found.bytes * ROWS_PER_FILE // max(1, found.rows))
-    with_sizes(spark, size, size)
-    schema = spark.read.format("delta").load(path).schema
+    file_bytes = max(1, file_counts.bytes * ROWS_PER_FILE // max(1, file_counts.rows))
+    set_file_sizes(spark, file_bytes, file_bytes)
+    schema = spark.read.format("delta").load(table_path).schema
     # Delta has no smallest and largest values for other types, and refuses them.
-    ordered = [n for n in by if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)]
-    columns = ", ".join(map(quoted, ordered))
-    spark.sql(f"OPTIMIZE delta.{quoted(path)}" + (f" ZORDER BY ({columns})" if ordered else ""))
+    ordered_columns = [
+        n for n in layout_columns if isinstance(k := schema[n].dataType, AtomicType) and not isinstance(k, UNORDERED)
+    ]
+    columns = ", ".join(map(quote_name, ordered_columns))
+    spark.sql(f"OPTIMIZE delta.{quote_name(table_path)}" + (f" ZORDER BY ({columns})" if ordered_columns else ""))
 
 
-def with_sizes(spark: SparkSession, least: int, most: int) -> None:
+def set_file_sizes(spark: SparkSession, least_bytes: int, most_bytes: int) -> None:
     """Set which files a session's OPTIMIZE takes, and how large it makes them."""
-    spark.conf.set(MIN_SIZE, str(least))
-    spark.conf.set(MAX_SIZE, str(most))
+    spark.conf.set(MIN_SIZE, str(least_bytes))
+    spark.conf.set(MAX_SIZE, str(most_bytes))
 
 
-def retain(spark: SparkSession, path: str, keep_ms: int) -> None:
+def retain_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
     """Keep a table's removed files, and its log, for this long: Delta refuses to read older versions."""
     seconds = -(-keep_ms // 1000)
-    wanted = {FILE_RETENTION: f"interval {seconds} seconds"}
-    wanted[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"
-    found = properties(spark, path)
-    if {name: found.get(name) for name in wanted} != wanted:
-        set_properties(spark, path, wanted, {"operation": RETENTION})
+    retention_properties = {FILE_RETENTION: f"interval {seconds} seconds"}
+    retention_properties[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"
+    table_properties = read_properties(spark, table_path)
+    if {name: table_properties.get(name) for name in retention_properties} != retention_properties:
+        set_properties(spark, table_path, retention_properties, {"operation": RETENTION})
 
 
-def vacuum(spark: SparkSession, path: str, keep_ms: int) -> None:
+def vacuum_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
     """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain`."""
-    with _silent(spark):
-        DeltaTable.forPath(spark, path).vacuum(keep_ms / HOUR_MS)
+    with _silence_output(spark):
+        DeltaTable.forPath(spark, table_path).vacuum(keep_ms / HOUR_MS)
 
 
 @contextmanager
-def _silent(spark: SparkSession) -> Iterator[None]:
+def _silence_output(spark: SparkSession) -> Iterator[None]:
     """Let Delta's VACUUM say nothing: it prints "Deleted 0 files" on stdout, among the lines of --json.
 
     Of this thread alone, as Scala keeps it; where that is not possible, it prints.
@@ -123,7 +127,7 @@ def _silent(spark: SparkSession) -> Iterator[None]:
     jvm: Any = spark.sparkContext._jvm
     try:
         console = getattr(jvm, "scala.Console$").__getattr__("MODULE$")
-        before = console.out()
+        console_output = console.out()
         console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
     except (Py4JError, TypeError):
         yield
@@ -131,4 +135,4 @@ def _silent(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        console.setOutDirect(before)
+        console.setOutDirect(console_output)

@@ -14,50 +14,54 @@ from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import log_of, properties, read_progress
+from lakehouse.spark.transaction import commit_log_of, read_progress, read_properties
 
 
 class DeltaFolder:
     """A Delta table, as Spark has it."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark, self._path = spark, path
+    def __init__(self, spark: SparkSession, table_path: str) -> None:
+        self._spark, self._path = spark, table_path
 
     @cached_property
     def log(self) -> CommitLog:
-        return log_of(self._spark, self._path)
+        return commit_log_of(self._spark, self._path)
 
     def properties(self) -> Mapping[str, str]:
-        return properties(self._spark, self._path)
+        return read_properties(self._spark, self._path)
 
     def tick(self, name: str) -> int:
         return read_progress(self._spark, TablePlace(self._path, name)).tick
 
     def oldest_readable(self) -> int:
-        return self.log.oldest()  # only Delta knows which files exist, and it tells when they are read
+        return self.log.oldest_version()  # only Delta knows which files exist, and it tells when they are read
 
 
-class Hadoop:
+class SparkLakeFiles:
     """The files of one lake. own: topics that have a physical table of their own."""
 
-    def __init__(self, lake: OpenLake, own: Collection[str] = ()) -> None:
-        self._lake, self.layout, self._own = lake, lake.layout, own
+    def __init__(self, lake: OpenLake, own_topics: Collection[str] = ()) -> None:
+        self._lake, self.layout, self._own = lake, lake.layout, own_topics
 
-    def opened(self, path: str) -> DeltaFolder | None:
-        return DeltaFolder(self._lake.spark, path) if self._lake.exists(path) else None
+    def opened(self, table_path: str) -> DeltaFolder | None:
+        return DeltaFolder(self._lake.spark, table_path) if self._lake.exists(table_path) else None
 
-    def has_records(self, topics: Collection[str], after: int, to: int) -> bool:
-        rows = bronze.records(self._lake, topics, self._own)
-        return not bronze.between(rows, after, to).limit(1).isEmpty()
+    def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
+        bronze_rows = bronze.read_topic_records(self._lake, topics, self._own)
+        return not bronze.between_ticks(bronze_rows, after_tick, to_tick).limit(1).isEmpty()
 
-    def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        rows = bronze.between(bronze.records(self._lake, topics, self._own), NO_TICK, to)
-        groups = rows.groupBy("topic", "topic_id", "partition").agg(F.max("offset"), F.max("tick").alias("tick"))
-        found: dict[str, Ends] = {}
-        for topic, topic_id, partition, offset, _ in map(tuple, groups.orderBy("tick").collect()):
-            same = topic in found and found[topic].id == topic_id
-            found[topic] = Ends(topic_id, {**(found[topic].next if same else {}), partition: offset + 1})
-        return found
+    def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
+        bronze_rows = bronze.between_ticks(bronze.read_topic_records(self._lake, topics, self._own), NO_TICK, to_tick)
+        partition_ends = bronze_rows.groupBy("topic", "topic_id", "partition").agg(
+            F.max("offset"), F.max("tick").alias("tick")
+        )
+        topic_ends: dict[str, Ends] = {}
+        for topic, topic_id, partition, offset, _ in map(tuple, partition_ends.orderBy("tick").collect()):
+            is_same_topic = topic in topic_ends and topic_ends[topic].id == topic_id
+            topic_ends[topic] = Ends(
+                topic_id, {**(topic_ends[topic].next if is_same_topic else {}), partition: offset + 1}
+            )
+        return topic_ends
 
-    def has_interventions(self, table: str, after: int, to: int) -> bool:
-        return interventions.waiting(self._lake, table, after, to)
+    def has_interventions(self, table: str, after_tick: int, to_tick: int) -> bool:
+        return interventions.has_intervention_between(self._lake, table, after_tick, to_tick)

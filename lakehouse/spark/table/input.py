@@ -26,36 +26,36 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.plan.lineage.clocks import placing, shared_clocks
+from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meetings
+from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.operators.eras import begins as eras_begin
+from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.arrivals import arrivals
+from lakehouse.spark.operators.arrivals import arriving_records
 from lakehouse.spark.operators.clock import ClockState
-from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.step import era_of
-from lakehouse.spark.stream.stream_join import BEGINNING, Earlier, Stand
+from lakehouse.spark.stream.stream_join import BEGINNING, EarlierRecords, StreamTimes
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
-from lakehouse.spark.table.stands import Reached, Stands
+from lakehouse.spark.table.stands import ReachedTime, Stands
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
 class Shared(Protocol):
     """What several inputs of a batch read, each made once: all of it between two ticks."""
 
-    def records(self, source: Source, after: int, to: int) -> DataFrame | None:
+    def records(self, source: Source, after_tick: int, to_tick: int) -> DataFrame | None:
         """Return a source's records as `decoded` does; None if they are not shared."""
 
     def changes(
-        self, table: Table, after: int, to: int, make: Callable[[], DataFrame], *, rebuilt: bool
+        self, table: Table, after: int, to: int, make_changes: Callable[[], DataFrame], *, rebuilt: bool
     ) -> DataFrame | None:
         """Return a table's changes as its readers read them; None if they are not shared. rebuilt: see `per_event`."""
 
@@ -76,74 +76,101 @@ class Input:
     lake: OpenLake
     stream: Stream
     skip: str | None = None
-    among: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    select_rows: Callable[[DataFrame], DataFrame] = lambda rows: rows
     cut: Cut | None = None
     rebuilt: bool = False
     began: int = NO_TICK
     shared: Shared | None = None
-    forced: DataFrame | None = None
+    forced_places: DataFrame | None = None
 
-    def rows(self, after: int, to: int) -> DataFrame:
+    def rows(self, after_tick: int, to_tick: int) -> DataFrame:
         """Return bronze's rows between two ticks; tick 0 has those that are left out of all others."""
-        bronze_rows = bronze.of_stream(self.lake, self.stream)
-        rows = not_skipped(bronze.between(bronze_rows, max(after, NO_TICK), to), self.skip)
-        if self.skip and after < NO_TICK:
-            covered = bronze_rows.where(skipped(self.skip)).withColumn("tick", F.lit(NO_TICK).cast("bigint"))
-            rows = covered.unionByName(rows)
-        return self.among(rows)
+        bronze_rows = bronze.read_stream_records(self.lake, self.stream)
+        selected_rows = drop_skipped(bronze.between_ticks(bronze_rows, max(after_tick, NO_TICK), to_tick), self.skip)
+        if self.skip and after_tick < NO_TICK:
+            covered_rows = bronze_rows.where(is_skipped(self.skip)).withColumn("tick", F.lit(NO_TICK).cast("bigint"))
+            selected_rows = covered_rows.unionByName(selected_rows)
+        return self.select_rows(selected_rows)
 
-    def frame(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
+    def frame(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
         """Return the stream's records between two ticks. count: see `stream_frame`."""
-        tables = self._tables(after, to) if self.stream.tables else None
-        rows = cache(partial(self.rows, after, to))
+        upstream_tables = self._tables(after_tick, to_tick) if self.stream.tables else None
+        read_rows = cache(partial(self.rows, after_tick, to_tick))
 
         def records(source: Source) -> DataFrame:
-            held = self.shared.records(source, after, to) if self.shared is not None and self.skip is None else None
-            return decoded(source, rows().where(F.col("topic") == source.topic)) if held is None else held
+            shared_records = (
+                self.shared.records(source, after_tick, to_tick)
+                if self.shared is not None and self.skip is None
+                else None
+            )
+            return (
+                decode_records(source, read_rows().where(F.col("topic") == source.topic))
+                if shared_records is None
+                else shared_records
+            )
 
-        first = NO_TICK if self.skip is None else BEGINNING.tick
-        earlier = Before(self, after) if after > first and meetings(self.stream) else None
-        return stream_frame(self.stream, records, count, tables, earlier, partial(self._eras, to), self.forced)
+        first_tick = NO_TICK if self.skip is None else BEGINNING.tick
+        earlier_records = (
+            EarlierInBronze(self, after_tick) if after_tick > first_tick and meeting_streams(self.stream) else None
+        )
+        return stream_frame(
+            self.stream,
+            records,
+            row_counter,
+            upstream_tables,
+            earlier_records,
+            partial(self._eras, to_tick),
+            self.forced_places,
+        )
 
-    def judged(self, after: int, to: int, count: RowCounter | None = None) -> DataFrame:
+    def judged(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
         """Return the records as `frame` does, with `_part` where that does not follow from the record's own place."""
-        rows = self.frame(after, to, count)
+        stream_records = self.frame(after_tick, to_tick, row_counter)
         if not (self.stream.tables or shared_clocks(self.stream)):
-            return rows
-        return with_clocks(self.lake, self.stream, rows, to)
+            return stream_records
+        return with_clocks(self.lake, self.stream, stream_records, to_tick)
 
-    def _eras(self, to: int, join: StreamJoin) -> tuple[int, ...]:
+    def _eras(self, to_tick: int, join: StreamJoin) -> tuple[int, ...]:
         """The ticks at which the eras of a join's topics begin."""
-        ids = topic_ids(self.lake, self.stream, to)
-        return eras_begin(ids, frozenset().union(*map(placing, join.parts)))
+        ids_by_topic = topic_ids(self.lake, self.stream, to_tick)
+        return eras_begin(ids_by_topic, frozenset().union(*map(placing_topics, join.parts)))
 
-    def _tables(self, after: int, to: int) -> Tables:
+    def _tables(self, after_tick: int, to_tick: int) -> Tables:
         """How the stream's upstream tables are read. Their changes are derived from their own input.
 
         So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
         """
-        upstream = import_module("lakehouse.spark.changelog.upstream")
-        after = max(after, NO_TICK)
-        rebuilt = self.rebuilt or after < self.began
-        loads = self.stream.undoes and self.skip is None
-        tables: Tables = upstream.Upstream(self.lake, after, to, self.cut, rebuilt, self.shared, loads, self.skip)
-        return tables
+        upstream_module = import_module("lakehouse.spark.changelog.upstream")
+        after_tick = max(after_tick, NO_TICK)
+        is_rebuilt = self.rebuilt or after_tick < self.began
+        loads_restored = self.stream.undoes and self.skip is None
+        upstream_tables: Tables = upstream_module.Upstream(
+            self.lake, after_tick, to_tick, self.cut, is_rebuilt, self.shared, loads_restored, self.skip
+        )
+        return upstream_tables
 
     def records(
-        self, table: Table, forms: list[Form], clock: ClockState | None, after: int, to: int, *, units: bool = False
+        self,
+        table: Table,
+        forms: list[Form],
+        clock: ClockState | None,
+        after_tick: int,
+        to_tick: int,
+        *,
+        units: bool = False,
     ) -> DataFrame:
         """Return the records that reach a table between two ticks; the rest: see `arrivals`."""
-        return arrivals(table, forms, self.judged(after, to), clock, units=units)
+        return arriving_records(table, forms, self.judged(after_tick, to_tick), clock, units=units)
 
 
 @dataclass(frozen=True, slots=True)
-class Before(Earlier):
+class EarlierInBronze(EarlierRecords):
     """The records that joins of streams had seen before a batch, read from bronze: see `Earlier`."""
 
     input: Input
     after: int
 
-    def begun(self, join: StreamJoin) -> Stand:
+    def begun(self, join: StreamJoin) -> StreamTimes:
         """See `Earlier`."""
         if self.input.cut is not None or self.input.rebuilt or self.after <= NO_TICK:
             return BEGINNING  # the stands are those of all records, as the live tables read them
@@ -153,58 +180,69 @@ class Before(Earlier):
         """See `Earlier`."""
         return self._frame(stream, since, self.after)
 
-    def _frame(self, stream: Stream, after: int, to: int) -> DataFrame:
-        return replace(self.input, stream=stream, shared=None).frame(after, to)
+    def _frame(self, stream: Stream, after_tick: int, to_tick: int) -> DataFrame:
+        return replace(self.input, stream=stream, shared=None).frame(after_tick, to_tick)
 
-    def _measured(self, join: StreamJoin, after: int, to: int, width: int) -> list[Reached]:
+    def _measured(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[ReachedTime]:
         """See `Measure`."""
-        end = F.least(F.lit(after) + F.ceil((F.col("_position.tick") - after) / width) * width, F.lit(to)).alias("tick")
-        begun = self.input._eras(to, join)
-        part_name = F.concat_ws("/", era_of(begun, F.col("_position.tick")).cast("string"), "_position.partition")
-        parts = [self._frame(part, after, to).select(end, part_name.alias("part"), "rowtime") for part in join.parts]
-        rows = parts[0].unionByName(parts[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
-        return [Reached(row["tick"], row["part"], row["time"]) for row in rows.collect()]
+        stretch_end = F.least(
+            F.lit(after_tick) + F.ceil((F.col("_position.tick") - after_tick) / width) * width, F.lit(to_tick)
+        ).alias("tick")
+        era_ticks = self.input._eras(to_tick, join)
+        part_name = F.concat_ws("/", era_of(era_ticks, F.col("_position.tick")).cast("string"), "_position.partition")
+        part_frames = [
+            self._frame(part, after_tick, to_tick).select(stretch_end, part_name.alias("part"), "rowtime")
+            for part in join.parts
+        ]
+        rows = part_frames[0].unionByName(part_frames[1]).groupBy("tick", "part").agg(F.max("rowtime").alias("time"))
+        return [ReachedTime(row["tick"], row["part"], row["time"]) for row in rows.collect()]
 
 
-def begins(reads: Input, to: int) -> int:
+def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
     """Return the last tick up to which no record can meet one that comes after tick `to`, in any join of streams."""
-    source = reads.stream.source
+    source = table_input.stream.source
     if isinstance(source, StreamJoin):
-        to = Before(reads, to).begun(source).tick
-    return min((begins(replace(reads, stream=part), to) for part in source.parts), default=to)
+        to_tick = EarlierInBronze(table_input, to_tick).begun(source).tick
+    return min(
+        (last_unneeded_tick(replace(table_input, stream=part), to_tick) for part in source.parts), default=to_tick
+    )
 
 
-def input_of(opened: OpenTable) -> Input:
+def input_of(open_table: OpenTable) -> Input:
     """Return a table's input: for a restored one without the records that its changelog held."""
-    return Input(opened.lake, opened.table.stream, opened.skip, began=opened.began)
+    return Input(open_table.lake, open_table.table.stream, open_table.skip, began=open_table.began)
 
 
-def waits(opened: OpenTable, to: int) -> bool:
+def must_wait(open_table: OpenTable, to_tick: int) -> bool:
     """Say whether bronze lacks records at a tick that a restored table covers, and that still count for later ones.
 
     Nothing is taken in before: covered records come before all others, whichever topic is read first. Raises
     StorageError if a table that it looks up as of event times was restored.
     """
-    stream, skip = opened.table.stream, opened.skip
+    stream, skip = open_table.table.stream, open_table.skip
     by_time = looked_up_by_time(stream)
-    if skip is None or not (by_time or meetings(stream)):
+    if skip is None or not (by_time or meeting_streams(stream)):
         return False
-    if short := [table.name for table in by_time if opened.lake.live.open(table).skip is not None]:
+    if restored_names := [table.name for table in by_time if open_table.lake.live.open(table).skip is not None]:
         raise StorageError(
-            f"table {opened.name!r} looks up what {short[0]} was at earlier times, and {short[0]} was restored in this "
-            f"lake: no changelog has all of that. Restore {opened.name} in a lake that makes {short[0]} of its topic."
+            f"table {open_table.name!r} looks up what {restored_names[0]} was at earlier times, and {restored_names[0]} was restored in this "
+            f"lake: no changelog has all of that. Restore {open_table.name} in a lake that makes {restored_names[0]} of its topic."
         )
-    return not bronze.has_all(opened.lake, stream.topics, json.loads(skip), to)
+    return not bronze.has_all(open_table.lake, stream.topics, json.loads(skip), to_tick)
 
 
-def not_skipped(rows: DataFrame, skip: str | None) -> DataFrame:
+def drop_skipped(bronze_rows: DataFrame, skip: str | None) -> DataFrame:
     """Return bronze's rows without those that a restored table holds already; skip: see `skipped`."""
-    return rows.where(~skipped(skip)) if skip else rows
+    return bronze_rows.where(~is_skipped(skip)) if skip else bronze_rows
 
 
-def skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
+def is_skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
     """The rows whose offsets a restored table holds already. skip: the table's property. The rest: their columns."""
-    first: Mapping[str, Mapping[str, int]] = json.loads(skip)
-    flat = {f"{topic}/{number}": start for topic, of in first.items() for number, start in of.items()}
-    start = F.element_at(literal_map(flat, "bigint"), F.concat_ws("/", topic_id, partition))
-    return start.isNotNull() & (F.col(offset) < start)
+    first_offsets: Mapping[str, Mapping[str, int]] = json.loads(skip)
+    offsets_by_partition = {
+        f"{topic}/{partition_number}": first_offset
+        for topic, partition_offsets in first_offsets.items()
+        for partition_number, first_offset in partition_offsets.items()
+    }
+    first_offset = F.element_at(literal_map(offsets_by_partition, "bigint"), F.concat_ws("/", topic_id, partition))
+    return first_offset.isNotNull() & (F.col(offset) < first_offset)

@@ -18,11 +18,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.lake.earlier import check_late
-from lakehouse.lake.keys import without_window
+from lakehouse.lake.earlier import check_late_positions
+from lakehouse.lake.keys import drop_window_columns
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.commits import before_swap
-from lakehouse.lake.place import late_of
+from lakehouse.lake.moment.commits import version_before_swap
+from lakehouse.lake.place import late_place
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.plan.stream_join import StreamJoin
@@ -30,7 +30,7 @@ from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.transaction import append, log_of, new_table
+from lakehouse.spark.transaction import append, commit_log_of, new_table
 
 SCHEMA = (
     f"tick bigint, topic string, partition int, offset bigint, ordinals {ORDINALS_TYPE}, key string, "
@@ -40,34 +40,34 @@ TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 PLACE = ("tick", "topic", "partition", "offset", "ordinals")
 
 
-def chosen(opened: OpenTable, key: str | None, start: datetime | None, end: datetime | None) -> DataFrame:
+def select_late(open_table: OpenTable, key: str | None, start: datetime | None, end: datetime | None) -> DataFrame:
     """Return a table's late records: of one key, by its text, and of windows that begin in [start, end).
 
     A time without a zone is UTC.
     """
-    table = opened.table
-    rows = opened.lake.read(opened.late)
-    check_late(rows.columns, table.name)
+    table = open_table.table
+    rows = open_table.lake.read(open_table.late)
+    check_late_positions(rows.columns, table.name)
     if key is not None:
-        names = without_window(table.key)
-        kinds = opened.lake.read(opened.visible.path).select(*names).schema
-        of = rows.withColumn("_of", F.from_json("key", kinds))
-        rows = of.where(is_key(kinds, names, key, inside="_of.")).drop("_of")
+        column_names = drop_window_columns(table.key)
+        key_types = open_table.lake.read(open_table.visible.path).select(*column_names).schema
+        keyed_rows = rows.withColumn("_of", F.from_json("key", key_types))
+        rows = keyed_rows.where(is_key(key_types, column_names, key, prefix="_of.")).drop("_of")
     if start is not None:
         rows = rows.where(F.unix_millis("window_start") >= time_ms(start))
     return rows if end is None else rows.where(F.unix_millis("window_start") < time_ms(end))
 
 
-def create(opened: OpenTable) -> None:
+def create_late_table(open_table: OpenTable) -> None:
     """Create a table's late table if it does not exist yet."""
-    path = opened.late
-    if not opened.lake.exists(path):
-        new_table(opened.spark, path, SCHEMA).execute()
-    check_late(opened.lake.read(path).columns, opened.name)
+    table_path = open_table.late
+    if not open_table.lake.exists(table_path):
+        new_table(open_table.spark, table_path, SCHEMA).execute()
+    check_late_positions(open_table.lake.read(table_path).columns, open_table.name)
 
 
-def write(
-    opened: OpenTable, rows: DataFrame | None, joins: Mapping[StreamJoin, DataFrame], epoch: int, to: int
+def write_late(
+    open_table: OpenTable, rows: DataFrame | None, joins: Mapping[StreamJoin, DataFrame], epoch: int, to_tick: int
 ) -> None:
     """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
 
@@ -75,58 +75,62 @@ def write(
     late for joins, see `RowCounter.held`. Written before the table takes the tick in, so a table that has a tick never
     lacks its late records.
     """
-    table = opened.table
-    place = late_of(opened.layout, table.name)
-    done = opened.lake.progress(place)
-    if done.tick >= to:
+    table = open_table.table
+    table_place = late_place(open_table.layout, table.name)
+    progress = open_table.lake.progress(table_place)
+    if progress.tick >= to_tick:
         return
-    names = without_window(table.key)
-    parts = [] if rows is None else [_rows(rows, "_position", [F.col(f"`{name}`") for name in names], table.windows)]
-    for join, of in joins.items():
-        key = [F.col(f"_key_{number}").alias(name) for number, name in enumerate(join.left.key)]
-        parts.append(_rows(of, "_place.place", key, (), join.name))
-    found = reduce(DataFrame.unionByName, parts).where(F.col("tick") > done.tick)
-    append(found.coalesce(1), place, Progress(epoch, to), {"from_tick": done.tick})
+    column_names = drop_window_columns(table.key)
+    late_parts = (
+        []
+        if rows is None
+        else [_late_rows(rows, "_position", [F.col(f"`{name}`") for name in column_names], table.windows)]
+    )
+    for join, join_rows in joins.items():
+        key_columns = [F.col(f"_key_{key_number}").alias(name) for key_number, name in enumerate(join.left.key)]
+        late_parts.append(_late_rows(join_rows, "_place.place", key_columns, (), join.name))
+    new_rows = reduce(DataFrame.unionByName, late_parts).where(F.col("tick") > progress.tick)
+    append(new_rows.coalesce(1), table_place, Progress(epoch, to_tick), {"from_tick": progress.tick})
 
 
-def _rows(
-    rows: DataFrame, position: str, key: Sequence[Column], windows: Sequence[str], join: str | None = None
+def _late_rows(
+    rows: DataFrame, position: str, key_columns: Sequence[Column], windows: Sequence[str], join_name: str | None = None
 ) -> DataFrame:
     """Late records in the form of the late table."""
-    bounds = [F.col(n) if n in windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
+    window_bounds = [F.col(n) if n in windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
     return rows.select(
         *[F.col(f"{position}.{name}") for name in PLACE],
-        F.to_json(F.struct(*key), {"timestampFormat": TIMES}).alias("key"),
-        *[column.alias(name) for column, name in zip(bounds, WINDOW_COLUMNS, strict=True)],
-        F.lit(join).cast("string").alias("join_name"),
+        F.to_json(F.struct(*key_columns), {"timestampFormat": TIMES}).alias("key"),
+        *[column.alias(name) for column, name in zip(window_bounds, WINDOW_COLUMNS, strict=True)],
+        F.lit(join_name).cast("string").alias("join_name"),
     )
 
 
-def swap(opened: OpenTable, built: Layout, epoch: int, at: int) -> None:
+def swap_late(open_table: OpenTable, built_layout: Layout, epoch: int, swap_tick: int) -> None:
     """Replace a table's late records with those of a table that was built elsewhere, by a swap at tick `at`.
 
     In one commit, before the table's, under an epoch that the writer has opened; a repetition after a crash is skipped.
     """
-    place, made = late_of(opened.layout, opened.name), built.late(opened.name)
-    if opened.lake.progress(place).tick < at:
-        comes = opened.lake.exists(made)
-        rows = opened.lake.read(made if comes else place.path)
-        rows = (rows if comes else rows.limit(0)).coalesce(1)
-        said = {"from_tick": at - 1, "operation": "swap"}
-        append(rows, place, Progress(epoch, at), said, instead=True)
+    table_place, built_path = late_place(open_table.layout, open_table.name), built_layout.late(open_table.name)
+    if open_table.lake.progress(table_place).tick < swap_tick:
+        has_built = open_table.lake.exists(built_path)
+        rows = open_table.lake.read(built_path if has_built else table_place.path)
+        rows = (rows if has_built else rows.limit(0)).coalesce(1)
+        metadata = {"from_tick": swap_tick - 1, "operation": "swap"}
+        append(rows, table_place, Progress(epoch, swap_tick), metadata, instead=True)
 
 
-def rows_at(opened: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
+def late_rows_at(open_table: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
     """Return a table's late records as they were at a tick; None without any.
 
     swaps: the ticks at which a table was swapped in: one that the table has not reached yet may have left its records.
     """
-    place = late_of(opened.layout, opened.name)
-    if not opened.lake.exists(place.path):
+    table_place = late_place(open_table.layout, open_table.name)
+    if not open_table.lake.exists(table_place.path):
         return None
     version = None
-    if any(at > tick for at in swaps):
-        version = before_swap(log_of(opened.spark, place.path), place.name, tick)
-    rows = opened.lake.read(place.path, version)
-    check_late(rows.columns, opened.name)
+    if any(swap_tick > tick for swap_tick in swaps):
+        version = version_before_swap(commit_log_of(open_table.spark, table_place.path), table_place.name, tick)
+    rows = open_table.lake.read(table_place.path, version)
+    check_late_positions(rows.columns, open_table.name)
     return rows.where(F.col("tick") <= tick)

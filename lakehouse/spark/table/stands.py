@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.stream_join import Within
-from lakehouse.spark.stream.stream_join import BEGINNING, Stand
+from lakehouse.spark.stream.stream_join import BEGINNING, StreamTimes
 
 PARTS = 64  # into how many stretches ticks of which nothing is known are divided
 
 
-class Reached(NamedTuple):
+class ReachedTime(NamedTuple):
     """The largest event time in a partition, named as in `Stand`, in a stretch of ticks that ends with `tick`."""
 
     tick: int
@@ -27,66 +27,74 @@ class Reached(NamedTuple):
 
 
 # The records of a join's streams in the ticks (after, to], in stretches of so many ticks.
-Measure = Callable[[StreamJoin, int, int, int], Iterable[Reached]]
+Measure = Callable[[StreamJoin, int, int, int], Iterable[ReachedTime]]
 
 
 @dataclass(slots=True)
 class Stands:
     """What is known of a lake's joins of streams. Threads share it: what one forgets another asks for again."""
 
-    known: list[tuple[tuple[StreamJoin, str | None], list[Stand]]] = field(default_factory=list)
+    known: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
 
-    def begin(self, join: StreamJoin, after: int, measure: Measure, skip: str | None = None) -> Stand:
+    def begin(self, join: StreamJoin, after_tick: int, measure: Measure, skip: str | None = None) -> StreamTimes:
         """Return where a batch of the ticks after `after` begins to read. measure: gives what is not known yet.
 
         skip: the offsets of the records that lie in tick 0, for a restored table.
         """
-        known = self._of((join, skip))
-        stands = list(known)
-        last = max((stand for stand in stands if stand.tick <= after), key=lambda stand: stand.tick, default=BEGINNING)
-        if last.tick < after:
-            width = -(-(after - last.tick) // PARTS)
-            stands += later(last, after, measure(join, last.tick, after, width))
-        begun = first_needed(join.within, stands, after)
-        known[:] = [stand for stand in stands if stand.tick >= begun.tick]
-        return begun
+        known_stands = self._of((join, skip))
+        stands = list(known_stands)
+        last_stand = max(
+            (stand for stand in stands if stand.tick <= after_tick), key=lambda stand: stand.tick, default=BEGINNING
+        )
+        if last_stand.tick < after_tick:
+            width = -(-(after_tick - last_stand.tick) // PARTS)
+            stands += later_stands(last_stand, after_tick, measure(join, last_stand.tick, after_tick, width))
+        first_stand = first_needed(join.within, stands, after_tick)
+        known_stands[:] = [stand for stand in stands if stand.tick >= first_stand.tick]
+        return first_stand
 
-    def _of(self, read: tuple[StreamJoin, str | None]) -> list[Stand]:
+    def _of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
         for item, stands in self.known:
-            if item == read:
+            if item == join_read:
                 return stands
-        self.known.append((read, []))
+        self.known.append((join_read, []))
         return self.known[-1][1]
 
 
-def later(last: Stand, to: int, reached: Iterable[Reached]) -> list[Stand]:
+def later_stands(last_stand: StreamTimes, to_tick: int, reached_times: Iterable[ReachedTime]) -> list[StreamTimes]:
     """Return the stands after a stand: at the end of each stretch, and at tick `to`."""
-    stands, times = [], dict(last.times)
-    by_tick: dict[int, list[Reached]] = {to: []}
-    for item in reached:
-        by_tick.setdefault(item.tick, []).append(item)
-    for tick in sorted(by_tick):
-        for item in by_tick[tick]:
+    stands, times = [], dict(last_stand.times)
+    reached_by_tick: dict[int, list[ReachedTime]] = {to_tick: []}
+    for item in reached_times:
+        reached_by_tick.setdefault(item.tick, []).append(item)
+    for tick in sorted(reached_by_tick):
+        for item in reached_by_tick[tick]:
             times[item.partition] = max(item.time, times.get(item.partition, item.time))
-        stands.append(Stand(tick, dict(times)))
+        stands.append(StreamTimes(tick, dict(times)))
     return stands
 
 
-def first_needed(within: Within, stands: Iterable[Stand], after: int) -> Stand:
+def first_needed(within: Within, stands: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
     """Return the last stand up to which no record can matter after tick `after`, for which there is a stand.
 
     What is open at `after` is at most `span` and the grace before its stream time; its partners at most a span more.
     """
     stands = list(stands)
-    now = next((stand for stand in stands if stand.tick == after), None)
-    if now is None or not now.times:
+    current_stand = next((stand for stand in stands if stand.tick == after_tick), None)
+    if current_stand is None or not current_stand.times:
         return BEGINNING
-    oldest = min(_present(now.times).values()) - 2 * max(within.before, within.after) - within.grace
-    past = [stand for stand in stands if stand.tick <= after and max(stand.times.values(), default=oldest) < oldest]
-    return max(past, key=lambda stand: stand.tick, default=BEGINNING)
+    oldest_time = (
+        min(_present_times(current_stand.times).values()) - 2 * max(within.before, within.after) - within.grace
+    )
+    past_stands = [
+        stand
+        for stand in stands
+        if stand.tick <= after_tick and max(stand.times.values(), default=oldest_time) < oldest_time
+    ]
+    return max(past_stands, key=lambda stand: stand.tick, default=BEGINNING)
 
 
-def _present(times: Mapping[str, int]) -> dict[str, int]:
+def _present_times(times: Mapping[str, int]) -> dict[str, int]:
     """The stream time of each number of a partition: that of its last era."""
-    in_order = sorted((tuple(map(int, name.split("/"))), time) for name, time in times.items())
-    return {str(number): time for (_, number), time in in_order}
+    ordered_times = sorted((tuple(map(int, name.split("/"))), time) for name, time in times.items())
+    return {str(number): time for (_, number), time in ordered_times}

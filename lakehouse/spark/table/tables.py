@@ -26,8 +26,8 @@ from pyspark.sql.types import StructField, StructType
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
-from lakehouse.plan.aggregation import bind
-from lakehouse.plan.evolution.change import change_of, declared, refusal
+from lakehouse.plan.aggregation import bind_types
+from lakehouse.plan.evolution.change import change_of, declaration_properties, explain_refusal
 from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
@@ -39,9 +39,9 @@ from lakehouse.spark.expressions import column_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.operators.aggregates import Form, form_of
 from lakehouse.spark.operators.undo import row_form
-from lakehouse.spark.stream.decoded import decoded
+from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
-from lakehouse.spark.transaction import exists, new_table, properties, quoted, set_properties
+from lakehouse.spark.transaction import is_delta_table, new_table, quote_name, read_properties, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
 ORDER = "_order bigint, _deleted boolean"
@@ -55,25 +55,25 @@ PROPERTIES = {
 }
 
 Told = TypeVar("Told")
-KNOWN_MAX = 1_000
+ANSWERS_MAX = 1_000
 # By the question, the Spark application and the table's id. A table that is held here leaves its id to no other one.
-_KNOWN: dict[tuple[str, str, int], tuple[Table, object]] = {}
+_ANSWERS: dict[tuple[str, str, int], tuple[Table, object]] = {}
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
     """Return a stream's frame without rows, for its types."""
-    nothing = spark.createDataFrame([], SCHEMA)
-    return stream_frame(stream, lambda source: decoded(source, nothing), tables=_Empty(spark))
+    empty_rows = spark.createDataFrame([], SCHEMA)
+    return stream_frame(stream, lambda source: decode_records(source, empty_rows), tables=_EmptyTables(spark))
 
 
-class _Empty:
+class _EmptyTables:
     """Tables without changes and rows."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def changes(self, table: Table) -> DataFrame:
-        frame = self._spark.createDataFrame([], schema(self._spark, table))
+        frame = self._spark.createDataFrame([], visible_schema(self._spark, table))
         time, number = F.lit(0).cast("bigint"), F.lit(0)
         return frame.withColumns({"_tombstone": F.lit(False), "_event_time_ms": time, "_number": number})
 
@@ -87,147 +87,166 @@ class _Empty:
         return self._spark.createDataFrame([], frame.schema)
 
 
-def forms(spark: SparkSession, table: Table) -> list[Form]:
+def aggregate_forms(spark: SparkSession, table: Table) -> list[Form]:
     """Return the forms of a table's aggregations, with the types that Spark gives their arguments; none for `latest`.
 
     Raises PlanError for an argument whose type does not fit.
     """
-    return list(_known("forms", spark, table, _forms)) if table.fold.aggregations else []
+    return list(_ask_once("forms", spark, table, _derive_forms)) if table.fold.aggregations else []
 
 
-def schema(spark: SparkSession, table: Table) -> StructType:
+def visible_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of a silver table."""
-    return StructType(list(_known("schema", spark, table, _schema)))
+    return StructType(list(_ask_once("schema", spark, table, _derive_schema)))
 
 
-def _known(what: str, spark: SparkSession, table: Table, ask: Callable[[SparkSession, Table], Told]) -> Told:
+def _ask_once(question: str, spark: SparkSession, table: Table, ask: Callable[[SparkSession, Table], Told]) -> Told:
     """What Spark says about a table's types, asked once: the plan of a long chain of tables costs it seconds."""
-    place = what, spark.sparkContext.applicationId, id(table)
-    known = _KNOWN.get(place)
-    if known is None:
-        if len(_KNOWN) >= KNOWN_MAX:
-            _KNOWN.clear()
-        known = _KNOWN[place] = table, ask(spark, table)
-    return cast("Told", known[1])
+    answer_key = question, spark.sparkContext.applicationId, id(table)
+    answer = _ANSWERS.get(answer_key)
+    if answer is None:
+        if len(_ANSWERS) >= ANSWERS_MAX:
+            _ANSWERS.clear()
+        answer = _ANSWERS[answer_key] = table, ask(spark, table)
+    return cast("Told", answer[1])
 
 
-def _forms(spark: SparkSession, table: Table) -> list[Form]:
+def _derive_forms(spark: SparkSession, table: Table) -> list[Form]:
     frame = empty_stream(spark, table.stream)
-    made = []
+    derived_forms = []
     for item in table.fold.aggregations:
-        kind = ""
+        type_name = ""
         if item.argument is not None:
-            kind = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
+            type_name = frame.select(column_of(item.argument).alias("x")).schema["x"].dataType.simpleString()
         try:
-            made.append(row_form(item, bind(item, kind)) if item.undoes else form_of(item, kind))
+            derived_forms.append(
+                row_form(item, bind_types(item, type_name)) if item.undoes else form_of(item, type_name)
+            )
         except PlanError as error:
             raise PlanError(f"table {table.name!r}: {error}") from error
-    return made
+    return derived_forms
 
 
-def _schema(spark: SparkSession, table: Table) -> StructType:
+def _derive_schema(spark: SparkSession, table: Table) -> StructType:
     frame = empty_stream(spark, table.stream)
-    hidden = _fields_of(HIDDEN)
+    hidden_fields = _parse_fields(HIDDEN)
     if not isinstance(table.fold, Aggregate):
-        values = [c.name for c in table.stream.columns if c.name not in table.key]
-        return StructType([*_fields(frame.select(*table.key, *values)), *hidden])
-    keys = _fields(frame.select(*[column_of(item.expression).alias(item.name) for item in table.fold.by]))
-    windows = _fields_of(", ".join(f"{name} timestamp" for name in table.windows)) if table.windows else []
-    made = forms(spark, table)
-    shown = _fields_of(", ".join(f"`{form.name}` {form.bound.shown}" for form in made))
-    kept = [f"`{form.accumulator}` {form.bound.accumulator}" for form in made if form.bound.accumulator]
-    return StructType([*keys, *windows, *shown, *(_fields_of(", ".join(kept)) if kept else []), *hidden])
+        value_names = [column.name for column in table.stream.columns if column.name not in table.key]
+        return StructType([*_nullable_fields(frame.select(*table.key, *value_names)), *hidden_fields])
+    key_fields = _nullable_fields(
+        frame.select(*[column_of(item.expression).alias(item.name) for item in table.fold.by])
+    )
+    window_fields = _parse_fields(", ".join(f"{name} timestamp" for name in table.windows)) if table.windows else []
+    derived_forms = aggregate_forms(spark, table)
+    visible_fields = _parse_fields(", ".join(f"`{form.name}` {form.bound.shown}" for form in derived_forms))
+    accumulator_fields = [
+        f"`{form.accumulator}` {form.bound.accumulator}" for form in derived_forms if form.bound.accumulator
+    ]
+    return StructType(
+        [
+            *key_fields,
+            *window_fields,
+            *visible_fields,
+            *(_parse_fields(", ".join(accumulator_fields)) if accumulator_fields else []),
+            *hidden_fields,
+        ]
+    )
 
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of what a table keeps."""
-    extra = _fields_of(ORDER) if isinstance(table.fold, LatestBy) else []
-    return StructType([*schema(spark, table), *extra])
+    order_fields = _parse_fields(ORDER) if isinstance(table.fold, LatestBy) else []
+    return StructType([*visible_schema(spark, table), *order_fields])
 
 
-def _fields_of(ddl: str) -> list[StructField]:
-    made = StructType.fromDDL(ddl)
-    return list(made) if isinstance(made, StructType) else []
+def _parse_fields(ddl: str) -> list[StructField]:
+    parsed_type = StructType.fromDDL(ddl)
+    return list(parsed_type) if isinstance(parsed_type, StructType) else []
 
 
-def _fields(frame: DataFrame) -> list[StructField]:
+def _nullable_fields(frame: DataFrame) -> list[StructField]:
     return [StructField(field.name, field.dataType, True) for field in frame.schema]
 
 
-def create(opened: OpenTable, *, swapped: bool = False) -> None:
+def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
     """Create a silver table, or check that the existing one can go on under this declaration, which is then recorded.
 
     swapped: its content is about to become that of the declaration. Raises PlanError if it can't go on.
     """
-    table = opened.table
-    remove_begun(opened)
-    if not opened.exists:
+    table = open_table.table
+    remove_unfinished(open_table)
+    if not open_table.exists:
         # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
-        for path in (opened.layout.state(table.name), opened.late):
-            folders.remove(opened.spark, path)
-        _remove_earlier_anchors(opened)
-    _create(opened, opened.visible, schema, swapped=swapped)
-    if opened.state != opened.visible:
-        _create(opened, opened.state, state_schema, swapped=swapped)
+        for table_path in (open_table.layout.state(table.name), open_table.late):
+            folders.remove_folder(open_table.spark, table_path)
+        _remove_earlier_anchors(open_table)
+    _create_place(open_table, open_table.visible, visible_schema, swapped=swapped)
+    if open_table.state != open_table.visible:
+        _create_place(open_table, open_table.state, state_schema, swapped=swapped)
 
 
-def _remove_earlier_anchors(opened: OpenTable) -> None:
+def _remove_earlier_anchors(open_table: OpenTable) -> None:
     """Remove copies that an earlier release kept: their positions have another form. Bronze gives the same rows."""
-    folder = opened.layout.anchors(opened.name)
-    if opened.lake.exists(f"{folder}/kept"):
-        fields = opened.lake.read(f"{folder}/kept").select("_position.*").columns
+    folder = open_table.layout.anchors(open_table.name)
+    if open_table.lake.exists(f"{folder}/kept"):
+        fields = open_table.lake.read(f"{folder}/kept").select("_position.*").columns
         if "ordinals" not in fields:
-            folders.remove(opened.spark, folder)
+            folders.remove_folder(open_table.spark, folder)
 
 
-def _create(
-    opened: OpenTable,
-    place: TablePlace,
-    columns: Callable[[SparkSession, Table], StructType],
+def _create_place(
+    open_table: OpenTable,
+    table_place: TablePlace,
+    schema_of: Callable[[SparkSession, Table], StructType],
     *,
     swapped: bool,
 ) -> None:
-    spark, table = opened.spark, opened.table
-    if exists(spark, place.path):
-        found, wanted = properties(spark, place.path), declared(table)
-        change = change_of(found, table)
+    spark, table = open_table.spark, open_table.table
+    if is_delta_table(spark, table_place.path):
+        present_properties, declared_properties = (
+            read_properties(spark, table_place.path),
+            declaration_properties(table),
+        )
+        change = change_of(present_properties, table)
         if swapped:
-            _add_columns(spark, place, columns(spark, table))
+            _add_columns(spark, table_place, schema_of(spark, table))
         elif not change.can_go_on:
-            raise PlanError(refusal(table.name, change))
-        elif other := _other_hidden(spark, place, columns(spark, table)):
-            raise PlanError(_of_earlier_release(table, other))
-        if {name: found.get(name) for name in wanted} != wanted:
-            set_properties(spark, place.path, wanted, {"operation": NEW_DECLARATION})
+            raise PlanError(explain_refusal(table.name, change))
+        elif changed_columns := _changed_hidden_columns(spark, table_place, schema_of(spark, table)):
+            raise PlanError(_earlier_release_refusal(table, changed_columns))
+        if {name: present_properties.get(name) for name in declared_properties} != declared_properties:
+            set_properties(spark, table_place.path, declared_properties, {"operation": NEW_DECLARATION})
         return
-    builder = new_table(spark, place.path, columns(spark, table))
-    for name, value in _properties(table).items():
+    builder = new_table(spark, table_place.path, schema_of(spark, table))
+    for name, value in _table_properties(table).items():
         builder = builder.property(name, value)
     if table.stream.reads:
-        builder = builder.property(BEGAN, str(interventions.decided(opened.lake)))
+        builder = builder.property(BEGAN, str(interventions.last_intervention_tick(open_table.lake)))
     builder.execute()
 
 
-def _other_hidden(spark: SparkSession, place: TablePlace, columns: StructType) -> list[tuple[str, str, str]]:
+def _changed_hidden_columns(
+    spark: SparkSession, table_place: TablePlace, columns: StructType
+) -> list[tuple[str, str, str]]:
     """The hidden columns that a table has in another type than it would now: name, old type, new type."""
-    kept = [field for field in columns if field.name == "_position" or field.name.startswith("_acc_")]
-    there = {field.name: field.dataType for field in spark.read.format("delta").load(place.path).schema}
+    hidden_fields = [field for field in columns if field.name == "_position" or field.name.startswith("_acc_")]
+    present_types = {field.name: field.dataType for field in spark.read.format("delta").load(table_place.path).schema}
     return [
         (
             field.name,
-            there[field.name].simpleString() if field.name in there else "nothing",
+            present_types[field.name].simpleString() if field.name in present_types else "nothing",
             field.dataType.simpleString(),
         )
-        for field in kept
-        if there.get(field.name) != field.dataType
+        for field in hidden_fields
+        if present_types.get(field.name) != field.dataType
     ]
 
 
-def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
+def _earlier_release_refusal(table: Table, changed_columns: list[tuple[str, str, str]]) -> str:
     return "\n".join(
         [
             f"table {table.name!r} was written by an earlier release of lakehouse, and can't continue under this one:",
-            *(f"  {name}: found {was}; expected {now}" for name, was, now in other),
+            *(f"  {name}: found {old_type}; expected {new_type}" for name, old_type, new_type in changed_columns),
             "Earlier releases dropped digits of sums, and gave records made from one the same position if there were "
             "too many. Declare the table under another name: it is built from bronze, while "
             f"{table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and run the "
@@ -236,62 +255,70 @@ def _of_earlier_release(table: Table, other: list[tuple[str, str, str]]) -> str:
     )
 
 
-def _add_columns(spark: SparkSession, place: TablePlace, columns: StructType) -> None:
-    there = spark.read.format("delta").load(place.path).schema
-    new = [field for field in columns if field.name not in there.names]
-    if new:
-        added = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in new)
-        spark.sql(f"ALTER TABLE delta.{quoted(place.path)} ADD COLUMNS ({added})")
+def _add_columns(spark: SparkSession, table_place: TablePlace, columns: StructType) -> None:
+    present_schema = spark.read.format("delta").load(table_place.path).schema
+    new_fields = [field for field in columns if field.name not in present_schema.names]
+    if new_fields:
+        column_list = ", ".join(f"{quote_name(field.name)} {field.dataType.simpleString()}" for field in new_fields)
+        spark.sql(f"ALTER TABLE delta.{quote_name(table_place.path)} ADD COLUMNS ({column_list})")
 
 
-def swap_refusal(opened: OpenTable) -> str | None:
+def swap_refusal(open_table: OpenTable) -> str | None:
     """Say why a table can't become what its present declaration says; None if it can."""
-    table = opened.table
-    if not opened.exists:
+    table = open_table.table
+    if not open_table.exists:
         return f"table {table.name!r} does not exist. Run its application; it is built from bronze."
-    found = properties(opened.spark, opened.visible.path)
-    change = change_of(found, table)
-    there = opened.lake.read(opened.visible.path).schema
-    wanted = schema(opened.spark, table)
-    gone = sorted(set(there.names) - set(wanted.names))
-    other = [f.name for f in wanted if f.name in there.names and there[f.name].dataType != f.dataType]
-    state_differs = opened.lake.exists(opened.layout.state(table.name)) != (len(opened.places) > 1)
-    if change.kind == "new_table" or gone or other or state_differs:
-        said = [*change.reasons, *(f"column {n}: is no longer declared" for n in gone)]
-        said += [f"column {n}: has another type" for n in other]
-        said += ["its state, which people don't see, begins or ends to be a table of its own"] * state_differs
+    present_properties = read_properties(open_table.spark, open_table.visible.path)
+    change = change_of(present_properties, table)
+    present_schema = open_table.lake.read(open_table.visible.path).schema
+    declared_schema = visible_schema(open_table.spark, table)
+    gone_names = sorted(set(present_schema.names) - set(declared_schema.names))
+    changed_names = [
+        field.name
+        for field in declared_schema
+        if field.name in present_schema.names and present_schema[field.name].dataType != field.dataType
+    ]
+    state_differs = open_table.lake.exists(open_table.layout.state(table.name)) != (len(open_table.places) > 1)
+    if change.kind == "new_table" or gone_names or changed_names or state_differs:
+        differences = [*change.reasons, *(f"column {name}: is no longer declared" for name in gone_names)]
+        differences += [f"column {name}: has another type" for name in changed_names]
+        differences += ["its state, which people don't see, begins or ends to be a table of its own"] * state_differs
         return "\n".join(
             [
                 f"table {table.name!r} can't become what is declared now; its readers would find another table:",
-                *(f"  {reason}" for reason in said),
+                *(f"  {reason}" for reason in differences),
                 "Declare it under another name: it is built from bronze.",
             ]
         )
     return None
 
 
-def remove_begun(opened: OpenTable) -> None:
+def remove_unfinished(open_table: OpenTable) -> None:
     """Remove what a restore of the table left that was killed: Delta takes no folder with files that no commit names.
 
     Without the mark of a restore nothing is removed: it could be a table whose log is lost. Under the table's lease.
     """
-    if folders.exists(opened.spark, mark := opened.layout.begun(opened.name)):
-        begun = () if opened.exists else (opened.visible.path, opened.layout.state(opened.name))
-        for path in (*begun, mark):
-            folders.remove(opened.spark, path)
+    if folders.folder_exists(open_table.spark, restore_mark := open_table.layout.begun(open_table.name)):
+        unfinished_paths = (
+            () if open_table.exists else (open_table.visible.path, open_table.layout.state(open_table.name))
+        )
+        for table_path in (*unfinished_paths, restore_mark):
+            folders.remove_folder(open_table.spark, table_path)
 
 
-def create_filled(frame: DataFrame, opened: OpenTable, place: TablePlace, begins: dict[str, str]) -> None:
+def create_filled(
+    frame: DataFrame, open_table: OpenTable, table_place: TablePlace, begin_properties: dict[str, str]
+) -> None:
     """Create a silver table, or its state, with rows, hidden columns too, in one commit: whole or not at all.
 
     place: which of the table's places. begins: the properties that say where it goes on: `SKIP`, the offsets that the
     rows hold already, `RESTORED`, and `CLOCK`.
     """
-    writer = frame.writeTo(f"delta.`{place.path}`").using("delta")
-    for name, value in {**_properties(opened.table), **begins}.items():
+    writer = frame.writeTo(f"delta.`{table_place.path}`").using("delta")
+    for name, value in {**_table_properties(open_table.table), **begin_properties}.items():
         writer = writer.tableProperty(name, value)
     writer.create()
 
 
-def _properties(table: Table) -> dict[str, str]:
-    return {**PROPERTIES, **declared(table), KEY: ",".join(table.key)}
+def _table_properties(table: Table) -> dict[str, str]:
+    return {**PROPERTIES, **declaration_properties(table), KEY: ",".join(table.key)}

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.operators.eras import TopicIds, begins
+from lakehouse.semantics.operators.eras import TopicIds, era_starts
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.step import era_of
@@ -32,45 +32,47 @@ class KnownIds:
     known: dict[str, tuple[int, Ids]] = field(default_factory=dict)
 
 
-def topic_ids(lake: OpenLake, stream: Stream, to: int) -> TopicIds:
+def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
     """Return the ids that a stream's topics had up to a tick, and perhaps later ones."""
-    known = lake.fact(KnownIds).known
-    has = {topic: known.get(topic, (NO_TICK, ())) for topic in stream.topics}
-    if all(tick >= to for tick, _ in has.values()):
-        return {topic: ids for topic, (_, ids) in has.items()}
-    covers = bronze.last_covers(lake.spark, lake.layout.records, to)
-    last = {topic: ids[-1][0] if ids else None for topic, (_, ids) in has.items()}
+    known_ids = lake.fact(KnownIds).known
+    ids_by_topic = {topic: known_ids.get(topic, (NO_TICK, ())) for topic in stream.topics}
+    if all(tick >= to_tick for tick, _ in ids_by_topic.values()):
+        return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
+    covers = bronze.last_covers(lake.spark, lake.layout.records, to_tick)
+    last_ids = {topic: ids[-1][0] if ids else None for topic, (_, ids) in ids_by_topic.items()}
     # An id that is gone never comes back: where it is the one that was known, there was no other one in between.
-    if covers is None or any(covers["topics"].get(topic, {}).get("id") != of for topic, of in last.items()):
-        after = min(tick for tick, _ in has.values())
-        rows = bronze.between(bronze.of_stream(lake, stream), after, to)
-        found = rows.groupBy("topic", "topic_id").agg(F.min("tick").alias("tick")).orderBy("tick").collect()
-        for row in found:
-            tick, ids = has[row["topic"]]
+    if covers is None or any(
+        covers["topics"].get(topic, {}).get("id") != last_id for topic, last_id in last_ids.items()
+    ):
+        after_tick = min(tick for tick, _ in ids_by_topic.values())
+        rows = bronze.between_ticks(bronze.read_stream_records(lake, stream), after_tick, to_tick)
+        new_ids = rows.groupBy("topic", "topic_id").agg(F.min("tick").alias("tick")).orderBy("tick").collect()
+        for row in new_ids:
+            tick, ids = ids_by_topic[row["topic"]]
             if row["topic_id"] not in [topic_id for topic_id, _ in ids]:
-                has[row["topic"]] = tick, (*ids, (row["topic_id"], row["tick"]))
-    for topic, (tick, ids) in has.items():
-        known[topic] = max(tick, to), ids
-    return {topic: ids for topic, (_, ids) in has.items()}
+                ids_by_topic[row["topic"]] = tick, (*ids, (row["topic_id"], row["tick"]))
+    for topic, (tick, ids) in ids_by_topic.items():
+        known_ids[topic] = max(tick, to_tick), ids
+    return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
 
 
-def with_clocks(lake: OpenLake, stream: Stream, records: DataFrame, to: int) -> DataFrame:
+def with_clocks(lake: OpenLake, stream: Stream, records: DataFrame, to_tick: int) -> DataFrame:
     """Return a stream's records with `_part`, the partition whose clock each of them moves."""
-    at, shared = F.col("_position"), shared_clocks(stream)
-    ids = topic_ids(lake, stream, to)
-    names = [F.concat_ws("/", at["topic"], _id_at(at, ids), at["partition"])]
-    for group in dict.fromkeys(shared.values()):
-        era = era_of(begins(ids, group), at["tick"])
-        name = F.concat_ws("/", F.lit("+".join(group)), era.cast("string"), at["partition"])
-        names.append(F.when(at["topic"].isin(*group), name))
-    return records.withColumn("_part", F.coalesce(*reversed(names)))
+    position, shared_groups = F.col("_position"), shared_clocks(stream)
+    ids = topic_ids(lake, stream, to_tick)
+    clock_names = [F.concat_ws("/", position["topic"], _id_at(position, ids), position["partition"])]
+    for group in dict.fromkeys(shared_groups.values()):
+        era = era_of(era_starts(ids, group), position["tick"])
+        name = F.concat_ws("/", F.lit("+".join(group)), era.cast("string"), position["partition"])
+        clock_names.append(F.when(position["topic"].isin(*group), name))
+    return records.withColumn("_part", F.coalesce(*reversed(clock_names)))
 
 
-def _id_at(at: Column, ids: TopicIds) -> Column:
+def _id_at(position: Column, ids: TopicIds) -> Column:
     """The id that a record's topic had in its tick; empty where bronze has none, as of an intervention."""
-    found = F.lit(None).cast("string")
-    for topic, known in ids.items():
-        for topic_id, tick in known:
-            found = F.when((at["topic"] == topic) & (at["tick"] >= tick), topic_id).otherwise(found)
-    own = F.when(F.col("_topic_id") != "", F.col("_topic_id"))
-    return F.coalesce(own, found, F.lit(""))
+    id_column = F.lit(None).cast("string")
+    for topic, known_ids in ids.items():
+        for topic_id, tick in known_ids:
+            id_column = F.when((position["topic"] == topic) & (position["tick"] >= tick), topic_id).otherwise(id_column)
+    own_id = F.when(F.col("_topic_id") != "", F.col("_topic_id"))
+    return F.coalesce(own_id, id_column, F.lit(""))

@@ -13,52 +13,59 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.table.hadoop import Hadoop
+from lakehouse.spark.table.hadoop import SparkLakeFiles
 
 
-def line_of(opened: OpenTable, place: TablePlace | None = None) -> Timeline:
+def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) -> Timeline:
     """Return a table's past. place: of its state (`OpenTable.state`), not the visible table. Raises NotFound."""
-    table = opened.table
+    table = open_table.table
     reads = Reads.of(table.stream)
-    seen = subject.visible(opened.layout, table.name, reads)
-    kept = place is not None and place.path != seen.path
-    asked = subject.state(opened.layout, table.name, reads) if kept else seen
-    return Timeline(_source(opened), asked)
+    visible_subject = subject.visible_subject(open_table.layout, table.name, reads)
+    is_state = table_place is not None and table_place.path != visible_subject.path
+    table_subject = subject.state_subject(open_table.layout, table.name, reads) if is_state else visible_subject
+    return Timeline(_lake_files(open_table), table_subject)
 
 
-def _source(opened: OpenTable) -> Hadoop:
-    return Hadoop(opened.lake, {source.topic for source in opened.table.stream.sources if source.own_table})
+def _lake_files(open_table: OpenTable) -> SparkLakeFiles:
+    return SparkLakeFiles(
+        open_table.lake, {source.topic for source in open_table.table.stream.sources if source.own_table}
+    )
 
 
-def version_at_tick(opened: OpenTable, tick: int, place: TablePlace | None = None) -> int:
+def version_at_tick(open_table: OpenTable, tick: int, table_place: TablePlace | None = None) -> int:
     """Return the version that is the table at a tick. Raises NotFound, and says which ticks are available.
 
     place: of its state (`OpenTable.state`), not the visible table.
     """
-    line = line_of(opened, place)
-    version = line.version(AtTick(tick))
+    table_timeline = timeline_of(open_table, table_place)
+    version = table_timeline.version(AtTick(tick))
     if version is None:
-        raise NotFound(f"{line.subject.what} at tick {tick} lies between versions. It has {line.span()}.")
+        raise NotFound(
+            f"{table_timeline.subject.what} at tick {tick} lies between versions. It has {table_timeline.span()}."
+        )
     return version
 
 
-def has_rows(opened: OpenTable, after: int, to: int) -> bool:
+def has_rows(open_table: OpenTable, after_tick: int, to_tick: int) -> bool:
     """Say whether a table has something to take in of the ticks (after, to].
 
     That is records in bronze; an intervention in a table that it reads; at first the rows that one was restored with.
     """
-    source = _source(opened)
-    return to > after and (
-        (after == NO_TICK and begins_with_rows(opened))
-        or any(source.has_interventions(upstream.name, after, to) for upstream in opened.table.stream.tables)
-        or source.has_records(opened.table.stream.topics, after, to)
+    lake_files = _lake_files(open_table)
+    return to_tick > after_tick and (
+        (after_tick == NO_TICK and begins_with_rows(open_table))
+        or any(
+            lake_files.has_interventions(upstream.name, after_tick, to_tick)
+            for upstream in open_table.table.stream.tables
+        )
+        or lake_files.has_records(open_table.table.stream.topics, after_tick, to_tick)
     )
 
 
-def begins_with_rows(opened: OpenTable) -> bool:
+def begins_with_rows(open_table: OpenTable) -> bool:
     """Say whether a table begins with rows that a table above it was restored with, and which it must take out."""
-    stream, live = opened.table.stream, opened.lake.live
-    return stream.undoes and opened.skip is None and any(live.open(above).skip for above in stream.tables)
+    stream, live = open_table.table.stream, open_table.lake.live
+    return stream.undoes and open_table.skip is None and any(live.open(above).skip for above in stream.tables)
 
 
 def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:
@@ -69,5 +76,5 @@ def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:
     tables = list(tables)
     if not all(lake.exists(lake.layout.silver(table.name)) for table in tables):
         return NO_TICK
-    complete = lake.progress(lake.bronze).tick
-    return timeline.common_tick([line_of(lake.open(table)) for table in tables], complete)
+    complete_tick = lake.progress(lake.bronze).tick
+    return timeline.common_tick([timeline_of(lake.open(table)) for table in tables], complete_tick)
