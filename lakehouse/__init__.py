@@ -42,7 +42,7 @@ from lakehouse.plan.table import Changes, Grouped, Sink, Table
 from lakehouse.plan.windows import hopping, session, sliding, tumbling
 from lakehouse.run.lake import Lake
 
-if not TYPE_CHECKING:  # a type checker knows which names there are
+if not TYPE_CHECKING:  # a type checker should not believe that any name exists
 
     def __getattr__(name: str) -> NoReturn:
         raise AttributeError(f"lakehouse has no {name}.{suggest_near(name, __all__)}")

@@ -1,4 +1,4 @@
-"""Small files that must be whole after a crash, even of the machine: written beside, synced, then renamed.
+"""Small files that must be complete after a crash, even of the machine: written beside, synced, then renamed.
 
 Without the syncs a file system may show the new name with an empty file after a power failure.
 """
@@ -26,7 +26,7 @@ def write_durably(path: Path, text: str, *, private: bool = False) -> None:
 
 
 def append_line_durably(path: Path, line: str) -> None:
-    """Add a line to a file; after a crash it is there or not, and never joined to half of an earlier line."""
+    """Append a line to a file; after a crash the line is there or not, and never joined to half of an earlier line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     is_torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
     with path.open("a", encoding="utf-8") as stream:
@@ -37,7 +37,7 @@ def append_line_durably(path: Path, line: str) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None if there is no file, or no object in it: it was cut off."""
+    """Return the JSON object in a file; None without a file, or if the file was cut off."""
     try:
         parsed = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

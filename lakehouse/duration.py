@@ -15,7 +15,7 @@ _DURATION_PART = re.compile(r"\s*(\d{1,30})\s*([a-z]+?)s?(?=\s|$|\d)", re.IGNORE
 
 
 def duration_ms(text: str, label: str, *, least: int = 0) -> int:
-    """Return a duration text as milliseconds; PlanError for other texts, or if shorter than `least` or too long."""
+    """Return a duration text as milliseconds. Raises PlanError for other texts, or if below `least` or too long."""
     text_position, total_ms, part_count = 0, 0, 0
     while isinstance(text, str) and (match := _DURATION_PART.match(text, text_position)):
         unit = UNITS_MS.get(match.group(2).lower())

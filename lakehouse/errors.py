@@ -17,16 +17,16 @@
      +-- NoLake                 a folder holds no lake
      +-- StorageError           a table in the lake contradicts its log or its plan
      +-- JobFailed              a streaming job ended with an error; the cause is in the message
-     +-- TimedOut               an answer took longer than whoever asked can wait
+     +-- TimedOut               an answer took longer than its reader can wait
 
-A message says what was found, what was expected and what to do next.
+A message says what lakehouse found, what it expected and what to do next.
 """
 
 from __future__ import annotations
 
 
 class LakehouseError(Exception):
-    """The root: ``except LakehouseError`` catches what lakehouse raises on purpose and nothing else."""
+    """The root: ``except LakehouseError`` catches exactly the errors that lakehouse raises on purpose."""
 
 
 class ConfigError(LakehouseError):
@@ -56,7 +56,7 @@ def _cut_text(text: str, length: int) -> str:
 class SqlError(PlanError):
     """A statement of ksqlDB's SQL can't be read, or means nothing here; the message points at the place in it.
 
-    at: the place, in characters from the statement's begin. found, expected: what stands there, and what could.
+    at: the place, in characters from the statement's beginning. found, expected: the text there, and possible texts.
     """
 
     def __init__(self, what: str, at: int = 0, *, found: str = "", expected: str = "") -> None:
@@ -88,7 +88,10 @@ class SqlError(PlanError):
         shown_line = self.text.split("\n")[line - self.line_before - 1].replace("\t", " ")
         begin_column = max(0, column - 80) if len(shown_line) > 120 else 0
         pointer = " " * (column - 1 - begin_column) + "^"
-        return f"line {line}, column {column}: {message}\n    {shown_line[begin_column : begin_column + 120]}\n    {pointer}"
+        return (
+            f"line {line}, column {column}: {message}\n"
+            f"    {shown_line[begin_column : begin_column + 120]}\n    {pointer}"
+        )
 
 
 class BrokerError(LakehouseError):
@@ -112,7 +115,7 @@ class LeaseHeld(LakehouseError):
 
 
 class Fenced(LakehouseError):
-    """Another writer has opened a newer epoch of this table; this one's writes are skipped, so it stops."""
+    """Another writer has opened a newer epoch of this table; Delta skips this writer's commits, so it stops."""
 
 
 class NotFound(LakehouseError):
@@ -132,7 +135,7 @@ class JobFailed(LakehouseError):
 
 
 class TimedOut(LakehouseError):
-    """An answer took longer than whoever asked can wait; the work for it has been ended."""
+    """An answer took longer than its reader can wait; the work for it has been ended."""
 
 
 def reason_of_error(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Signals that end a loop: what a handler may do in the thread that waits."""
+"""Handlers for signals that end a loop, which may run in the thread that waits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from types import FrameType
 def event_setter(event: threading.Event) -> Callable[[int, FrameType | None], None]:
     """Return a signal handler that sets an event for which the main thread may be waiting.
 
-    Python runs handlers in the main thread, between any two steps of it: also inside `wait`, where it holds the event's
-    lock. `set` would then wait for that lock, in the one thread that could release it. So another thread sets it.
+    Python runs handlers in the main thread, between any two steps: also inside `wait`, where that thread holds the
+    event's lock. `set` would then wait for the lock in the only thread that could release it. So another thread sets
+    the event.
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:

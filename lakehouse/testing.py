@@ -49,8 +49,8 @@ class Replay:
     """Records for an application: `send` them, `run` it, check the results.
 
     engine: "model" is plain Python and takes milliseconds; it raises NeedsSpark for an expression that only Spark can
-    evaluate. "spark" gives the result that counts. All replays of a process share one Spark session, started by the
-    first.
+    evaluate. "spark" gives the result that counts. All replays of a process share one Spark session, which the first
+    starts.
     """
 
     def __init__(self, app: App, *, engine: Literal["model", "spark"] = "model") -> None:
@@ -111,9 +111,17 @@ class Replay:
         self._order_times[place] = order_time
         held_time, time_header = kafka_time.bronze_time(time)
         record = Record(
-            topic, f"replay-{topic}", partition, self._offsets[place], held_time, raw_key, raw_value, self._tick,
-            order_time, (*_headers(headers), *time_header),
-        )  # fmt: skip
+            topic,
+            f"replay-{topic}",
+            partition,
+            self._offsets[place],
+            held_time,
+            raw_key,
+            raw_value,
+            self._tick,
+            order_time,
+            (*_headers(headers), *time_header),
+        )
         self._offsets[place] += 1
         self._sent.append(
             Sent(record, key if key_bytes is None else key_bytes, value if value_bytes is None else value_bytes)
@@ -121,9 +129,9 @@ class Replay:
         return self
 
     def tick(self) -> Replay:
-        """End a batch: records sent from here on come in the next one. The results must not depend on it.
+        """End a batch: later records come in the next batch. The results must not depend on batches.
 
-        But it decides the order: all records of a tick come before those of the next.
+        But ticks decide the order: all records of a tick come before those of the next tick.
         """
         if self._sent and self._sent[-1].record.tick == self._tick:
             self._tick += 1
@@ -144,8 +152,8 @@ class Replay:
 def _in_batches(records: list[Record]) -> list[list[Record]]:
     """Return the records in the order in which they count, a list for each batch, with the ticks of a lake.
 
-    In a tick of a lake, records with equal order times are ordered by the names of their topics. So that they keep the
-    order in which they were sent, a batch is cut into several ticks where the two differ; all of them come at once.
+    In a tick of a lake, records with equal order times are ordered by the names of their topics. Where that differs
+    from the order in which they were sent, a batch is split into several ticks, which are processed together.
     """
     batches: list[list[Record]] = []
     tick = 0
@@ -190,5 +198,5 @@ def _on_spark(app: App, records: list[Record], ends: list[int]) -> Result:
 
 @cache
 def _stop_at_exit(session: SparkSession) -> None:
-    """Called once for each session: the first replay starts it, the others use it, the end of the process stops it."""
+    """Stop a session when the process ends. Cached: the first replay starts the session, and later replays use it."""
     atexit.register(session.stop)

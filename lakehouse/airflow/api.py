@@ -1,4 +1,4 @@
-"""Requests to a running Airflow over its REST API: its health, how many DAGs it has, and what it can't import."""
+"""Requests to a running Airflow over its REST API: its health, its DAGs, and the files that it can't import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Health:
 
 
 def ask_health(url: str, since: float = 0.0) -> Health | None:
-    """The health of Airflow's parts, from Airflow at `url`; None when it does not answer.
+    """Return the health of the parts of the Airflow at `url`; None when it does not answer.
 
     A part whose last heartbeat is older than `since` (seconds since 1970) is "starting": Airflow counts a killed part's
     heartbeat for half a minute.
@@ -53,21 +53,21 @@ def ask_health(url: str, since: float = 0.0) -> Health | None:
 
 
 def sign_in(url: str, user: str, password: str) -> str:
-    """Sign in and return a token. Raises AirflowError when it is refused, or nothing answers."""
+    """Sign in and return a token. Raises AirflowError when Airflow refuses, or nothing answers."""
     token_answer = _request_json(f"{url}/auth/token", body={"username": user, "password": password})
     return str(token_answer.get("access_token"))
 
 
 @dataclass(frozen=True)
 class Dags:
-    """How many DAGs Airflow has read, and by file what it could not import: the last line of each trace."""
+    """The number of DAGs that Airflow has read, and its import errors by file: the last line of each trace."""
 
     count: int
     import_errors: dict[str, str]
 
 
 def ask_dags(url: str, bearer: str) -> Dags:
-    """The DAGs and import errors. Raises AirflowError when it can't be asked."""
+    """Return the DAGs and import errors. Raises AirflowError when Airflow does not answer."""
     dag_count = _request_json(f"{url}/api/v2/dags?limit=1", bearer).get("total_entries", 0)
     import_errors = _request_json(f"{url}/api/v2/importErrors?limit=100", bearer).get("import_errors", [])
     last_lines = {
@@ -78,7 +78,7 @@ def ask_dags(url: str, bearer: str) -> Dags:
 
 
 def make_pool(url: str, bearer: str, name: str, slots: int, description: str) -> None:
-    """Create a pool, unless there is one of that name: its slots then stay as they are. Raises AirflowError."""
+    """Create a pool, unless there is one of that name, whose slots stay as they are. Raises AirflowError."""
     pool_entries = _request_json(f"{url}/api/v2/pools?limit=1000", bearer).get("pools", [])
     if name not in [pool_entry.get("name") for pool_entry in pool_entries]:
         request_body = {"name": name, "slots": slots, "description": description, "include_deferred": False}

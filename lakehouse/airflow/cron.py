@@ -1,4 +1,4 @@
-"""Checks that Airflow will accept a text as a schedule: a bad one would make all DAGs of its file disappear."""
+"""Checks that Airflow will accept a text as a schedule: a wrong schedule makes all DAGs of its file disappear."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Least and most; the names for numbers, from the least.
+# By field: the least and the most; the names for numbers, from the least.
 FieldBounds = tuple[int, int, tuple[str, ...]]
 FIELDS: tuple[tuple[str, FieldBounds], ...] = (
     ("minute", (0, 59, ())),
@@ -24,14 +24,14 @@ PART = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9]\d?))?")
 
 
 def check_schedule(text: str, schedule_name: str) -> str:
-    """Return a preset or a cron expression of five fields. Raises ConfigError for anything else; `what` names it."""
+    """Return a preset or a cron expression of five fields. schedule_name: for messages. Raises ConfigError."""
     if text in PRESETS:
         return text
     fields = text.split(" ")
     if len(fields) != len(FIELDS):
         raise ConfigError(
-            f'{schedule_name} {text!r}: expected five fields with a space between, such as "30 2 * * *" (half past two every '
-            f"night, UTC), or one of {', '.join(PRESETS)}."
+            f'{schedule_name} {text!r}: expected five fields with a space between, such as "30 2 * * *" (half past '
+            f"two every night, UTC), or one of {', '.join(PRESETS)}."
         )
     month_days, months, weekdays = [
         {
@@ -41,7 +41,7 @@ def check_schedule(text: str, schedule_name: str) -> str:
         }
         for field, (name, field_bounds) in zip(fields, FIELDS, strict=True)
     ][2:]
-    # If both kinds of day are set, cron runs on either. Airflow would show the DAG, and never run it.
+    # With both kinds of day, cron runs on either. Without a possible date Airflow would show the DAG, and never run it.
     if len({week_day % 7 for week_day in weekdays}) == 7 and min(month_days) > max(
         DAYS_OF[month - 1] for month in months
     ):

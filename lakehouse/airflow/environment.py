@@ -10,7 +10,7 @@ from pathlib import Path
 from lakehouse.airflow.home import Home
 from lakehouse.setup import places
 
-# The variables of Python, a JVM, a Spark session and a Hadoop file system. Others of the caller are not passed on.
+# The variables of Python, a JVM, a Spark session and a Hadoop file system. No others of the caller are passed on.
 PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR", "SSL_CERT_FILE",
     "TMPDIR", "USER",
@@ -21,7 +21,7 @@ NOT_PASSED_ON_PREFIXES = ("LAKEHOUSE_AIRFLOW_", "LAKEHOUSE_LAKE_", "LAKEHOUSE_SU
 
 
 def airflow_variables(home: Home, airflow: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of Airflow's processes: little of `environ`, and the folders of the project and applications."""
+    """Return the environment of Airflow's processes: a part of `environ`, and the project's folders."""
     passed_variables = {
         name: value
         for name, value in environ.items()

@@ -1,13 +1,13 @@
 """Airflow's home: its folder on disk, its keys, its users' passwords and the airflow.cfg made from our settings.
 
     <home>/airflow.cfg       Airflow's settings, rewritten at each start; holds the keys, so only its owner can read it
-          /keys.json         made once: the keys that encrypt connections, and sign tokens and sessions
-          /passwords.json    user to password, made once for each user, in the format of Airflow's SimpleAuthManager
+          /keys.json         created once: the keys that encrypt connections, and sign tokens and sessions
+          /passwords.json    user to password, created once for each user, for Airflow's SimpleAuthManager
           /airflow.db        the database, unless another one is configured
           /applications/     a manifest for each application that was added
           /logs/             a log for each process, and the tasks'
-          /supervisor.json, state.json    what the supervisor runs, and what it did
-          /address.json      where it answers; the port is kept from start to start
+          /supervisor.json, state.json    the supervisor's spec, and its state
+          /address.json      the address where it answers; the port stays from start to start
 
 Everything is private to its owner. `airflow` run by hand with AIRFLOW_HOME set to this folder has the same settings.
 """
@@ -28,7 +28,7 @@ from lakehouse.errors import AirflowError, reason_of_error
 from lakehouse.settings import config
 from lakehouse.setup import places
 
-# A port that nothing listens on: no process of ours serves logs, and on the default port a stranger's could be asked.
+# A port that nothing listens on: no process of ours serves logs, and on the default port a stranger's might.
 NO_PORT = "1"
 TALKATIVE = (
     "airflow.dag_processing.manager", "airflow.models.dag", "airflow.serialization.definitions.dag", "http.access",
@@ -65,12 +65,12 @@ class Home:
             self.folder.chmod(0o700)
         except OSError as error:
             raise AirflowError(
-                f"Airflow's home {self.folder} can't be made: {reason_of_error(error)}. Give it another folder: setting "
-                "airflow.home."
+                f"Airflow's home {self.folder} can't be made: {reason_of_error(error)}. Give it another folder: "
+                "setting airflow.home."
             ) from None
 
     def keys(self) -> dict[str, str]:
-        """The keys, generated if there are none yet. Raises AirflowError for a file that holds no keys."""
+        """Return the keys; generate them if there are none yet. Raises AirflowError for a file that has no keys."""
         keys_file = self.folder / "keys.json"
         if not keys_file.exists():
             fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
@@ -88,7 +88,7 @@ class Home:
         return wanted_passwords
 
     def password(self, user: str) -> str | None:
-        """A user's password; None before Airflow was set up."""
+        """Return a user's password; None before Airflow was set up."""
         return _read_json_texts(self.passwords, ()).get(user) if self.passwords.exists() else None
 
     def write_settings(self, settings: config.Airflow, port: int) -> None:
@@ -96,12 +96,12 @@ class Home:
         write_private(self.folder / "airflow.cfg", self.settings_text(settings, port))
 
     def has_settings(self, settings: config.Airflow, port: int) -> bool:
-        """Whether airflow.cfg has these settings."""
+        """Say whether airflow.cfg has these settings."""
         settings_file = self.folder / "airflow.cfg"
         return settings_file.is_file() and settings_file.read_text() == self.settings_text(settings, port)
 
     def settings_text(self, settings: config.Airflow, port: int) -> str:
-        """The text of airflow.cfg."""
+        """Return the text of airflow.cfg."""
         setting_values = _airflow_settings(self, settings, port) | {
             name: value.replace("\n", " ") for name, value in settings.options.items()
         }
@@ -121,7 +121,7 @@ class Home:
 
 
 def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[str, str]:
-    """Airflow's settings, "section.name" to value; those of airflow.options override them."""
+    """Return Airflow's settings, "section.name" to value, overridden by airflow.options."""
     keys, url = home.keys(), airflow_url(settings.host, port)
     project = places.project_folder()
     return {
@@ -130,7 +130,7 @@ def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[s
         "core.load_examples": "False",
         "core.executor": "LocalExecutor",
         "core.parallelism": str(settings.workers),
-        # A run that is requested by hand starts. A DAG with a schedule that should wait says so itself.
+        # A run requested by hand starts at once. A DAG whose schedule should wait says so itself.
         "core.dags_are_paused_at_creation": "False",
         "core.fernet_key": keys["fernet"],
         "core.auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
@@ -151,8 +151,8 @@ def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[s
         "workers.execution_api_retries": "12",
         "workers.execution_api_retry_wait_max": "10",
         "workers.execution_api_timeout": "30",
-        "scheduler.enable_health_check": "False",  # it would be another server, listening on every address
-        # A new application is a new DAG of a file that did not change: so files are read every few seconds.
+        "scheduler.enable_health_check": "False",  # another server, which would listen on every address
+        # A new application is a new DAG of an unchanged file, so Airflow reads the files every few seconds.
         "dag_processor.parsing_processes": "1",
         "dag_processor.min_file_process_interval": "5",
         "dag_processor.refresh_interval": "5",
@@ -160,7 +160,7 @@ def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[s
         "logging.base_log_folder": str(home.logs),
         "logging.dag_processor_child_process_log_directory": str(home.logs / "dag_processor"),
         "logging.colored_console_log": "False",
-        # Log lines for each read of a file, and for each request of a browser that refreshes itself.
+        # No log lines for each read of a file, and for each request of a browser that refreshes itself.
         "logging.namespace_levels": " ".join(f"{name}=WARNING" for name in TALKATIVE),
         "logging.worker_log_server_port": NO_PORT,
         "logging.trigger_log_server_port": NO_PORT,
@@ -168,18 +168,18 @@ def _airflow_settings(home: Home, settings: config.Airflow, port: int) -> dict[s
 
 
 def _without_variables(database: str) -> str:
-    """A database's URL in which nothing looks like a variable to Airflow, which would substitute it."""
+    """Return a database's URL in which nothing looks like a variable to Airflow, which would substitute it."""
     return re.sub(r"(?<=://)[^@/]*@", lambda user_part: user_part[0].replace("$", "%24"), database)
 
 
 def airflow_url(host: str, port: int) -> str:
-    """The URL at which Airflow answers: on loopback if it listens on every address."""
+    """Return the URL at which Airflow answers: on loopback if it listens on every address."""
     reachable_host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  nothing is bound here
     return f"http://[{reachable_host}]:{port}" if ":" in reachable_host else f"http://{reachable_host}:{port}"
 
 
 def _read_json_texts(json_file: Path, expected_names: tuple[str, ...]) -> dict[str, str]:
-    """A JSON object of texts. Messages show nothing of it: it holds secrets."""
+    """Return a file's JSON object of texts. Messages show nothing of it: it has secrets."""
     try:
         json_object = json.loads(json_file.read_text())
     except (OSError, ValueError):
@@ -189,7 +189,7 @@ def _read_json_texts(json_file: Path, expected_names: tuple[str, ...]) -> dict[s
     ):
         raise AirflowError(
             f"{json_file} is not what `lakehouse airflow up` wrote: expected a JSON object of texts"
-            f"{' with ' + ', '.join(expected_names) if expected_names else ''}. Put a copy of it back; or remove it: a new one is "
-            "made, and what was encrypted or signed with the old one can't be read."
+            f"{' with ' + ', '.join(expected_names) if expected_names else ''}. Put a copy of it back; or remove it: "
+            "a new one is made, and what was encrypted or signed with the old one can't be read."
         )
     return json_object

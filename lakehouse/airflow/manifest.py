@@ -1,7 +1,7 @@
-"""Manifests: what Airflow knows of an application, a small JSON file each in the applications folder.
+"""Manifests: Airflow's knowledge of an application, a small JSON file for each in the applications folder.
 
 A DAG file can't import an application (its Python has neither Spark nor lakehouse); it makes the application's DAGs
-from the manifest. Tables, topics and lineage are as they were when the application was added: add it again when they
+from the manifest. Tables, topics and lineage stay as they were when the application was added: add it again after a
 change.
 """
 
@@ -27,7 +27,7 @@ FRESHNESS_MAX_MINUTES = 60 * 24 * 365
 
 
 def check_app_name(name: str) -> str:
-    """Return a name that is valid in DAG ids and file names. Raises ConfigError for another one."""
+    """Return the name if it is valid in DAG ids and file names. Raises ConfigError for another name."""
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"found the name {name!r}; expected a lower-case letter, then at most 40 lower-case letters, digits and _, "
@@ -37,7 +37,7 @@ def check_app_name(name: str) -> str:
 
 
 def name_of(file: Path) -> str:
-    """The name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError for a bad one."""
+    """Return the name that a file suggests: flights.py is flights, shop/app.py is shop. Raises ConfigError."""
     file = file.resolve()
     plain_name = file.parent.name if file.stem in ("app", "main", "__init__") else file.stem
     return check_app_name(re.sub(r"[^a-z0-9]+", "_", plain_name.lower()).strip("_"))
@@ -45,7 +45,7 @@ def name_of(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """When an application's DAGs run, as cron texts; None: by hand. freshness_minutes: until an alert, None for none.
+    """The schedules of an application's DAGs, as cron texts; None: by hand. freshness_minutes: until an alert, or None.
 
     Raises ConfigError for a schedule or minutes that can't be used.
     """
@@ -68,7 +68,7 @@ BY_HAND = Schedules()
 def manifest_of_app(
     app: App, target: str, settings: Settings, name: str, schedules: Schedules = BY_HAND
 ) -> dict[str, Any]:
-    """The manifest of an application that `target` names: an absolute file, with :NAME if needed.
+    """Return the manifest of an application that `target` names: an absolute file, with :NAME if needed.
 
     Raises ConfigError for a name that can't be used.
     """
@@ -99,17 +99,17 @@ def manifest_of_app(
 
 
 def _lineage_as_json(graph: Graph) -> dict[str, Any]:
-    """The lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
+    """Return the lineage: nodes {"id", "kind", "name"} and edges [from, to], in the direction of the records."""
     return {"nodes": graph.as_json()["nodes"], "edges": [[edge.start.id, edge.end.id] for edge in graph.edges]}
 
 
 def pool_of(name: str) -> str:
-    """The Airflow pool of one slot that the application's writing tasks share: one of them at a time."""
+    """Return the name of the one-slot pool that the application's writing tasks share, so that one runs at a time."""
     return f"lakehouse_{name}"
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> Path:
-    """Write a manifest, whole or not at all, over an older one of the same application. Return its file.
+    """Write a manifest, whole or not at all, over an older one of the same application; return its file.
 
     Raises ConfigError if the name belongs to another application, or the application has another name already.
     """
@@ -123,8 +123,8 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> Path:
         is_same_app = all(other_manifest.get(key) == manifest[key] for key in ("app", "config", "lake"))
         if is_same_app and other_manifest.get("name") != name:
             raise ConfigError(
-                f"{app} was already added as {other_manifest.get('name')}; under two names, its runs would wait for each other. "
-                f"`lakehouse airflow remove {other_manifest.get('name')}` first."
+                f"{app} was already added as {other_manifest.get('name')}; under two names, its runs would wait for "
+                f"each other. `lakehouse airflow remove {other_manifest.get('name')}` first."
             )
     manifest_file = folder / f"{name}.json"
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def remove_manifest(folder: Path, name: str) -> None:
 
 
 def read_manifests(folder: Path) -> list[dict[str, Any]]:
-    """All manifests, by name. Raises ConfigError for a file that is not one."""
+    """Return all manifests, by name. Raises ConfigError for a file that is no manifest."""
     manifests = []
     for path in sorted(folder.glob("*.json")):
         try:

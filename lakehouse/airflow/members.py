@@ -1,7 +1,7 @@
-"""Finds the processes that belong to an Airflow home, without any file of ours, and ends them.
+"""Finds and ends the processes that belong to an Airflow home, without any file of ours.
 
-Every process that the supervisor starts has a variable in its environment, which its children inherit: Airflow's
-workers, the tasks, and the jobs that these start, whatever process group or session they are in.
+Every process that the supervisor starts has a variable in its environment. Its children inherit the variable: Airflow's
+workers, the tasks, and the jobs that these start, in whatever process group or session.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ POLL_SECONDS = 0.05
 
 
 def process_mark(home: Path, part: str) -> str:
-    """The variable's value for a part of the Airflow in `home`."""
+    """Return the variable's value for a part of the Airflow in `home`."""
     return f"{home}#{part}"
 
 
 def processes_of_home(home: Path, part: str | None = None) -> list[psutil.Process]:
-    """The living processes of a home, or of one part of it; never the calling one."""
+    """Return the living processes of a home, or of one part of it, without the calling process."""
     members = []
     own_pid = psutil.Process().pid
     for process in psutil.process_iter():
@@ -37,7 +37,7 @@ def processes_of_home(home: Path, part: str | None = None) -> list[psutil.Proces
 
 
 def find_supervisors(home: Path) -> list[psutil.Process]:
-    """The living supervisors of a home, by their command line: one that was killed during its start left no file."""
+    """Return the living supervisors of a home, by their command line: one killed during its start left no file."""
     supervisor_processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -80,7 +80,7 @@ def _is_alive(process: psutil.Process) -> bool:
 def sweep_processes(home: Path, part: str | None, grace_seconds: float) -> int:
     """End every process of a home, or of one part of it; return how many there were."""
     ended_count = 0
-    # A process may start another one while it is being ended.
+    # A process may start another process before its end.
     while living_processes := processes_of_home(home, part):
         ended_count += len(living_processes)
         end_processes(living_processes, grace_seconds)

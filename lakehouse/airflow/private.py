@@ -1,4 +1,4 @@
-"""Files that hold secrets: written whole or not at all, and readable only by their owner."""
+"""Writes files of secrets: whole or not at all, and readable only by their owner."""
 
 from __future__ import annotations
 

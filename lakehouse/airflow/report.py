@@ -53,12 +53,12 @@ class Report:
     applications: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report for programs."""
         return asdict(self)
 
 
 def report_airflow(settings: config.Airflow) -> Report:
-    """Look at the Airflow of a home. Raises ConfigError if a manifest there is invalid."""
+    """Return a report of the Airflow of a home. Raises ConfigError if a manifest there is invalid."""
     home = Home(settings.home)
     admin_user = next(name for name, role in settings.users.items() if role == "admin")
     applications = tuple(str(app_manifest["name"]) for app_manifest in manifest.read_manifests(home.applications))
@@ -112,7 +112,7 @@ def _process_of_part(name: str, part: dict[str, Any], airflow_health: api.Health
 
 
 def _memory_bytes(pid: int, with_children: bool) -> tuple[int, int]:
-    """The memory of a process, and its resident set, in bytes."""
+    """Return the memory of a process, and its resident set, in bytes."""
     memory_total = resident_total = 0
     with contextlib.suppress(psutil.Error):
         parent_process = psutil.Process(pid)

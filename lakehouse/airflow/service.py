@@ -1,4 +1,4 @@
-"""Airflow as a service of this machine: started, found again, ended."""
+"""Starts, finds and ends Airflow as a service of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakehouse.kafka import process
 from lakehouse.settings import config
 from lakehouse.setup import airflow as setup
 
-# The arguments of `airflow`. The last part is ended last: the others report to it.
+# The arguments of `airflow`. The last part ends last, since the others report to it.
 PARTS: dict[str, tuple[str, ...]] = {
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "triggerer": ("triggerer", "--skip-serve-logs"),
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Running:
-    """A supervisor that is alive. `created` is its start in seconds since 1970; `parts` is its state file's."""
+    """A living supervisor. created: its start in seconds since 1970; parts: from its state file."""
 
     home: Home
     pid: int
@@ -56,7 +56,7 @@ class Running:
 
 
 def find_running(home: Home) -> Running | None:
-    """The supervisor that runs on a home; None if there is none, whatever an old state file says."""
+    """Return the supervisor that runs on a home; None if there is none, whatever an old state file says."""
     try:
         supervisor_state = json.loads((home.folder / STATE_FILE).read_text())
         address = json.loads((home.folder / "address.json").read_text())
@@ -82,15 +82,15 @@ def start_airflow(
 ) -> tuple[Running, bool]:
     """Start Airflow and wait until it is healthy; return it, and whether it was started now.
 
-    `say` is told about long steps. Raises AirflowError if it can't be set up or does not become healthy, ConfigError
-    outside a checkout; then nothing of it runs. Also raises AirflowError if a running one has given up a part.
+    say: called before long steps. Raises AirflowError if it can't be set up or does not become healthy, ConfigError
+    outside a checkout; then nothing of it runs. Also raises AirflowError if a running Airflow has given up a part.
     """
     home = Home(settings.home)
     home.make()
     with _start_lock(home):
         if (running := find_running(home)) is not None:
             _check_running(running, settings, say)
-            make_pools(running, settings)  # for applications that were added by hand
+            make_pools(running, settings)  # for applications added by hand
             return running, False
         if ended_count := _end_all(home):
             say(f"Ended {ended_count} processes that a killed Airflow had left behind.")
@@ -118,19 +118,20 @@ def start_airflow(
 
 
 def _check_running(running: Running, settings: config.Airflow, say: Say) -> None:
-    """Report what is wrong with a running Airflow. Raises AirflowError if a part of it was given up."""
+    """Report the faults of a running Airflow. Raises AirflowError if the supervisor has given up a part of it."""
     airflow_home = running.home
     if given_up_parts := [name for name, part in running.parts.items() if part["given_up"]]:
         raise AirflowError(
-            f"Airflow runs at {running.url}, but without {', '.join(given_up_parts)}: ended too often, and was given up. "
-            f"The log: {airflow_home.logs / f'{given_up_parts[0]}.log'}. `lakehouse airflow down`, then `up`, restarts all of it."
+            f"Airflow runs at {running.url}, but without {', '.join(given_up_parts)}: ended too often, and was given "
+            f"up. The log: {airflow_home.logs / f'{given_up_parts[0]}.log'}. `lakehouse airflow down`, then `up`, "
+            "restarts all of it."
         )
     if not airflow_home.has_settings(settings, settings.port or running.port):
         say("The settings have changed since it was started; `lakehouse airflow down`, then `up`, applies them.")
 
 
 def stop_airflow(settings: config.Airflow) -> bool:
-    """End Airflow with everything that it started. Return whether there was something to end.
+    """End Airflow with everything that it started; return whether there was something to end.
 
     If an `up` of this home is under way, wait for its end first.
     """
@@ -166,7 +167,7 @@ def _spawn_supervisor(home: Home) -> subprocess.Popen[bytes]:
 
 @contextlib.contextmanager
 def _start_lock(home: Home) -> Iterator[None]:
-    """One start at a time on a home; the lock ends with the process that holds it."""
+    """Allow one start at a time on a home; the lock ends with the process that holds it."""
     with (home.folder / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -177,7 +178,7 @@ def _choose_port(home: Home, settings: config.Airflow) -> int:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         last_port = int(json.loads((home.folder / "address.json").read_text())["port"])
     port = settings.port or last_port
-    # A killed process holds its port for a moment after it can no longer be found.
+    # A killed process holds its port for a moment after it has gone.
     deadline = time.monotonic() + PORT_PATIENCE_SECONDS
     while not process.is_free(port):
         if time.monotonic() >= deadline:
@@ -192,7 +193,7 @@ def _choose_port(home: Home, settings: config.Airflow) -> int:
 
 
 def _migrate_database(home: Home, settings: config.Airflow, airflow: Path, variables: dict[str, str], say: Say) -> None:
-    """Bring the database to this Airflow's schema. Skipped for our own file if this Airflow version did it before."""
+    """Migrate the database to this Airflow's schema. Skip our own file if this version has migrated it before."""
     stamp_file = home.folder / "migrated"
     lock_digest = hashlib.sha256((airflow.parent.parent / "installed.lock").read_bytes()).hexdigest()
     is_own_file = settings.database is None
@@ -251,13 +252,13 @@ def _wait_until_healthy(home: Home, supervisor_process: subprocess.Popen[bytes],
         for part, state in (last_health.parts if last_health else {"api-server": "no answer"}).items()
     ]
     raise AirflowError(
-        f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(unhealthy_parts)}). Its logs are in {home.logs}. "
-        "Try again when the machine is less busy."
+        f"Airflow was not healthy after {timeout_seconds:g} s ({', '.join(unhealthy_parts)}). Its logs are in "
+        f"{home.logs}. Try again when the machine is less busy."
     )
 
 
 def make_pools(running: Running, settings: config.Airflow) -> None:
-    """Make the pools of all applications: a task whose pool is missing would wait for ever. Raises AirflowError."""
+    """Create the pools of all applications: a task without its pool would wait for ever. Raises AirflowError."""
     app_by_pool = {
         entry["pool"]: entry["name"]
         for entry in manifest.read_manifests(running.home.applications)

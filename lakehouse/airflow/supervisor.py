@@ -1,9 +1,9 @@
 """The one process that keeps Airflow's parts running: `python -m lakehouse.airflow.supervisor HOME`.
 
-HOME/supervisor.json (`Spec`) says what it runs; HOME/state.json, and lines on its stdout, what it did. A part that ends
-is restarted after a pause that doubles each time; one that keeps ending is given up. SIGTERM ends all parts with
-everything that they started. If the supervisor itself is killed, Linux sends its parts SIGTERM; processes that still
-live are found and ended by the next `up` or `down` (members.py).
+HOME/supervisor.json (`Spec`) names the parts to run; HOME/state.json, and lines on its stdout, report on them. The
+supervisor restarts a part that ends after a pause that doubles each time, and gives up a part that keeps ending.
+SIGTERM ends all parts with everything that they started. If the supervisor itself is killed, Linux sends its parts
+SIGTERM; the next `up` or `down` finds and ends processes that still live (members.py).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ LOG_KEPT_BYTES = 10_000_000
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run. `parts`: name to argument list; the last one, to which the others report, is ended after them.
+    """The parts to run. parts: name to argument list; the last part, to which the others report, ends after them.
 
-    A part that lived for `steady_seconds` counts as well started; one that ended earlier `restarts_max` times is given
-    up. `grace_seconds`: between SIGTERM and SIGKILL.
+    A part that lived for `steady_seconds` counts as well started; a part that ended earlier `restarts_max` times is
+    given up. grace_seconds: between SIGTERM and SIGKILL.
     """
 
     parts: dict[str, list[str]]
@@ -55,17 +55,17 @@ class Spec:
 
     @classmethod
     def read(cls, home: Path) -> Spec:
-        """The spec in a home. Raises OSError, ValueError or TypeError if there is none, or it isn't a spec."""
+        """Return the spec in a home. Raises OSError, ValueError or TypeError if there is none, or it isn't a spec."""
         return cls(**json.loads((home / SPEC_FILE).read_text()))
 
     def write(self, home: Path) -> None:
-        """Write it to the place where the supervisor of `home` reads it."""
+        """Write the spec to the place where the supervisor of `home` reads it."""
         write_private(home / SPEC_FILE, json.dumps(asdict(self), indent=1) + "\n")
 
 
 @dataclass
 class Component:
-    """A part as it is now. `failures`: how often in a row it ended early; `due`: when it is restarted."""
+    """The present state of a part. failures: how often in a row it ended early; due: the time of its restart."""
 
     name: str
     argv: list[str]
@@ -79,7 +79,7 @@ class Component:
     given_up: bool = False
 
     def state_entry(self) -> dict[str, Any]:
-        """Its entry in the state file."""
+        """Return the part's entry in the state file."""
         process_id = self.process.pid if self.process is not None else None
         return {
             "pid": process_id,
@@ -92,7 +92,7 @@ class Component:
 
 @dataclass
 class Supervisor:
-    """Runs a spec until it is told to stop."""
+    """Runs a spec until `stop` is set."""
 
     home: Path
     spec: Spec
@@ -102,7 +102,7 @@ class Supervisor:
         self._parts = [Component(name, argv) for name, argv in self.spec.parts.items()]
 
     def run(self) -> int:
-        """Keep the parts running until `stop` is set, or until all are given up. Return the exit code."""
+        """Keep the parts running until `stop` is set, or until all are given up; return the exit code."""
         try:
             while not self.stop.is_set() and not all(part.given_up for part in self._parts):
                 part_changes = [self._watch_part(part) for part in self._parts]
@@ -120,7 +120,7 @@ class Supervisor:
         return 0
 
     def _watch_part(self, part: Component) -> bool:
-        """Start a part that is due, and note one that has ended. Return whether something changed."""
+        """Start a part that is due, and note a part that has ended; return whether something changed."""
         now = time.monotonic()
         if part.process is None:
             if part.given_up or now < part.due:
@@ -133,7 +133,7 @@ class Supervisor:
             return False
         part.last_end = describe_exit_code(exit_code)
         part.process = None
-        # Its children would write at the same time as its successor.
+        # Otherwise its children would write at the same time as its successor.
         swept_count = members.sweep_processes(self.home, part.name, self.spec.grace_seconds)
         part.failures = 1 if now - part.started >= self.spec.steady_seconds else part.failures + 1
         part.given_up = part.failures > self.spec.restarts_max
@@ -141,7 +141,8 @@ class Supervisor:
         part.due = time.monotonic() + restart_pause
         next_step = "given up" if part.given_up else f"it is started again in {restart_pause:g} s"
         say_in_log(
-            f"{part.name} ended by itself with {part.last_end} ({swept_count} processes of it were left, and ended); {next_step}"
+            f"{part.name} ended by itself with {part.last_end} ({swept_count} processes of it were left, and ended); "
+            f"{next_step}"
         )
         return True
 
@@ -183,7 +184,7 @@ class Supervisor:
             for process in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()) if signal_number == signal.SIGTERM else None)
-        # A task's job is in a group of its own. Normally the task ends it; this is for the remaining ones.
+        # A task's job is in a group of its own. Normally the task ends it; this ends the remaining jobs.
         for part in parts:
             if swept_count := members.sweep_processes(self.home, part.name, self.spec.grace_seconds):
                 say_in_log(f"{part.name} left {swept_count} processes behind; they were ended")
@@ -199,19 +200,19 @@ class Supervisor:
 
 
 def keep_small(log_file: Path) -> None:
-    """Move a large log's content aside, over what was moved aside before; its writer goes on."""
+    """Move a large log's content aside, over the content moved before; its writer goes on."""
     if log_file.is_file() and log_file.stat().st_size > LOG_KEPT_BYTES:
         shutil.copyfile(log_file, log_file.with_name(f"{log_file.name}.1"))
         os.truncate(log_file, 0)  # the part appends, so that its next line is the first again
 
 
 def describe_exit_code(exit_code: int) -> str:
-    """How a process ended, for people."""
+    """Return how a process ended, for people."""
     return f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
 
 
 def say_in_log(text: str) -> None:
-    """A line of the supervisor's log."""
+    """Write a line of the supervisor's log."""
     print(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The `lakehouse` command: one module for each command or two; `groups` says which is found where, `main` runs them.
+"""The `lakehouse` command: a module for each command or two; `groups` has the place of each, `main` runs them.
 
-What needs no Spark does not import it: a command imports what it works with when it runs.
+A command imports its parts when it runs, so a command without Spark does not import it.
 """

@@ -1,4 +1,4 @@
-"""Which command is found where: eight on their own, the groups, and the names from before there were groups."""
+"""The place of each command: eight on their own, the groups, and the names from before there were groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True)
 class Group:
-    """Commands that answer one kind of question. ``about`` begins the group's line in `lakehouse --help`."""
+    """Commands for one kind of question. ``about`` begins the group's line in `lakehouse --help`."""
 
     name: str
     about: str
@@ -122,7 +122,7 @@ GROUPS = (
 MOVED = {
     name: group.name for group in GROUPS if group.name != "airflow" for name in group.commands if name not in ALONE
 }
-# Whose application came first, in front of its tables, before all commands had --app.
+# These had the application first, in front of the tables, before all commands had --app.
 APPLICATION_FIRST = (
     plan.plan, run_app.run, rebuild.checkout, rebuild.rebuild, backfill.backfill, revert.revert, correct.correct,
     capture.capture, check.check, backtest.backtest, airflow.add,
@@ -130,10 +130,10 @@ APPLICATION_FIRST = (
 
 
 class Names(TyperGroup):
-    """A group that can say where a command is that it does not have itself."""
+    """A group that can name the place of a command that it does not have itself."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a line; a usage error that names what may be meant, with its group."""
+        """Return the command of a line. Raises a usage error that names similar commands, with their groups."""
         is_unknown = self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing
         if is_unknown and (meant_lines := lines_meant_by(args[0])):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(meant_lines)}?")
@@ -141,7 +141,7 @@ class Names(TyperGroup):
 
 
 class Top(Names):
-    """The commands directly below `lakehouse`. Earlier flat names are understood, but not listed."""
+    """The commands directly below `lakehouse`. It accepts earlier flat names, but does not list them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name or by its earlier flat name; None if there is none."""
@@ -154,10 +154,10 @@ class Top(Names):
 
 
 class TestOrPaths(Names):
-    """`lakehouse test PATH...`, from before it was a group, still runs the scenarios of PATH."""
+    """The group `test`; `lakehouse test PATH...`, from before it was a group, still runs the scenarios of PATH."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the group's command line; one that names none of its commands is a line of `test run`."""
+        """Parse the group's command line; a line that names none of its commands is a line of `test run`."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             misspelt = get_close_matches(args[0], self.commands) and not Path(args[0]).exists()
             args = args if misspelt else ["run", *args]
@@ -183,12 +183,12 @@ def _command_class(command: Command) -> type[Spelled]:
 
 
 def _help_text(command: Command) -> str:
-    """The docstring with each paragraph on one line: Typer would keep the breaks of our sources, at any width."""
+    """Return the docstring with each paragraph on one line: Typer would keep our line breaks at any width."""
     return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
 
 
 def add_to(app: typer.Typer) -> None:
-    """Give an application of Typer all commands, in the order in which its help shows them."""
+    """Add all commands to an application of Typer, in the order of its help."""
     for name, command in ALONE.items():
         app.command(name, cls=_command_class(command), help=_help_text(command))(command)
     for group in GROUPS:

@@ -45,7 +45,7 @@ def common(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
-    """Read the options before the command. `main` has removed --debug already, which can be anywhere."""
+    """Read the options before the command. `main` has already removed --debug, which can stand anywhere."""
 
 
 groups.add_to(app)
@@ -76,21 +76,21 @@ def run() -> None:
 
 
 def show_trace(error_class: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print what Python prints of an uncaught error, escaped: it may quote a record."""
+    """Print Python's text of an uncaught error, escaped, since it may quote a record."""
     show.say("".join(traceback.format_exception(error_class, error, trace)), stderr=True, nl=False)
 
 
 def _end_process(code: int) -> None:
     """End this process as `sys.exit` does, but without taking native libraries down.
 
-    Under load their threads (of deltalake, duckdb, pyarrow) were still running then, and ended the process by an abort
-    after its work was done.
+    Under load their threads (of deltalake, duckdb, pyarrow) still ran at that point, and aborted the process after it
+    had done its work.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
     atexit._run_exitfuncs()
-    with suppress(OSError):  # a pipe that nobody reads any more
+    with suppress(OSError):  # nobody reads the pipe any more
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

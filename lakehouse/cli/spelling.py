@@ -1,4 +1,4 @@
-"""Earlier spellings of command lines, understood and not listed: one grammar is shown.
+"""Accepts earlier spellings of command lines, which no help lists: help shows one grammar.
 
 | earlier                             | now                                     |
 |-------------------------------------|-----------------------------------------|
@@ -19,10 +19,10 @@ APPLICATION = re.compile(r".*[.:/].*")  # a table's name has none of these
 
 
 class RenamedOptions(TyperCommand):
-    """A command that understands earlier names of its options."""
+    """A command that accepts earlier names of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line, written as it is now or as it was."""
+        """Parse a command line in the present or the earlier spelling."""
         return super().parse_args(ctx, self.present(ctx, args))
 
     def present(self, ctx: Any, args: list[str]) -> list[str]:
@@ -33,10 +33,10 @@ class RenamedOptions(TyperCommand):
 
 
 class ApplicationFirst(RenamedOptions):
-    """A command whose application came first, in front of its tables."""
+    """A command that accepts the earlier order: the application first, in front of its tables."""
 
     def present(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return a command line in the present spelling: the application that comes first is an option."""
+        """Return a command line in the present spelling, with an application that comes first as an option."""
         args = super().present(ctx, args)
         parsed_line = self._read(ctx, args)
         if parsed_line is None or not parsed_line[0] or parsed_line[2].get("app"):
@@ -45,7 +45,7 @@ class ApplicationFirst(RenamedOptions):
         if not too_many and not APPLICATION.fullmatch(words[0]):
             return args
         for position, word in enumerate(args):
-            # The word at a place is the application, and not an option's value, if without it the rest stays the same.
+            # The word at a place is the application, and not an option's value, if the rest stays the same without it.
             other_words = [*args[:position], *args[position + 1 :]]
             if (
                 word == words[0]
@@ -56,10 +56,10 @@ class ApplicationFirst(RenamedOptions):
         return args
 
     def _read(self, ctx: Any, args: list[str]) -> tuple[list[str], int, dict[str, Any]] | None:
-        """Return a line's words that are no options, how many of them are too many, and the options; None if wrong."""
+        """Return a line's words that are no options, the number of surplus words, and the options; None if wrong."""
         try:
             values_by_name, words_left, _ = self.make_parser(ctx).parse_args(list(args))
-        except Exception:  # it is parsed again, and the error shown, by the caller
+        except Exception:  # the caller parses the line again, and shows the error
             return None
         argument_names = [param.name for param in self.params if param.param_type_name == "argument"]
         words = [values_by_name.pop(name, None) for name in argument_names]

@@ -17,7 +17,7 @@ _SCALE = np.cos(_SOUTH) ** 2 + 2 * _CONE * np.sin(_SOUTH)
 
 
 def project_to_map(latitude: Floats, longitude: Floats) -> tuple[Floats, Floats]:
-    """Map coordinates x (east) and y (north) of places given in degrees."""
+    """Return the map coordinates x (east) and y (north) of places in degrees."""
     angle = _CONE * (np.radians(longitude) - _MERIDIAN)
     radius = np.sqrt(_SCALE - 2 * _CONE * np.sin(np.radians(latitude))) / _CONE
     middle = np.sqrt(_SCALE - 2 * _CONE * np.sin(_MIDDLE)) / _CONE
@@ -25,7 +25,7 @@ def project_to_map(latitude: Floats, longitude: Floats) -> tuple[Floats, Floats]
 
 
 def points_along(start: tuple[float, float], end: tuple[float, float], fractions: Floats) -> tuple[Floats, Floats]:
-    """Latitudes and longitudes at fractions, 0 to 1, of the great circle between two places."""
+    """Return latitudes and longitudes at fractions, 0 to 1, of the great circle between two places."""
     start_vector, end_vector = _unit_vector(start), _unit_vector(end)
     arc_angle = np.arccos(np.clip(start_vector @ end_vector, -1.0, 1.0))
     if arc_angle == 0.0:

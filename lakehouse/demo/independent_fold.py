@@ -41,7 +41,7 @@ Digests = dict[Partition, dict[int, int]]
 
 
 class CannotTell(Exception):
-    """There is nothing to compare: no Kafka, no topic, no table. The message says which."""
+    """There is nothing to compare: no Kafka, no topic, or no table. The message says which."""
 
 
 class Fold:
@@ -65,7 +65,7 @@ class Fold:
             self.latest[topic][key] = value
 
     def tables(self) -> dict[str, Table]:
-        """Every table by its name; times are ISO-8601 text, as in the records."""
+        """Return every table by its name; times are ISO-8601 text, as in the records."""
         folded = {"location": self.location, "visits": self.visits}
         for name, rows in self.latest.items():
             planes = {key.decode(): json.loads(value) for key, value in rows.items()}
@@ -82,10 +82,10 @@ class Fold:
 
 
 def drain_topics(settings: Mapping[str, str]) -> tuple[Fold, Digests, dict[Partition, int]]:
-    """Read the topics whole: the fold, every record's digest, and how many offsets each partition spans."""
+    """Read the whole topics; return the fold, every record's digest, and how many offsets each partition spans."""
     consumer = Consumer(
         {
-            "group.id": "independent-fold",  # never joined: partitions are assigned, nothing is committed
+            "group.id": "independent-fold",  # nobody joins it: the consumer assigns partitions, and commits nothing
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -138,7 +138,7 @@ def _consume_topics(consumer: Consumer, end_offsets: dict[Partition, int]) -> tu
                 key, value = message.key(), message.value()
                 digests[partition][offset] = hash((key, value, message.timestamp()[1]))
                 fold.add(partition[0], key, value)
-            else:  # written after we started
+            else:  # somebody wrote it after our start
                 unfinished.discard(partition)
         if time.monotonic() - last_record_time > STALLED_SECONDS:
             unread_partitions = ", ".join(f"{topic}/{number}" for topic, number in sorted(unfinished))
@@ -147,7 +147,7 @@ def _consume_topics(consumer: Consumer, end_offsets: dict[Partition, int]) -> tu
 
 
 def compare_table(expected: Table, silver_rows: list[Row]) -> Row:
-    """Compare one table's rows, visible columns only: counts, up to five examples of each kind, ``equal``."""
+    """Compare a table's rows, visible columns only; return counts, up to five examples of each kind, ``equal``."""
     visible_rows = [{name: _plain_cell(cell) for name, cell in row.items() if name[0] != "_"} for row in silver_rows]
     rows_by_plane = {row["tailnum"]: row for row in visible_rows}
     missing_planes = sorted(expected.keys() - rows_by_plane.keys())
@@ -174,7 +174,7 @@ def compare_table(expected: Table, silver_rows: list[Row]) -> Row:
 
 
 def compare_bronze(kafka_digests: Digests, bronze_records: Iterator[tuple[Partition, int, int]]) -> dict[str, Row]:
-    """Account for every offset of every partition; ``bronze``: partition, offset, digest, in any order."""
+    """Account for every offset of every partition. bronze_records: partition, offset, digest, in any order."""
     seen_offsets: dict[Partition, set[int]] = {partition: set() for partition in kafka_digests}
     duplicate_offsets: dict[Partition, list[int]] = {partition: [] for partition in kafka_digests}
     different_offsets: dict[Partition, list[int]] = {partition: [] for partition in kafka_digests}
@@ -210,14 +210,14 @@ def compare_bronze(kafka_digests: Digests, bronze_records: Iterator[tuple[Partit
 
 
 def read_silver(lake: str, table: str) -> list[Row]:
-    """All rows of one silver table."""
+    """Return all rows of one silver table."""
     return [row for batch in _query_delta(f"{lake}/silver/{table}", "SELECT * FROM t") for row in batch.to_pylist()]
 
 
 def read_bronze(lake: str, topic_ids: Mapping[str, str]) -> Iterator[tuple[Partition, int, int]]:
-    """Partition, offset and digest of every bronze record of the topics as they are now.
+    """Yield partition, offset and digest of every bronze record of the present topics.
 
-    Records of an earlier topic of the same name have another topic id; they are ignored.
+    Records of an earlier topic of the same name have another topic id; it ignores them.
     """
     topic_predicate = " OR ".join(
         f"(topic = '{topic}' AND topic_id = '{topic_id}')" for topic, topic_id in topic_ids.items()
@@ -240,22 +240,22 @@ def _query_delta(path: str, sql: str) -> Iterator[Any]:
 
 
 def _plain_cell(cell: Any) -> Any:
-    """A cell as the records have it: a time as ISO-8601 text in UTC, anything else as it is."""
+    """Return a cell in the records' form: a time as ISO-8601 text in UTC, anything else unchanged."""
     if isinstance(cell, datetime):
         return cell.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return cell
 
 
 def _topic_ids(settings: Mapping[str, str]) -> dict[str, str]:
-    admin_client = AdminClient(dict(settings))  # held until the answers are in: they would end with it
+    admin_client = AdminClient(dict(settings))  # keep the client until the answers are in: they end with it
     descriptions = admin_client.describe_topics(TopicCollection(list(TOPICS)), request_timeout=30)
-    # Kafka's own tools print an id in base64's form for URLs, the client in the other one.
+    # Kafka's own tools print an id in base64's form for URLs, the client in the other form.
     ids = {topic: str(answer.result().topic_id) for topic, answer in descriptions.items()}
     return {topic: id_text.replace("+", "-").replace("/", "_") for topic, id_text in ids.items()}
 
 
 def prove_tables(lake: str, settings: Mapping[str, str]) -> Row:
-    """The whole comparison as one JSON-ready value; its ``equal`` is the verdict."""
+    """Return the whole comparison as one JSON-ready value; its ``equal`` is the verdict."""
     start_time = time.monotonic()
     fold, kafka_digests, offset_spans = drain_topics(settings)
     record_count = sum(map(len, kafka_digests.values()))
@@ -276,7 +276,7 @@ def prove_tables(lake: str, settings: Mapping[str, str]) -> Row:
 
 
 def main() -> int:
-    """Read the arguments, print the JSON, give the exit code."""
+    """Read the arguments, print the JSON, return the exit code."""
     parser = argparse.ArgumentParser(description="Recompute the demo's tables from Kafka and compare.")
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="the Kafka brokers")
     parser.add_argument("--lake", required=True, metavar="FOLDER", help="has bronze/ and silver/")

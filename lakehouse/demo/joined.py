@@ -1,10 +1,10 @@
 """The demo's flights, joined with the weather at departure, planes, airlines and airports: docs/flights-joined.md.
 
-    references         weather, planes, airlines and airports as tables: run it first, so that flights find them
+    references         weather, planes, airlines and airports as tables: run it first, so that flights find their rows
 
-What the application `app` makes:
+The application `app` makes:
 
-    enriched-flights   each flight that left, with what was looked up, as a topic
+    enriched-flights   each flight that left, with the columns looked up, as a topic
     departures         the same as a table, one row for each flight
     delays             a running mean of the delays for each manufacturer of planes, made from the rows of departures
     late               an alert, as a topic: manufacturers whose mean delay passes 15 minutes
@@ -38,7 +38,7 @@ references = lh.app(weather, planes, airlines, airports)
 
 enriched = (
     flights.filter("NOT cancelled")
-    # The weather of the hour in which it left, not the newest that is known.
+    # The weather of the hour in which the flight left, not the newest weather.
     .join(weather, on="origin", how="left", as_of="event time", prefix="weather_")
     .join(planes, how="left", prefix="plane_")
     .join(airlines, on="carrier", how="left", broadcast=True, prefix="airline_")

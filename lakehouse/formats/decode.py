@@ -1,4 +1,4 @@
-"""A record read through its source's schema: rows, nulls, or the reason for the quarantine."""
+"""Decode a record through its source's schema: to rows, to nulls, or to a reason for the quarantine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
     """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason.
 
-    The reason names fields as the topic has them, the row its columns.
+    The reason names fields as they are in the topic; the row has the names of columns.
     """
     if data is None:
         return None
@@ -51,8 +51,8 @@ def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None)
 def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
     """Return the row in the bytes of a key; None for a null key. Raises Unfit, with the reason.
 
-    A key is null if it has no bytes, is the literal null, or has no column that is not null: a field that is absent is
-    null, and so is an empty field of a line (docs/rules.md, rule 4).
+    A key is null if it has no bytes, is the literal null, or has only null columns: an absent field is null, and so is
+    an empty field of a delimited line (docs/rules.md, rule 4).
     """
     if data is None:
         return None
@@ -71,7 +71,7 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
 def _decode_windowed_key(
     format: str, window: Window, columns: tuple[Column, ...], data: bytes
 ) -> dict[str, Any] | None:
-    """The row of a key, with the bounds of its window in the last two columns."""
+    """Return the row of a key, with the bounds of its window in the last two columns."""
     key_and_span = windowed_key.split_windowed_key(data, window)
     if key_and_span is None:
         raise Unfit(f"expected the bounds of a window after the key, found {len(data)} bytes: 0x{data.hex()}")
@@ -90,9 +90,9 @@ def decode_part(part_name: str, format: str, columns: tuple[Column, ...], data: 
 
 
 def reason_not_fitting(part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> str | None:
-    """Return why the bytes of a record's "key" or "value" do not fit, and of a key which formats would read it.
+    """Return why the bytes of a record's "key" or "value" do not fit; None if they fit.
 
-    None if they fit.
+    For a key, the reason also names the formats that could read it.
     """
     try:
         decode_part(part_name, format, columns, data)
@@ -103,7 +103,7 @@ def reason_not_fitting(part_name: str, format: str, columns: tuple[Column, ...],
 
 
 def decode_record(source: Source, record: Record) -> Decoded | Bad:
-    """Return a record's key and value as rows, or the reason why they can't be read. The key is read first."""
+    """Return a record's key and value as rows, or the reason why they can't be decoded. The key is decoded first."""
     try:
         key = decode_key(source.key_format, source.key, record.key)
     except Unfit:

@@ -1,10 +1,10 @@
 """Delimited text (CSV) to a row and back: one line, commas, double quotes.
 
-In SQL another character may stand for the comma: it is the end of the format's name, "delimited|".
+SQL may choose another separator than the comma: it ends the format's name, as in "delimited|".
 
 A record is one line in the columns' order. An empty field is null, so an empty string comes back as null.
-Quotes are doubled inside quotes, which may also contain commas and line ends. A line end at the record's end
-makes no difference.
+A quoted field may contain commas and line ends; a quote in it is doubled. A line end at the end of the record is
+ignored.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.java_double import java_double
 
-# By default, Python's csv stops at 131,072 characters per field; Kafka limits a record's size.
+# Python's csv module stops at 131,072 characters per field by default; Kafka already limits the size of a record.
 csv.field_size_limit(2**31 - 1)
 
 
 def field_separator(format: str) -> str | None:
-    """Return what stands between fields in a format; None for a format that is not delimited."""
+    """Return the separator of a delimited format; None for any other format."""
     return (format.removeprefix("delimited") or ",") if format.startswith("delimited") else None
 
 
 def decode_line(data: bytes, columns: tuple[Column, ...], separator: str = ",") -> dict[str, Any] | None:
-    """Return the row in a line. A line is never the null value. Unfit if the fields do not fit."""
+    """Return the row in a line. A line is never the null value. Raises Unfit if the fields do not fit."""
     line = decode_utf8(data).rstrip("\r\n")
     try:
         parsed_lines = list(csv.reader([line], strict=True, delimiter=separator))
@@ -59,10 +59,10 @@ def encode_line(row: dict[str, Any], columns: tuple[Column, ...], separator: str
 
 
 def _quote_where_needed(text: str, separator: str, *, is_first: bool) -> str:
-    """A field, in quotes where it needs them, or Apache's CSV writer, which ksqlDB has, gives it some.
+    """Return a field, quoted where it must be, and where Apache Commons CSV, the writer of ksqlDB, quotes it.
 
-    That are a field that begins like a comment or ends with a blank, and a line that does not begin with a letter or a
-    digit.
+    Commons CSV quotes a field that begins like a comment or ends with a blank, and the first field of a line unless it
+    begins with a letter or a digit.
     """
     if not text:
         return text

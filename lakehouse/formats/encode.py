@@ -18,9 +18,9 @@ _ENCODERS: dict[str, Callable[[dict[str, Any], tuple[Column, ...]], bytes]] = {
 
 
 def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
-    """Return the bytes of a key; None, Kafka's null key, for None.
+    """Return the bytes of a key; for None return None, Kafka's null key.
 
-    A null primitive has no bytes either, so format kafka can't tell a null column from a null key.
+    A null primitive has no bytes either, so the format kafka can't distinguish a null column from a null key.
     """
     columns, values = _as_in_topic(columns, values)
     format, is_named = strip_named_suffix(format)
@@ -39,7 +39,7 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
 
 
 def _as_in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> Any:
-    """Columns and a row as the topic has them."""
+    """Return columns and a row under the names of the topic's fields."""
     if not any(column.is_renamed for column in columns):
         return columns, values
     topic_columns = tuple(column.in_topic for column in columns)
@@ -47,8 +47,8 @@ def _as_in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> 
 
 
 def encode_value(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
-    """Return the bytes of a value; None, a tombstone, for None.
+    """Return the bytes of a value; for None return None, a tombstone.
 
-    With format kafka, a row whose one column is null becomes a tombstone too: primitives have no other null.
+    In the format kafka, a row whose only column is null becomes a tombstone too: primitives have no other null.
     """
     return encode_key(format, columns, values)

@@ -1,5 +1,7 @@
-"""Formats in which moments are numbers, as ksqlDB writes them: "json+epoch" is "json" with dates as days since 1970,
-and timestamps as milliseconds. The bounds of a window in a key stay as they are.
+"""Formats that write dates and timestamps as numbers, as ksqlDB does.
+
+"json+epoch" is "json" with dates as days since 1970 and timestamps as milliseconds since 1970. The bounds of a window
+in a key are not converted.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import EPOCH, Column, base_type, parse_type
 
-# In a type's text a field's name stands before a colon, so that a field may be called date.
+# Matches no field that is called date: in a type's text, a colon follows the name of a field.
 _MOMENT_TYPE = re.compile(r"(?<![\w`])(?:date|timestamp)(?=\s*(?:[,>]|$))")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def strip_epoch_suffix(format: str) -> tuple[str, bool]:
-    """Return a format without the suffix, and whether it had it."""
+    """Return a format without the suffix, and whether it had the suffix."""
     return format.removesuffix(EPOCH), format.endswith(EPOCH)
 
 
 def moments_to_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with its moments as numbers."""
+    """Return a row with its dates and timestamps as numbers."""
     return {name: value if name in WINDOW_COLUMNS else _moment_to_number(value) for name, value in row.items()}
 
 
@@ -44,7 +46,7 @@ def _moment_to_number(value: Any) -> Any:
 
 
 def number_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the columns as a reader finds them in such a format."""
+    """Return the columns with the types that such a format writes: numbers for dates and timestamps."""
     return tuple(
         column if column.name in WINDOW_COLUMNS else Column(column.name, _MOMENT_TYPE.sub(_number_type, column.type))
         for column in columns
@@ -56,7 +58,7 @@ def _number_type(match: re.Match[str]) -> str:
 
 
 def numbers_to_moments(row: Mapping[str, Any] | None, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return a row that was read with `number_columns`, with moments again where its columns have them."""
+    """Return a row that was decoded with `number_columns`, its numbers converted back to dates and timestamps."""
     if row is None:
         return None
     type_by_column = {column.name: column.type for column in columns if column.name not in WINDOW_COLUMNS}

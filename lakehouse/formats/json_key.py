@@ -1,7 +1,7 @@
 """A key of one column in JSON: its value alone, or an object with a field of its name.
 
-ksqlDB writes the value alone, `7`, and Debezium and most others an object, `{"id": 7}`. Both are read, from Python and
-from SQL. Only of an object it must be told whether it is the value itself:
+ksqlDB writes the value alone, `7`; Debezium and most others write an object, `{"id": 7}`. Declarations in Python and in
+SQL read both. Only an object is ambiguous: it may be the value itself, or stand around it:
 
 | the column is | an object, declared in Python ("json")      | in SQL ("json_bare")                                |
 |---------------|---------------------------------------------|-----------------------------------------------------|
@@ -22,7 +22,7 @@ from lakehouse.formats.json_text import JSON_BLANKS, Members, parse_object, pars
 from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types
 
-LOOSE_FORMAT = "json_bare"  # names in any case, numbers in quotes: as ksqlDB reads JSON
+LOOSE_FORMAT = "json_bare"  # as ksqlDB reads JSON: names in any case, numbers in quotes
 KEY_FORMATS = ("json", LOOSE_FORMAT)
 
 
@@ -31,7 +31,7 @@ def decode_single_key(format: str, data: bytes, columns: tuple[Column, ...]) -> 
     (column,) = columns
     key_text = decode_utf8(data)
     is_object = key_text.strip(JSON_BLANKS).startswith("{")
-    # As from_json reads an object, what follows it is not looked at: see `parse`.
+    # Like from_json, this ignores the text after an object: see `parse_object`.
     parsed_key = parse_object(key_text) if is_object and format != LOOSE_FORMAT else parse_value(key_text)
     if parsed_key is None:
         return None
@@ -46,7 +46,7 @@ def decode_single_key(format: str, data: bytes, columns: tuple[Column, ...]) -> 
 
 
 def _is_around(format: str, members: Members, column: Column) -> bool:
-    """Say whether an object stands around the column's value, and is not the value itself."""
+    """Say whether an object stands around the column's value, rather than being the value itself."""
     base_name = base_type(column.type)
     if base_name not in NESTED_TYPES or base_name == "array":
         return base_name != "string" or format != LOOSE_FORMAT

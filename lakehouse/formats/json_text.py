@@ -1,8 +1,8 @@
-"""JSON text: parsed strictly, without losing anything that has a meaning, and written compactly.
+"""JSON text: parsed strictly, without losing anything meaningful, and written compactly.
 
-A parsed object is `Members`, its fields in order with duplicates. A number is a `JsonNumber`, its text, so that nothing
-is lost, or computed, before the column's type is known; a `float` is one of NaN, Infinity and -Infinity, which are not
-JSON, but which Python's own encoder and others write, and Spark reads.
+A parsed object is `Members`: its fields in order, duplicates included. A number is a `JsonNumber`: its text, so that
+nothing is lost or computed before the column's type is known. A `float` is one of NaN, Infinity and -Infinity: they
+are not JSON, but Python's encoder and others write them, and Spark reads them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse.semantics.java_double import java_double
 
 JSON_BLANKS = " \t\r\n"
 _DEPTH_MAX = 1000  # the same limit as in Jackson, Spark's JSON parser
-# Python's parser uses one of Python's frames per level, and may itself be called from deep down.
+# Python's parser uses one stack frame per level, and its caller may already be deep in the stack.
 _FRAMES = 20 * _DEPTH_MAX
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -35,7 +35,7 @@ class Members(tuple[tuple[str, Any], ...]):
 
 
 class JsonNumber(str):
-    """A number as it is written in JSON. It is no text: `isinstance(value, str)` must be asked after this."""
+    """A number as written in JSON. It is not a JSON string: check for this class before `isinstance(value, str)`."""
 
     __slots__ = ()
 
@@ -56,11 +56,10 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_object(text: str) -> Any:
-    """Return the JSON object, or None for the literal null; Unfit for everything else.
+    """Return the JSON object in a text; None for the literal null. Raises Unfit for everything else.
 
-    The text after a complete object is not read, but the whole must end with `}`: Spark's from_json does not look
-    further either, and only the end can be checked cheaply. So `{"a":1} x` is refused, and `{"a":1}{"a":2}` is its
-    first object.
+    The text after a complete object is ignored, as Spark's from_json ignores it; but the text must end with `}`, which
+    is the only cheap check. So `{"a":1} x` is refused, and `{"a":1}{"a":2}` gives its first object.
     """
     stripped_text = text.strip(JSON_BLANKS)
     if stripped_text == "null":
@@ -73,7 +72,7 @@ def parse_object(text: str) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """Return any JSON value; None for the literal null. Unfit for what is not one value and nothing else."""
+    """Return any JSON value; None for the literal null. Raises Unfit for a text that is not exactly one JSON value."""
     stripped_text = text.strip(JSON_BLANKS)
     value, end_position = _decode_first_value(stripped_text)
     if end_position != len(stripped_text):
@@ -82,7 +81,7 @@ def parse_value(text: str) -> Any:
 
 
 def _decode_first_value(stripped_text: str) -> tuple[Any, int]:
-    """The first value in a text, and where it ends."""
+    """Return the first value in a text, and the position after it."""
     _check_depth(stripped_text)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
     try:
@@ -94,7 +93,7 @@ def _decode_first_value(stripped_text: str) -> tuple[Any, int]:
 
 
 def _check_depth(text: str) -> None:
-    """Raise Unfit for more levels than Spark reads; the text after the first complete object is ignored."""
+    """Raise Unfit for deeper nesting than Spark reads; ignore the text after the first complete object."""
     if text.count("[") + text.count("{") <= _DEPTH_MAX:
         return
     depth = 0
@@ -107,12 +106,12 @@ def _check_depth(text: str) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return text that UTF-8 can hold: half a surrogate pair, which JSON can escape, becomes "?" as in Java."""
+    """Return text that UTF-8 can encode: half a surrogate pair, from an escape in JSON, becomes "?" as in Java."""
     return _SURROGATE.sub("?", text)
 
 
 def write_parsed(value: Any) -> str:
-    """Return a parsed JSON value as compact text again, duplicate fields included. Not recursive: it may be deep."""
+    """Return a parsed JSON value as compact text, duplicate fields included. Not recursive: the value may be deep."""
     json_parts: list[str] = []
     todo_items: list[Any] = [value]
     while todo_items:
@@ -148,14 +147,14 @@ def _write_scalar(value: Any) -> str:
     if isinstance(value, JsonNumber):
         return value
     if isinstance(value, float):
-        return f'"{java_double(value)}"'  # what is not finite has quotes, even as the whole text of a string column
+        return f'"{java_double(value)}"'  # NaN and infinities are quoted, even as the whole text of a string column
     return _quote_string(value) if isinstance(value, str) else JSON_CONSTANTS[value]
 
 
 def _quote_string(text: str) -> str:
-    """Return a string as Java writes it: escapes in capitals, and two of them for a character beyond 16 bits.
+    """Return a quoted string as Java writes it: escapes in capitals, two of them for a character beyond 16 bits.
 
-    Half of a surrogate pair, which has no UTF-8, is an escape, too.
+    Half of a surrogate pair, which UTF-8 can't encode, is an escape too.
     """
     json_string = encode_basestring(text)
     if "\\" in json_string:
@@ -177,7 +176,7 @@ def write_json(value: Any) -> str:
     """Return a row's value as compact JSON.
 
     Decimals are numbers with their scale, timestamps ISO 8601 with Z and only as many fraction digits as needed,
-    binaries base64, doubles in their shortest form; those that are not JSON numbers are "NaN", "Infinity",
+    binaries base64, doubles in their shortest form; doubles that are not JSON numbers are "NaN", "Infinity" and
     "-Infinity".
     """
     match value:
@@ -207,7 +206,7 @@ def write_json(value: Any) -> str:
 
 
 def format_decimal(value: Decimal) -> str:
-    """Return a decimal with all its digits; with an exponent, if it would have hundreds of zeros."""
+    """Return a decimal with all its digits, or with an exponent if it would have hundreds of zeros."""
     return format(value, "f") if abs(value.adjusted()) < 100 else str(value)
 
 

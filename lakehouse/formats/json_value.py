@@ -1,7 +1,7 @@
 """JSON to a row and back: which values fit which type.
 
 The rules are those of Spark's from_json (PERMISSIVE, with a column for the corrupt record), which decodes most
-records; this is the same in Python, for the model and for the records that Spark hands over one by one.
+records. This module applies them in Python, for the model and for the records that Spark hands over one by one.
 
 | column      | accepted values                                                                              |
 |-------------|----------------------------------------------------------------------------------------------|
@@ -14,9 +14,9 @@ records; this is the same in Python, for the model and for the records that Spar
 | date        | ISO text                                                                                     |
 | binary      | base64 text                                                                                  |
 
-Names are case-sensitive; of a repeated field the last value counts, and both must fit.
+Names are case-sensitive. If a field is repeated, its last value counts, and all of its values must fit.
 
-As ksqlDB reads JSON ("any case") names are not case-sensitive, a number may stand in quotes, and 1.7 is the integer 1.
+In ksqlDB's reading of JSON ("any case"), names are case-insensitive, a number may be quoted, and 1.7 is the integer 1.
 A key of one column may stand without an object around it: `lakehouse.formats.json_key`.
 """
 
@@ -73,7 +73,7 @@ def decode_object(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | 
 
 
 def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """As `decode`, for fields whose names may be in any case, inside structs too."""
+    """Decode as `decode_object` does, with names of fields in any case, inside structs too."""
     parsed = parse_object(decode_utf8(data))
     if parsed is None:
         return None
@@ -81,7 +81,7 @@ def decode_any_case(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] 
 
 
 def decode_members(parsed_members: Members, columns: tuple[Column, ...], *, any_case: bool) -> dict[str, Any]:
-    """Return the row in a parsed object. any_case: for fields whose names may be in any case. Raises Unfit."""
+    """Return the row in a parsed object. any_case: accept names of fields in any case. Raises Unfit."""
     if not any_case:
         return _row_of_members(parsed_members, {column.name: json_reader(column.type) for column in columns})
     column_names = {upper_ascii(column.name): column.name for column in columns}
@@ -93,7 +93,7 @@ def decode_members(parsed_members: Members, columns: tuple[Column, ...], *, any_
 
 
 def decode_bare_value(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row of a JSON value that is the one column's, without an object around it. As `decode_any_case`."""
+    """Return the row of a JSON value that is the only column's, without an object around it; see `decode_any_case`."""
     parsed_value, (column,) = parse_value(decode_utf8(data)), columns
     if parsed_value is None:
         return None
@@ -104,17 +104,17 @@ def decode_bare_value(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any
 
 
 def encode_bare_value(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
-    """Return the one column's value as compact JSON."""
+    """Return the only column's value as compact JSON."""
     return write_json(row.get(columns[0].name)).encode("utf-8")
 
 
 def encode_object(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
-    """Return a row as a compact JSON object with these columns, in this order."""
+    """Return these columns of a row, in this order, as a compact JSON object."""
     return write_json({column.name: row.get(column.name) for column in columns}).encode("utf-8")
 
 
 def upper_ascii(name: str) -> str:
-    """Return a name in upper case: of ASCII's letters, as Spark's patterns have it."""
+    """Return a name with its ASCII letters in upper case, which is how Spark's patterns compare names."""
     return name.translate(UPPER_ASCII)
 
 
@@ -135,9 +135,9 @@ def _row_of_members(members: Members, readers: dict[str, JsonReader]) -> dict[st
 
 @lru_cache(maxsize=1024)
 def json_reader(type_text: str, *, any_case: bool = False) -> JsonReader:
-    """Return the function from a parsed JSON value, not null, to a value of the type; it raises Unfit.
+    """Return the function that converts a parsed JSON value, not null, to a value of the type; it raises Unfit.
 
-    any_case: as ksqlDB reads it; a struct's fields are found in whatever case their names are.
+    any_case: convert as ksqlDB does, and match the names of a struct's fields in any case.
     """
     base_name = base_type(type_text)
     if any_case and (base_name in INTEGER_BITS or base_name in ("double", "float")):
@@ -195,7 +195,7 @@ def _nested_reader(type_tree: exp.DataType, base_name: str, type_text: str, any_
 
 
 def _unquote_number(value: Any, *, is_whole: bool) -> Any:
-    """A number that stands in quotes, or is to be cut off, as a number; anything else as it is."""
+    """Return a quoted number as a number, without its fraction if `is_whole`; return anything else unchanged."""
     if not isinstance(value, str) or value in NOT_FINITE:
         return value
     if not isinstance(value, JsonNumber):

@@ -1,13 +1,14 @@
-"""A key as text, the form in which a person names it on the command line and on the page, and back.
+"""A key as the text that people type on the command line and on the page, and back.
 
 | key             | its text                                                                                      |
 |-----------------|-----------------------------------------------------------------------------------------------|
 | of one column   | the value itself: EWR                                                                         |
 | of several      | the values, joined by commas: Rome,7. As in CSV, a value with a comma, a quote or a line      |
-|                 | break is quoted, with quotes inside doubled: "Rome, north",7. Empty is null, "" is text       |
+|                 | break is quoted, with inner quotes doubled: "Rome, north",7. Empty is null, "" is empty text  |
 
-Numbers, dates and timestamps are as in a delimited field, a binary is base64, structs and arrays are JSON. No two keys
-share a text. A key is searched by its values: 1.5 and 1.50 are one decimal, 18:00:00Z and 20:00:00+02:00 one time.
+Numbers, dates and timestamps are written as in a delimited field, binaries as base64, structs and arrays as JSON. No
+two keys share a text. A key is searched by its values: 1.5 and 1.50 are the same decimal, 18:00:00Z and 20:00:00+02:00
+the same time.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def write_key(values: Sequence[Any]) -> str:
 
 
 def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
-    """Return the values in a key's text, by the types of its columns; for a column without a type, its text.
+    """Return the values in a key's text, converted to the types of its columns; a column without a type keeps its text.
 
-    Raises ConfigError for a text that is not such a key.
+    Raises ConfigError for a text that is not a key of these columns.
     """
     columns = tuple(columns)
     fields = _split_fields(text, columns)
@@ -48,7 +49,7 @@ def parse_key(text: str, columns: Iterable[Column]) -> tuple[Any, ...]:
 
 
 def several_columns_sentence(names: Sequence[str]) -> str:
-    """Return a sentence about the form of a key of several columns."""
+    """Return a sentence that explains how to write a key of several columns."""
     return f"A key of several columns is its values joined by commas: {','.join(names)}; {QUOTING_HINT}."
 
 
@@ -58,7 +59,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     json_form = write_json(value)
-    # JSON puts quotes around values that it has no type for: dates, timestamps, binaries, infinite numbers.
+    # write_json quotes values that have no JSON type: dates, timestamps, binaries, infinite numbers.
     return json_form[1:-1] if json_form.startswith('"') else json_form
 
 

@@ -1,6 +1,7 @@
-"""The names of fields in a topic and those of columns: rows under the one become rows under the other.
+"""Rename rows between the names of a topic's fields and the names of columns.
 
-A format that ends with "+named", as in "json+named", has the fields' names that SQL has made columns' names of.
+A format that ends with "+named", such as "json+named", contains the original names of the fields; SQL has derived the
+names of the columns from them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OptionalRow = dict[str, Any] | None
 
 
 def strip_named_suffix(format: str) -> tuple[str, bool]:
-    """Return a format without the suffix, and whether it had it. What says how moments are written stays."""
+    """Return a format without the suffix, and whether it had the suffix. A suffix such as "+epoch" stays."""
     plain_name, has_number_moments = strip_epoch_suffix(format)
     return plain_name.removesuffix(NAMED) + EPOCH * has_number_moments, plain_name.endswith(NAMED)
 
@@ -27,9 +28,9 @@ def strip_named_suffix(format: str) -> tuple[str, bool]:
 def rename_columns(
     row: Mapping[str, Any] | None, columns: tuple[Column, ...], new_columns: tuple[Column, ...]
 ) -> OptionalRow:
-    """Return a row of columns under the names of as many others, inside of structs too. Further columns are left out.
+    """Return a row with its columns renamed to `new_columns`, by place, inside structs too.
 
-    A column that the row lacks is null.
+    A column that is missing in the row is null; other columns of the row are left out.
     """
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""What the reason for a bad key says of the formats that would read it: a wrong `key_format` is a common mistake."""
+"""A hint, in the reason for a bad key, at the formats that could read it: a wrong `key_format` is a common mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KAFKA_TYPES = ("string", "binary", *KAFKA_NUMBERS)
 
 
 def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, decode: DecodeKey) -> str:
-    """Return a hint that begins with ";"; nothing if no other format reads the key. decode: reads one in a format."""
+    """Return a hint that begins with ";", or "" if no other format reads the key. decode: decodes a key in a format."""
     rows_by_format: dict[str, dict[str, Any]] = {}
     for other_format in _candidate_formats(columns, data):
         if format.startswith(other_format):
@@ -27,15 +27,18 @@ def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, de
     if not rows_by_format:
         return ""
     first_row = next(iter(rows_by_format.values()))
-    return f"; as {' or '.join(rows_by_format)} (key_format) it is {clip_text(', '.join(map(write_json, first_row.values())))}"
+    return (
+        f"; as {' or '.join(rows_by_format)} (key_format) it is "
+        f"{clip_text(', '.join(map(write_json, first_row.values())))}"
+    )
 
 
 def _candidate_formats(columns: tuple[Column, ...], data: bytes) -> list[str]:
-    """The formats that may have been meant by whoever wrote these bytes."""
+    """Return the formats in which the producer may have meant to write these bytes."""
     type_names = [base_type(column.type) for column in columns]
-    if data.lstrip()[:1] in (b"{", b"["):  # meant as JSON, and as nothing else
+    if data.lstrip()[:1] in (b"{", b"["):  # only JSON begins like this
         return ["json"]
-    # Eight letters are a bigint, too, but were not meant as one.
+    # Eight letters could also be a bigint, but their producer meant a string.
     is_text = data.isascii() and data.decode("ascii").isprintable()
     formats = ["kafka"] if len(type_names) == 1 and type_names[0] in KAFKA_TYPES else []
     if formats and type_names[0] in KAFKA_NUMBERS and is_text:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain_text(value: Any) -> str:
-    """Return a value that json can't write as text, bytes that are not UTF-8 as base64: `json.dumps(default=plain)`."""
+    """Return a value that json can't write as text, bytes that are not UTF-8 as base64: for `json.dumps(default=)`."""
     match value:
         case datetime():
             aware_time = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -28,7 +28,7 @@ def plain_text(value: Any) -> str:
 
 
 def finite_or_text(value: float) -> float | str:
-    """Return a number; NaN and the infinities, which are not JSON, as text in Spark's form."""
+    """Return a number, or Spark's text for NaN and the infinities, which are not JSON."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

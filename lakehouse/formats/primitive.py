@@ -21,7 +21,7 @@ _STRUCTS = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double":
 
 
 def decode_primitive(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row of one column in a primitive's bytes; Unfit if it is not UTF-8, or of another length."""
+    """Return the row of one column in a primitive's bytes. Raises Unfit for bytes of a wrong length, or not UTF-8."""
     (column,) = columns
     type_name = base_type(column.type)
     if type_name in _STRUCTS:
@@ -32,7 +32,7 @@ def decode_primitive(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any]
 
 
 def encode_primitive(row: dict[str, Any], columns: tuple[Column, ...]) -> bytes:
-    """Return the bytes of a row's one column, which is not null. Unfit if the type can't hold it."""
+    """Return the bytes of a row's only column, which is not null. Raises Unfit if the type can't hold the value."""
     (column,) = columns
     type_name, value = base_type(column.type), row[column.name]
     if type_name in _STRUCTS:

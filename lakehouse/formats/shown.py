@@ -15,12 +15,12 @@ ABSENT = "-"
 
 
 def number(value: Any) -> str:
-    """Return a number that names something, such as an offset, as it is typed; anything else as `cell` does."""
+    """Return a number that identifies something, such as an offset, without commas; anything else as `cell` does."""
     return str(value) if isinstance(value, int) else cell(value)
 
 
 def value(row_value: Any) -> str:
-    """Return a value of a row as it is: 1999 and no comma, null, true; times in UTC, text where bytes are text."""
+    """Return a row's value unadorned: 1999 without a comma, null, true; times in UTC, bytes as text if possible."""
     match row_value:
         case None:
             return "null"
@@ -39,7 +39,7 @@ def pairs(values: Mapping[str, Any] | None) -> str | None:
 
 
 def cell(value: Any) -> str:
-    """Return a fact as a person reads it: 1,234,567, UTC times, text where bytes are text. Row values: `value`."""
+    """Return a fact for people: 1,234,567, times in UTC, bytes as text if possible. For a row's values: `value`."""
     match value:
         case None:
             return ABSENT
@@ -57,9 +57,10 @@ def cell(value: Any) -> str:
 
 
 def _format_nested(value: Any) -> str:
-    """Return JSON in which a decimal is a number, with all its digits."""
+    """Return a value as JSON in which a decimal is a number with all its digits."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{json.dumps(str(n), ensure_ascii=False)}: {_format_nested(v)}' for n, v in value.items())}}}"
+        members = [f"{json.dumps(str(name), ensure_ascii=False)}: {_format_nested(v)}" for name, v in value.items()]
+        return f"{{{', '.join(members)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_format_nested, value))}]"
     if isinstance(value, Decimal) and value.is_finite():
@@ -68,7 +69,7 @@ def _format_nested(value: Any) -> str:
 
 
 def moment(value: datetime | int | None, precision: str = "seconds") -> str:
-    """Return a moment, or milliseconds since the epoch, as 2013-06-01 12:30:00Z, or with milliseconds."""
+    """Return a time, or milliseconds since the epoch, as 2013-06-01 12:30:00Z, or with milliseconds."""
     if value is None:
         return ABSENT
     if isinstance(value, int):
@@ -78,7 +79,7 @@ def moment(value: datetime | int | None, precision: str = "seconds") -> str:
 
 
 def without_not_finite(value: Any) -> Any:
-    """Return a value with NaN and the infinities as text: they are not JSON, and json.dumps calls no hook for them."""
+    """Return a value with NaN and infinities as text: they are not JSON, and json.dumps calls no hook for them."""
     if isinstance(value, float):
         return finite_or_text(value)
     if isinstance(value, Mapping):

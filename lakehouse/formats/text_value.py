@@ -1,9 +1,9 @@
 """Values written as text: numbers, dates, timestamps and binaries in JSON strings and delimited fields.
 
 Dates and timestamps are read as in Spark (its cast from string): ISO, with or without a zone, which is UTC by
-default; "2013", "2013-6" and "2013-6-1 9" are moments too. So are ISO 8601's other forms that programs write, see
-`lakehouse.semantics.iso_text`. Texts that depend on today ("12:30") are refused, and so are years that Python does not
-have; it has 1 to 9999.
+default; "2013", "2013-6" and "2013-6-1 9" are moments too, and so are the other forms of ISO 8601 in
+`lakehouse.semantics.iso_text`. Texts that depend on today's date ("12:30") are refused, and so are years outside
+Python's 1 to 9999.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _OFFSET_MAX = timedelta(hours=18)
 
 
 def precision_and_scale(kind: str) -> tuple[int, int]:
-    """Return precision and scale of a decimal type; plain DECIMAL is DECIMAL(10, 0), as in Spark."""
+    """Return the precision and scale of a decimal type; plain DECIMAL is DECIMAL(10, 0), as in Spark."""
     type_numbers = [int(item.name) for item in parse_type(kind).find_all(exp.Literal)]
     precision, scale = (*type_numbers, *(10, 0)[len(type_numbers) :])
     return precision, scale
 
 
 def check_integer_range(value: int, type_name: str) -> int:
-    """Return an integer that its type can hold; Unfit otherwise."""
+    """Return an integer if its type can hold it; raise Unfit otherwise."""
     limit = 1 << (INTEGER_BITS[type_name] - 1)
     if not -limit <= value < limit:
         raise unfit_value(type_name, str(value))
@@ -68,13 +68,13 @@ def round_to_float32(value: float) -> float:
 
 
 def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
-    """Return `value` rounded half up to `scale`; Unfit if that takes more than `precision` digits."""
+    """Return `value` rounded half up to `scale`; raise Unfit if that takes more than `precision` digits."""
     type_label = f"decimal({precision}, {scale})"
     if not value.is_zero() and value.adjusted() > precision - scale:
         raise unfit_value(type_label, str(value))  # before rounding: 1e999999 would be written out digit by digit
     with localcontext(prec=2000):
         rounded_value = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
-    if len(rounded_value.as_tuple().digits) > precision:  # its digits, not abs(): that rounds to 28
+    if len(rounded_value.as_tuple().digits) > precision:  # not abs(), which rounds to 28 digits
         raise unfit_value(type_label, str(value))
     return rounded_value.copy_abs() if rounded_value.is_zero() else rounded_value  # Java's BigDecimal has no -0
 
@@ -88,7 +88,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Return the moment in an ISO text, in UTC. Digits after the microseconds are cut off."""
+    """Return the moment in an ISO text, in UTC; digits after the microseconds are cut off."""
     moment = _parse_moment(text.strip()) or _parse_moment(iso_text.normal_form(text))
     if moment is None:
         raise unfit_value("timestamp", repr(text))
@@ -96,7 +96,7 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def _parse_moment(text: str) -> datetime | None:
-    """The moment in a text as Spark reads it; None if there is none."""
+    """Return the moment in a text as Spark reads it; None if the text has none."""
     match = _MOMENT.fullmatch(text)
     if match is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.semantics.number_text import LENGTH_MAX, count_digits
 
-# The part of a reason that differs from record to record: without it, the same fault of many records has one reason.
+# The part of a reason that differs from record to record; without it, all records with the same fault share a reason.
 FOUND_PART = r"(?s)(, found |; found | at character ).*"
 
 
@@ -18,18 +18,18 @@ def clip_text(text: str, length_max: int = 80) -> str:
 
 
 def unfit_value(type_name: str, value_text: str) -> Unfit:
-    """Return the error for a value that is not of its type; `found` is the value as a reader would recognize it."""
+    """Return the error for a value that does not fit its type; `value_text` shows the value to people."""
     return Unfit(f"expected {type_name}, found {clip_text(value_text)}")
 
 
 def check_length(number_text: str) -> None:
-    """Raise Unfit for a number's text that is too long: a record may have megabytes of digits."""
+    """Raise Unfit if the text of a number is too long: a record may have megabytes of digits."""
     if len(number_text) > LENGTH_MAX and count_digits(number_text) > LENGTH_MAX:
         raise Unfit(f"a number of {count_digits(number_text)} digits; {LENGTH_MAX} are allowed")
 
 
 def decode_utf8(data: bytes) -> str:
-    """Return bytes as text; Unfit if they are not UTF-8."""
+    """Return bytes as text; raise Unfit if they are not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

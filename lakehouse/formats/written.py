@@ -1,4 +1,4 @@
-"""A key and a value as a person writes them in a test or a scenario file: to bytes, and back.
+"""Keys and values as people write them in tests and scenario files: to bytes, and back.
 
 | format    | a key                                                 | a value                                |
 |-----------|-------------------------------------------------------|----------------------------------------|
@@ -6,12 +6,12 @@
 | json_bare | the column's value                                    | any JSON value, unchanged              |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
-| none      | any text: it is not read                              |                                        |
+| none      | any text, which is ignored                            |                                        |
 
 Fields have their names in the topic.
 
-A JSON value is written unchanged, so that a test can contain one that does not fit the schema. A binary is bytes, or
-its base64 text. None is a null: a null key, a tombstone.
+A JSON value is not checked, so that a test can contain a value that does not fit the schema. A binary is bytes, or
+its base64 text. None is a null key, or a tombstone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakehouse.plan.schema import JSON_FORMATS, Column, base_type
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.window import Span
 
-# The Python type in which a primitive is written: another type would silently give other bytes.
+# The Python type of each primitive: a value of another type would silently give other bytes.
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "int": (int,),
@@ -47,7 +47,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | None = None) -> bytes | None:
     """Return the bytes of a key; a key of several columns is an object, or their values in order. Raises Unfit.
 
-    window: of a key that names one, its "start" and "end" in milliseconds.
+    window: for a key with a window, its "start" and "end" in milliseconds.
     """
     if key is None:
         return None
@@ -166,7 +166,7 @@ def _check_reads_same(
     encoded_again: bytes | None,
     written_form: Any,
 ) -> Any:
-    """Check that the written form is read like the bytes: as the same row, or refused for the same reason."""
+    """Return the written form, after a check that it reads like the bytes: as the same row, or with the same reason."""
     if _row_or_reason(record_part, format, columns, data) != _row_or_reason(
         record_part, format, columns, encoded_again
     ):

@@ -3,8 +3,8 @@
     with Broker(folder) as broker:
         ...  broker.bootstrap_servers
 
-Ends with its parent, however that ends, unless started with ``detach=True``; then ``find(folder)`` returns it.
-Its records and its cluster id stay from start to start.
+The broker ends with its parent, however that ends, unless started with ``detach=True``; then ``find_broker(folder)``
+returns it. Its records and its cluster id survive restarts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINES_SHOWN = 12
 
 @dataclass(frozen=True)
 class RunningBroker:
-    """A broker process that is alive. ``created`` is the process's start in seconds since 1970."""
+    """A broker process that is alive. ``created``: when the process started, in seconds since 1970."""
 
     folder: Path
     pid: int
@@ -50,7 +50,7 @@ class RunningBroker:
         return f"{process.HOST}:{self.port}"
 
     def stop(self) -> None:
-        """End it, by force after 15 seconds. Does nothing if it is gone or its pid belongs to another process now."""
+        """End the process, by force after 15 seconds. Do nothing if it is gone, or its pid belongs to another one."""
         broker_process = process.identify_process(self.pid, self.created, _command_mark(self.folder))
         if broker_process is None:
             return
@@ -64,7 +64,7 @@ class RunningBroker:
 
 
 def find_broker(folder: Path) -> RunningBroker | None:
-    """The broker that runs on ``folder``; None if none does, whatever an old state file says."""
+    """Return the broker that runs on ``folder``; None if none does, even if an old state file is there."""
     folder = folder.resolve()
     try:
         broker_state = json.loads(_state_file(folder).read_text())
@@ -81,7 +81,7 @@ def find_broker(folder: Path) -> RunningBroker | None:
 
 
 class Broker:
-    """The broker of ``folder``, on ``port`` of 127.0.0.1 (default: the last start's port if free, else any)."""
+    """The broker of ``folder``, on ``port`` of 127.0.0.1 (default: the last start's port if it is free, else any)."""
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self.folder = folder.resolve()
@@ -91,7 +91,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that a client connects to. Raises BrokerError if this broker was not started."""
+        """The address that a client connects to. Raises BrokerError if this object has not started a broker."""
         if self._running is None:
             raise BrokerError(
                 f"The broker of {self.folder} was not started; call start() first, or find() a running one."
@@ -99,15 +99,16 @@ class Broker:
         return self._running.bootstrap_servers
 
     def start(self, detach: bool = False, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
-        """Start it and wait until it answers. ``detach``: it keeps running when this process ends.
+        """Start the broker and wait until it answers. ``detach``: it keeps running when this process ends.
 
-        Raises BrokerError: a broker already runs on the folder, the port is in use, or Kafka did not come up.
+        Raises BrokerError if a broker already runs on the folder, the port is in use, or Kafka does not come up.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with _start_lock(self.folder):
             if running_broker := find_broker(self.folder):
                 raise BrokerError(
-                    f"A broker is already running on {self.folder}: pid {running_broker.pid}, port {running_broker.port}. "
+                    f"A broker is already running on {self.folder}: pid {running_broker.pid}, port "
+                    f"{running_broker.port}. "
                     f"Use it ({running_broker.bootstrap_servers}), stop it first, or give another folder."
                 )
             port = self._choose_port()
@@ -128,7 +129,7 @@ class Broker:
                 raise
 
     def stop(self) -> None:
-        """End it. Only the process that this object started is touched; safe to call twice."""
+        """End the broker that this object started, and no other. Calling it twice is safe."""
         running_broker, self._running = self._running, None
         if running_broker:
             running_broker.stop()
@@ -146,7 +147,7 @@ class Broker:
             self.stop()
 
     def _stop_at_exit(self, owner_pid: int) -> None:
-        if os.getpid() == owner_pid:  # a forked child runs the same handlers and must not end its parent's broker
+        if os.getpid() == owner_pid:  # a forked child runs this handler too, and must not end its parent's broker
             self.stop()
 
     def _choose_port(self) -> int:
@@ -187,7 +188,7 @@ class Broker:
 
 
 def _command_mark(folder: Path) -> str:
-    """The part of the broker's command line that no other folder's broker has."""
+    """Return an argument of the broker's command line that identifies the folder."""
     return server.broker_command_mark(folder)
 
 
@@ -198,7 +199,7 @@ def _state_file(folder: Path) -> Path:
 def _write_state(folder: Path, pid: int, port: int) -> RunningBroker:
     try:
         created_seconds = psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:  # ended at once; the wait that follows says why
+    except psutil.NoSuchProcess:  # it ended at once; the following wait reports why
         created_seconds = 0.0
     write_durably(_state_file(folder), json.dumps({"pid": pid, "created": created_seconds, "port": port}) + "\n")
     return RunningBroker(folder, pid, created_seconds, port)
@@ -227,7 +228,7 @@ def _file_size(path: Path) -> int:
 
 
 def _relevant_lines(folder: Path, log_start: int) -> str:
-    """The lines of this start's log that say what went wrong, or else its last lines."""
+    """Return the lines of this start's log with errors; if there are none, its last lines."""
     log_lines = []
     if server.broker_output_file(folder).is_file():
         log_lines = server.broker_output_file(folder).read_text(errors="replace").splitlines()

@@ -1,17 +1,17 @@
-"""What a published changelog covers: one record per transaction in a topic beside it, `<topic>-covers`, one partition.
+"""Covers: how far a published changelog goes, as records of a topic beside it, `<topic>-covers`, with one partition.
 
-A cover says who publishes, up to which tick, and to which offsets of the source topics that tick reaches. It is written
-in the same transaction as the records that it covers, so it is either true or not there. The topic is compacted under
-one key: the newest cover stays forever, whatever becomes of the changelog's own records, and covers are ordered by
-offset.
+Each transaction of the publisher writes one cover: who publishes, up to which tick, and which offsets of the source
+topics that tick reaches. A cover is in the same transaction as the records that it covers, so it is either true or not
+there. The topic is compacted under one key: the newest cover stays forever, whatever becomes of the changelog's own
+records. Covers are ordered by offset.
 
-An *origin* is the counter of the ticks: a lake, by the id of its bronze table; or a table restored from a topic, by its
-own id. A lake that continues the topic from which its table was restored names the earlier origins, each with its last
-tick, so that a restore can tell the origin of every record.
+An *origin* identifies who counted the ticks: a lake, by the id of its bronze table; or a table restored from a topic,
+by its own id. A lake that continues the topic from which its table was restored lists the earlier origins, each with
+its last tick, so that a restore can find the origin of every record.
 
-A changelog that leaves out some of what its table keeps (open windows, groups that HAVING hides, markers of deletes)
-has a topic for that, too, `<topic>-state`: the changes of all that the table keeps, in the same transactions, under the
-same covers.
+A changelog may leave out some of what its table keeps: open windows, groups that HAVING hides, markers of deletes.
+Then a second topic, `<topic>-state`, has the changes of everything that the table keeps, in the same transactions and
+under the same covers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.topics import Cluster
 
 SUFFIX = "-covers"
-LONGEST_NAME = 249  # the length of Kafka's longest topic name
+LONGEST_NAME = 249  # Kafka's limit for the length of a topic's name
 VERSION = 1
-FIRST_OFFSETS = (
-    100  # how many offsets from the end are read first to get the newest cover: a marker follows each transaction
-)
+# How many offsets before the end to read first for the newest cover; a marker follows each transaction.
+FIRST_OFFSETS = 100
 CONFIG = {"cleanup.policy": "compact", "segment.ms": "3600000"}
 
 
@@ -41,14 +40,14 @@ NextOffsets = Mapping[str, Mapping[str, int]]  # {topic id: {partition: offset}}
 class Cover:
     """How far the records of a changelog go.
 
-    topic: the id of the changelog's topic; of: the table's name, or the stream's. table: the table's id, None for a
-    stream; declared: its declaration's fingerprint. tick: the last tick that is published whole; sent: how many records
-    of the ticks after it are published already; at: the position of the last of these. next: the source's offsets after
-    the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: earlier origins in this topic
-    with their last ticks, the oldest first. state: the id of the topic that has all that the table keeps, which may be
-    the changelog's own; "" if none has. None: of a stream, or an earlier release began the topic and did not say.
-    needed: of a table behind joins of streams, the source's offsets from which records can still meet later ones, 0
-    where it says none.
+    topic: the id of the changelog's topic. of: the name of the table, or of the stream. table: the table's id; None for
+    a stream. declared: the fingerprint of the table's declaration. tick: the last tick that is published completely.
+    sent: how many records of later ticks are already published. at: the position of the last of these. next: the
+    source's offsets after the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: the
+    earlier origins in this topic with their last ticks, the oldest first. state: the id of the topic with everything
+    that the table keeps, which may be the changelog's own; "" if there is none; None for a stream, or if an earlier
+    release began the topic. needed: for a table behind joins of streams, the source's offsets from which records can
+    still meet later ones, 0 where it says none.
     """
 
     topic: str
@@ -106,14 +105,14 @@ def read_newest_cover(cluster: Cluster, options: Mapping[str, str], topic: str) 
 
 
 def offsets_of_existing(cluster: Cluster, topics: Iterable[str], offsets: NextOffsets) -> NextOffsets:
-    """Return those of a cover's offsets that are of one of these topics, as they are now."""
+    """Return those offsets of a cover that belong to one of these topics, if the topic still has the same id."""
     existing_names = set(cluster.names()).intersection(topics)
     existing_ids = {topic_facts.id for topic_facts in cluster.topics(sorted(existing_names)).values()}
     return {topic_id: partition_offsets for topic_id, partition_offsets in offsets.items() if topic_id in existing_ids}
 
 
 def parse_cover(data: bytes | None, record_place: str) -> Cover:
-    """Return the cover in a record's value. Raises NotFound for any other value; `where`: the record's place."""
+    """Return the cover in a record's value. Raises NotFound, which names `record_place`, for any other value."""
     try:
         cover_json = json.loads(data or b"")
     except (ValueError, RecursionError):
@@ -121,20 +120,26 @@ def parse_cover(data: bytes | None, record_place: str) -> Cover:
     if not isinstance(cover_json, dict) or cover_json.get("version") != VERSION:
         raise _no_cover_error(record_place, f"a JSON object with version {VERSION}")
     return Cover(
-        topic=_cover_text(cover_json, "topic", record_place), of=_cover_text(cover_json, "of", record_place), origin=_cover_text(cover_json, "origin", record_place),
-        tick=_cover_number(cover_json.get("tick"), "tick", record_place), next=_cover_next_offsets(cover_json.get("next"), record_place),
+        topic=_cover_text(cover_json, "topic", record_place),
+        of=_cover_text(cover_json, "of", record_place),
+        origin=_cover_text(cover_json, "origin", record_place),
+        tick=_cover_number(cover_json.get("tick"), "tick", record_place),
+        next=_cover_next_offsets(cover_json.get("next"), record_place),
         table=_cover_text(cover_json, "table", record_place, may_lack=True) or None,
         declared=_cover_text(cover_json, "declared", record_place, may_lack=True) or None,
-        clock=_cover_clock(cover_json.get("clock"), record_place), before=tuple(_cover_earlier_origins(cover_json.get("before"), record_place)),
-        sent=_cover_number(cover_json.get("sent"), "sent", record_place), at=_cover_text(cover_json, "at", record_place, may_lack=True) or None,
+        clock=_cover_clock(cover_json.get("clock"), record_place),
+        before=tuple(_cover_earlier_origins(cover_json.get("before"), record_place)),
+        sent=_cover_number(cover_json.get("sent"), "sent", record_place),
+        at=_cover_text(cover_json, "at", record_place, may_lack=True) or None,
         state=None if cover_json.get("state") is None else _cover_text(cover_json, "state", record_place),
         needed=None if cover_json.get("needed") is None else _cover_next_offsets(cover_json["needed"], record_place),
-    )  # fmt: skip
+    )
 
 
 def _no_cover_error(record_place: str, expected: str) -> NotFound:
     return NotFound(
-        f"record {record_place} does not say what the changelog covers: expected {expected}. Only lakehouse may write to that "
+        f"record {record_place} does not say what the changelog covers: expected {expected}. Only lakehouse may write "
+        "to that "
         "topic: find out who else does. Delete both topics to publish the changelog again, or build the table from "
         "bronze."
     )

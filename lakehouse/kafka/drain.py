@@ -1,4 +1,4 @@
-"""Reading a topic: what it holds at the time of the call, what comes, or single records. Committed records only."""
+"""Read a topic's committed records: those that it has now, those that come later, or single ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
 POLL_SECONDS = 0.1
-# Nobody waits for new records here: by default the broker says that a partition has ended after half a second.
+# Nobody waits for new records here; by default the broker reports the end of a partition only after half a second.
 AT_ONCE = {"fetch.wait.max.ms": "10"}
 
 
@@ -22,8 +22,8 @@ def read_topic(
 ) -> Iterator[Message]:
     """Yield a topic's committed records from the first to its present end; in order within a partition.
 
-    back: only the last `back` offsets of each partition. Raises NotFound if there is no such topic, KafkaUnavailable
-    when Kafka falls silent.
+    last_offsets: how many offsets before the end of each partition to read; all if None. Raises NotFound if there is no
+    such topic, KafkaUnavailable when Kafka falls silent.
     """
     partitions = cluster.topics([topic])[topic].partitions
     offsets = cluster.offsets((topic, partition) for partition in range(partitions))
@@ -41,11 +41,12 @@ def read_topic(
         consumer.assign([TopicPartition(topic, partition, begin_offsets[partition]) for partition in end_offsets])
         last_heard = time.monotonic()
         while end_offsets:
-            # It waits until the number is reached or the time is over: at the end, a long time would be waited in full.
+            # consume() waits for the full number of messages or the full time: at the end, a long time would be lost.
             messages = consumer.consume(10_000, POLL_SECONDS)
             if not messages and time.monotonic() - last_heard > SILENCE_SECONDS:
                 raise KafkaUnavailable(
-                    f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(end_offsets)} more partitions."
+                    f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected {len(end_offsets)} more "
+                    "partitions."
                 )
             for message in messages:
                 is_end, partition, offset = _is_partition_end(message, topic), message.partition(), message.offset()
@@ -56,7 +57,7 @@ def read_topic(
                 if is_end or offset + 1 >= end_offsets[partition]:
                     del end_offsets[partition]
             if messages:
-                last_heard = time.monotonic()  # now, not before they were handed over: their reader may take its time
+                last_heard = time.monotonic()  # after the records were handed over: their reader may take its time
     finally:
         consumer.close()
 
@@ -98,7 +99,7 @@ def read_single_records(
     consumer = _drain_consumer(cluster, {**options, **AT_ONCE})
     try:
         while wanted_places:
-            # One record of each partition at a time: a partition is assigned with one offset to read from.
+            # One record of each partition at a time, since assigning a partition sets one offset to read from.
             offsets_now = dict(reversed(wanted_places))
             wanted_places = [
                 (partition, offset) for partition, offset in wanted_places if offsets_now[partition] != offset
@@ -129,7 +130,7 @@ def _read_one_each(consumer: Consumer, topic: str, places: Mapping[int, int]) ->
 
 
 def _is_partition_end(message: Message, topic: str) -> bool:
-    """Say whether this is the end of a partition, and no record. Raises KafkaUnavailable for an error of Kafka."""
+    """Say whether a message is the end of a partition, not a record. Raises KafkaUnavailable for an error of Kafka."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
@@ -145,7 +146,7 @@ def _drain_consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            # The end of a partition may be a transaction's marker, which comes as no record.
+            # A partition may end with a transaction's marker, which is not delivered as a record.
             "enable.partition.eof": True,
             "log_level": 0,
         }

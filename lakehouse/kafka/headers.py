@@ -1,11 +1,11 @@
-"""The headers of a changelog's records, and how a record is made to fit the topic's size limit.
+"""The headers of a changelog's records, and how a record is fitted to the topic's size limit.
 
 lakehouse.position       JSON list: tick, order time, topic, partition, offset, list of ordinals of the change's cause
 lakehouse.event-time     milliseconds since 1970
-lakehouse.origin         "<origin>/<table>": whose ticks these are, see `lakehouse.kafka.covers`
+lakehouse.origin         "<origin>/<table>": the origin of the ticks, see `lakehouse.kafka.covers`
 lakehouse.accumulators   JSON object with what a table needs to go on, if its visible columns are not enough
-lakehouse.accumulators-deflated    the same, compressed by zlib, if the record would be too large with it
-lakehouse.accumulators-left-out    its number of bytes, if the record would be too large even with the compressed one
+lakehouse.accumulators-deflated    the same, compressed by zlib, if it would make the record too large
+lakehouse.accumulators-left-out    its number of bytes, if even the compressed form would make the record too large
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACCUMULATORS = "lakehouse.accumulators"
 DEFLATED = "lakehouse.accumulators-deflated"
 FORMAT = "lakehouse.format"
 LEFT_OUT = "lakehouse.accumulators-left-out"
-LARGEST_INFLATED = 1 << 30  # a header of a few kilobytes could ask for any amount of memory
+LARGEST_INFLATED = 1 << 30  # a compressed header of a few kilobytes could take any amount of memory
 LIMIT = "max.message.bytes"
 EARLIER_RELEASE_HELP = (
     "An earlier release of lakehouse published it. Build the table from bronze, and publish it to a new topic: this "
@@ -40,9 +40,10 @@ HELP = "It may have been written by another program, or with other headers: only
 
 @dataclass(frozen=True, slots=True)
 class RecordHeaders:
-    """The headers of one record. accumulators: JSON, None without any; left_out: the number of bytes left out.
+    """The headers of one record.
 
-    formats: of the value and of the key, as its sink has them.
+    where: the record's place. of: the table's name. accumulators: JSON; None without any. left_out: the number of bytes
+    left out. formats: of the value and of the key, as declared for the sink.
     """
 
     where: str
@@ -71,10 +72,15 @@ def parse_headers(message: Message) -> RecordHeaders:
         else None
     )
     return RecordHeaders(
-        record_place, _parse_position(_header_text(header_values, POSITION, record_place), record_place),
-        _parse_whole_number(_header_text(header_values, EVENT_TIME, record_place), EVENT_TIME, record_place), origin, table_name, _inflate_accumulators(header_values, record_place), left_out,
+        record_place,
+        _parse_position(_header_text(header_values, POSITION, record_place), record_place),
+        _parse_whole_number(_header_text(header_values, EVENT_TIME, record_place), EVENT_TIME, record_place),
+        origin,
+        table_name,
+        _inflate_accumulators(header_values, record_place),
+        left_out,
         _parse_formats(header_values, record_place),
-    )  # fmt: skip
+    )
 
 
 def _header_text(header_values: Mapping[str, bytes | None], name: str, record_place: str) -> str:
@@ -120,8 +126,8 @@ def _parse_position(position_text: str, record_place: str) -> Position:
         if isinstance(topic, str) and all(map(_is_bigint, (tick, order_time, partition, offset, *ordinal_path))):
             return Position(tick, order_time, topic, partition, offset, tuple(ordinal_path))
     raise NotFound(
-        f"record {record_place}: its {POSITION} header is {position_text[:100]!r}, expected a list of tick, order time, topic, "
-        f"partition, offset, list of ordinals. {EARLIER_RELEASE_HELP if is_earlier else HELP}"
+        f"record {record_place}: its {POSITION} header is {position_text[:100]!r}, expected a list of tick, order "
+        f"time, topic, partition, offset, list of ordinals. {EARLIER_RELEASE_HELP if is_earlier else HELP}"
     )
 
 
@@ -145,20 +151,20 @@ def _inflate_accumulators(header_values: Mapping[str, bytes | None], record_plac
 
 
 def record_room(largest_bytes: int) -> int:
-    """Return how large a record may be if Kafka takes batches of `largest` bytes: less the overhead of the batch."""
+    """Return how large a record may be if Kafka takes batches of `largest_bytes`, after the overhead of the batch."""
     return largest_bytes - largest_bytes // 100 - 1024
 
 
 def record_size(record: ProducerRecord) -> int:
-    """Return the bytes of a record: key, value and headers."""
+    """Return the size of a record in bytes: key, value and headers."""
     header_bytes = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + header_bytes
 
 
 def fit_record(record: ProducerRecord, topic: str, largest_bytes: int) -> ProducerRecord:
-    """Return the record so that it fits: with its accumulators, or with these deflated, or with only their size.
+    """Return the record in a form that fits: with its accumulators, with these deflated, or with only their size.
 
-    largest: the topic's max.message.bytes. Raises KafkaUnavailable for a record that is too large without them.
+    largest_bytes: the topic's max.message.bytes. Raises KafkaUnavailable for a record that is too large without them.
     """
     if record_size(record) <= record_room(largest_bytes):
         return record
@@ -170,8 +176,9 @@ def fit_record(record: ProducerRecord, topic: str, largest_bytes: int) -> Produc
             return smaller_record
     needed_bytes = record_size(replace(record, headers=other_headers)) + 2048
     raise KafkaUnavailable(
-        f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {record_size(record):,} bytes, and the topic "
-        f"takes {largest_bytes:,} ({LIMIT}). Raise the topic's setting {LIMIT} to {needed_bytes + needed_bytes // 50:,} or more "
+        f"topic {topic!r}: the record of key {(record.key or b'')[:60]!r} has {record_size(record):,} bytes, and the "
+        f"topic takes {largest_bytes:,} ({LIMIT}). Raise the topic's setting {LIMIT} to "
+        f"{needed_bytes + needed_bytes // 50:,} or more "
         f"(kafka-configs --alter --entity-type topics --entity-name {topic} --add-config {LIMIT}=...), then run "
         "again: what is not published yet is published then. Until then, leave the sink out: the table continues "
         "in the lake."

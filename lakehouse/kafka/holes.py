@@ -1,8 +1,8 @@
-"""Why there is no record for a reader at an offset: Kafka is asked about each one.
+"""Explain holes, offsets at which a reader got no record, by asking Kafka about each one.
 
 expired   below the first offset that Kafka still has
-aborted   a record of an aborted transaction: only a reader of uncommitted records gets it
-own       nobody gets a record there: a transaction's marker, or a record that compaction removed
+aborted   a record of an aborted transaction, which only a reader of uncommitted records gets
+own       Kafka's own: a transaction's marker, or a record that compaction removed; no reader gets a record
 there     a reader of committed records gets a record there: a reader without it has lost it
 beyond    at or after the end of Kafka's log
 """
@@ -22,12 +22,12 @@ from lakehouse.kafka.options import librdkafka_options
 from lakehouse.kafka.topics import Cluster
 
 OffsetRange = tuple[int, int]  # half-open
-FAR_OFFSETS = 10_000  # offsets between two holes that are read over rather than skipped
+FAR_OFFSETS = 10_000  # holes at most this far apart are read in one go, with the offsets between them
 HOLES_AT_ONCE = 100_000
 
 
 class HoleCounts(NamedTuple):
-    """How many offsets of some holes are of each kind, and the first one of kind there."""
+    """How many offsets of some holes are of each kind, and the first offset of kind `there`."""
 
     expired: int = 0
     aborted: int = 0
@@ -38,7 +38,10 @@ class HoleCounts(NamedTuple):
 
 
 class Holes:
-    """Two readers of one Kafka. A context manager. Raises KafkaUnavailable if Kafka falls silent or refuses."""
+    """Two consumers of one Kafka, for committed and for all records. A context manager.
+
+    Its methods raise KafkaUnavailable if Kafka falls silent or refuses.
+    """
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str]) -> None:
         self._cluster = cluster
@@ -52,7 +55,7 @@ class Holes:
                     "auto.offset.reset": "earliest",
                     "isolation.level": isolation,
                     "enable.partition.eof": True,
-                    "fetch.wait.max.ms": 10,  # nobody waits for new records here, only for the end
+                    "fetch.wait.max.ms": 10,  # nobody waits for new records here, only for the end of a partition
                     "log_level": 0,
                 }
             )
@@ -78,8 +81,8 @@ class Holes:
                 for low, high in stretch
                 if high > first_offset and low < end_offset
             ]
-            committed_count, first_there = self._seen(self._committed, topic, partition, inside_holes)
-            uncommitted_count, _ = self._seen(self._uncommitted, topic, partition, inside_holes)
+            committed_count, first_there = self._count_records(self._committed, topic, partition, inside_holes)
+            uncommitted_count, _ = self._count_records(self._uncommitted, topic, partition, inside_holes)
             inside_count = sum(high - low for low, high in inside_holes)
             hole_counts = HoleCounts(
                 hole_counts.expired + expired_count,
@@ -91,8 +94,10 @@ class Holes:
             )
         return hole_counts
 
-    def _seen(self, consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> tuple[int, int | None]:
-        """The number of records that a reader gets in the holes, and the offset of the first."""
+    def _count_records(
+        self, consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]
+    ) -> tuple[int, int | None]:
+        """Return the number of records that a consumer gets in the holes, and the offset of the first."""
         record_count, first_offset, hole_index = 0, None, 0
         for offset in _walk_record_offsets(consumer, topic, partition, holes) if holes else ():
             while hole_index < len(holes) and holes[hole_index][1] <= offset:
@@ -104,7 +109,7 @@ class Holes:
 
 
 def _walk_record_offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> Iterator[int]:
-    """The offsets of the records that a reader gets from the start of the first hole to the end of the last."""
+    """Yield the offsets of the records that a consumer gets from the start of the first hole to the end of the last."""
     consumer.assign([TopicPartition(topic, partition, holes[0][0])])
     last_heard = time.monotonic()
     try:
@@ -125,7 +130,7 @@ def _walk_record_offsets(consumer: Consumer, topic: str, partition: int, holes: 
 
 
 def _walk_stretches(holes: Iterable[OffsetRange]) -> Iterator[list[OffsetRange]]:
-    """Groups of holes that lie near each other: each group is read in one go."""
+    """Yield groups of holes that lie close together: each group is read in one go."""
     stretch: list[OffsetRange] = []
     for hole in holes:
         if stretch and (hole[0] - stretch[-1][1] > FAR_OFFSETS or len(stretch) >= HOLES_AT_ONCE):

@@ -1,8 +1,7 @@
-"""Extra Kafka client properties: written once, given to two kinds of clients that spell some of them differently.
+"""Extra Kafka client properties: configured once, used by two kinds of clients that spell some of them differently.
 
-librdkafka (confluent-kafka) takes user and password as two properties, Java's clients (Spark) as one JAAS line;
-certificates are files in PEM form for the first, and may be for the second. User and password may be given in either
-spelling.
+librdkafka (confluent-kafka) takes user and password as two properties, Java's clients (Spark) take one JAAS line.
+Certificates are PEM files for librdkafka, and may be for Java. User and password may be given in either spelling.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ JAAS_LOGIN = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties for confluent-kafka's clients. Raises ConfigError for those that these can't take."""
+    """Return the properties for confluent-kafka's clients. Raises ConfigError for properties that they can't take."""
     properties = dict(options)
     if jaas_line := properties.pop("sasl.jaas.config", None):
         for name, quoted_text in JAAS_LOGIN.findall(jaas_line):
@@ -45,7 +44,7 @@ def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties for Java's clients, without Spark's ``kafka.`` prefix. Raises ConfigError."""
+    """Return the properties for Java's clients, without Spark's ``kafka.`` prefix. Raises ConfigError."""
     properties = dict(options)
     if mechanism := properties.pop("sasl.mechanisms", None):
         properties.setdefault("sasl.mechanism", mechanism)
@@ -69,7 +68,7 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def refused_options_error(error: KafkaException) -> ConfigError:
-    """The error for properties that confluent-kafka refused."""
+    """Return the error for properties that confluent-kafka refused."""
     reason = error.args[0].str() if isinstance(error.args[0], KafkaError) else str(error)
     return ConfigError(
         f"kafka.options: {reason}. Expected properties that librdkafka knows. Correct the name or the value."

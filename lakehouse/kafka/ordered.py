@@ -1,6 +1,6 @@
-"""Producing to given partitions so that each always holds a beginning of what was sent: no gap, no duplicate.
+"""Produce to given partitions so that each always holds a prefix of what was sent: no gap, no duplicate.
 
-So whoever goes on after a crash needs to know only how many records are there.
+So a process that goes on after a crash only needs to count the records that are there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.05
 LEAVING_SECONDS = 5.0
 BATCH_BYTES = 1_000_000
 QUEUE_KBYTES = 64 * 1024
-# A fatal error comes as an error with its reason; librdkafka would also print it.
+# Fatal errors arrive as exceptions with a reason; librdkafka would also print them.
 _QUIET = logging.getLogger("lakehouse.kafka.ordered")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -31,7 +31,7 @@ PlacedRecord = tuple[int, int, Headers | None, bytes | None, bytes | None]
 
 
 class OrderedProducer:
-    """A producer for one topic. A context manager: leaving it gives up unacknowledged records. Not for two threads.
+    """A producer for one topic, for one thread. A context manager: leaving it gives up unacknowledged records.
 
     `batch_bytes_max`: the largest batch that the topic takes (its max.message.bytes).
     """
@@ -49,7 +49,7 @@ class OrderedProducer:
             "log_level": 0,
             "acks": "all",
             "enable.idempotence": True,
-            # A record that can't be delivered stops those after it; without this they would go on.
+            # A record that can't be delivered must stop those after it.
             "enable.gapless.guarantee": True,
             "delivery.report.only.error": True,
             "queue.buffering.max.messages": 200_000,
@@ -67,16 +67,16 @@ class OrderedProducer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Unsent records are given up; those on their way must have arrived before anybody counts.
+        # Unsent records are given up; those on their way must arrive before anybody counts the records.
         deadline = time.monotonic() + LEAVING_SECONDS
         while len(self._producer) and time.monotonic() < deadline:
-            self._producer.purge(in_flight=False)  # repeated: a record that failed on its way is back in the queue
+            self._producer.purge(in_flight=False)  # repeated: a record that failed on its way returns to the queue
             with suppress(KafkaException):
                 self._producer.poll(POLL_SECONDS)
 
     @property
     def acknowledged(self) -> int:
-        """The number of records that are in the topic for certain."""
+        """The number of records that are certainly in the topic."""
         return self.sent - len(self._producer)
 
     def send(self, records: Iterable[PlacedRecord]) -> None:
@@ -87,7 +87,7 @@ class OrderedProducer:
                 try:
                     produce_record(topic, value, key, partition, on_delivery, timestamp=timestamp, headers=headers)
                     break
-                except BufferError:  # the queue is full: let the broker catch up
+                except BufferError:  # the queue is full: wait for the broker
                     self._wait(len(self._producer))
                 except KafkaException as error:
                     self._poll()
@@ -102,7 +102,7 @@ class OrderedProducer:
         self._poll()
 
     def _wait(self, queue_length: int) -> None:
-        """Wait until the queue is shorter than `waiting`. Raises KafkaUnavailable if nothing moves for too long."""
+        """Wait until fewer than `queue_length` records are queued. Raises KafkaUnavailable after too long a silence."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while len(self._producer) >= queue_length:
             self._poll(POLL_SECONDS)

@@ -1,7 +1,8 @@
-"""The partition in which Java's producer puts a key: murmur2 of its bytes. confluent-kafka only applies it to keys.
+"""The partition that Java's producer chooses for a key: murmur2 of its bytes.
 
-A windowed table's changelog needs it: its records go to the partition of the key without the window, as with Kafka
-Streams' `WindowedStreamPartitioner`, so that a key's windows stay together and in order.
+confluent-kafka applies murmur2 only to whole keys. A windowed table's changelog goes to the partition of the key
+without its window, as with Kafka Streams' `WindowedStreamPartitioner`, so that a key's windows stay together and in
+order.
 """
 
 from __future__ import annotations
@@ -25,5 +26,5 @@ def murmur2_hash(data: bytes) -> int:
 
 
 def choose_partition(place: bytes | int, partition_count: int) -> int:
-    """Return the partition of a key's bytes, or of a number that a custom partitioner gave (modulo the partitions)."""
+    """Return the partition for a key's bytes, or for the number of a custom partitioner (modulo the partitions)."""
     return (place if isinstance(place, int) else murmur2_hash(place) & 0x7FFFFFFF) % partition_count

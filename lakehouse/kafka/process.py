@@ -17,15 +17,15 @@ import psutil
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
-# The system's clock may be corrected between two readings of a process's start; pids are not reused that fast.
+# The system clock may be corrected between two readings of a process's start; pids are not reused that fast.
 CREATED_TOLERANCE_SECONDS = 5.0
 
 
 def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
-    """Start ``command``; its output goes to the file ``output``. ``outlive``: it keeps running when this process ends.
+    """Start ``command`` with its output in the file ``output``. ``outlive``: it keeps running when this process ends.
 
-    Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; elsewhere the caller
-    must see to an orderly end. Raises OSError.
+    Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; on other systems the caller
+    has to end it. Raises OSError.
     """
     started = threading.Event()
     started_children: list[subprocess.Popen[bytes]] = []
@@ -39,9 +39,9 @@ def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.P
                     stdin=subprocess.DEVNULL,
                     stdout=output_stream,
                     stderr=subprocess.STDOUT,
-                    # Ctrl-C in the terminal is for the parent, which stops its clients first.
+                    # Ctrl-C in the terminal must reach only the parent, which stops its clients first.
                     start_new_session=True,
-                    # It only calls prctl, which is safe after a fork.
+                    # The hook only calls prctl, which is safe after a fork.
                     preexec_fn=None if outlive else parent_death_hook(),
                 )
             started_children.append(child_process)
@@ -52,7 +52,7 @@ def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.P
             started.set()
         child_process.wait()
 
-    # Linux sends the signal when the *thread* that started the child ends: that thread must last as long as the child.
+    # Linux sends the signal when the *thread* that started the child ends, so that thread must outlive the child.
     threading.Thread(target=run, name="lakehouse-child", daemon=True).start()
     started.wait()
     if start_failures:
@@ -61,7 +61,7 @@ def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.P
 
 
 def parent_death_hook() -> Callable[[], None] | None:
-    """Return the code that a child runs before its program, so that Linux ends it (SIGTERM) with the calling thread."""
+    """Return a hook for the child to run before its program: Linux then ends it (SIGTERM) with the calling thread."""
     if not sys.platform.startswith("linux"):
         return None
     c_library = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +76,7 @@ def parent_death_hook() -> Callable[[], None] | None:
 
 
 def identify_process(pid: int, created: float, mark: str) -> psutil.Process | None:
-    """The running process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
+    """Return the running process ``pid`` if it started at ``created`` with the argument ``mark``, else None."""
     try:
         process = psutil.Process(pid)
         is_same = abs(process.create_time() - created) <= CREATED_TOLERANCE_SECONDS and mark in process.cmdline()
@@ -86,14 +86,14 @@ def identify_process(pid: int, created: float, mark: str) -> psutil.Process | No
 
 
 def find_free_port() -> int:
-    """A port of 127.0.0.1 that is unused at this moment."""
+    """Return a port of 127.0.0.1 that is unused at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on a port of 127.0.0.1."""
+    """Say whether a server could listen on a port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -104,7 +104,7 @@ def is_free(port: int) -> bool:
 
 
 def is_accepting(address: str) -> bool:
-    """Whether something listens at ``host:port``."""
+    """Say whether something listens at ``host:port``."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=1.0):
@@ -114,7 +114,7 @@ def is_accepting(address: str) -> bool:
 
 
 def describe_port_user(port: int) -> str:
-    """The process that listens on a port, as `` by pid 12 (java)``; empty if the system does not tell."""
+    """Return the process that listens on a port, as `` by pid 12 (java)``; "" if the system does not reveal it."""
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port

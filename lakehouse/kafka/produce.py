@@ -1,4 +1,4 @@
-"""Producing records, and reading records to produce from lines of text."""
+"""Produce records, and parse records to produce from lines of text."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from lakehouse.semantics import iso_text
 
 DELIVERY_TIMEOUT_SECONDS = 60.0
 _ONE_AT_A_TIME = threading.Lock()
-# What is in a value is only passed over: of a number that has any length its text. A timestamp has few digits.
+# A number in a value is only skipped, so a long one may stay text; a timestamp has few digits.
 _DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 30 else text, parse_float=str)
-# A string in JSON, which is kept, or the blanks between its parts.
+# A JSON string, which stays as it is, or blanks between parts, which are dropped.
 _BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
@@ -32,7 +32,7 @@ _BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 class ProducerRecord:
     """A record to produce. ``timestamp_ms`` since 1970 (None: now); ``partition`` None: by the key's hash.
 
-    ``place``: for a publisher that does not know the partitions yet: the bytes whose hash, or the number, gives it.
+    ``place``: for a publisher that does not know the partitions yet: bytes to hash, or a number, for the partition.
     """
 
     key: bytes | None
@@ -45,16 +45,16 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True)
 class StateRecord(ProducerRecord):
-    """A record for the topic of what a table keeps, see `lakehouse.kafka.covers`."""
+    """A record for a table's state topic, see `lakehouse.kafka.covers`."""
 
 
 def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, records: Iterable[ProducerRecord]) -> int:
-    """Write ``records`` to ``topic``, in order per partition, and wait until every one is acknowledged.
+    """Write ``records`` to ``topic``, in order per partition, and wait until all are acknowledged.
 
     Keys go to the same partition as with Java's producer. Returns the number of records.
     Raises NotFound (no such topic), KafkaUnavailable (how many records were not delivered, and why).
     """
-    # Checked first: a producer would wait half a minute for a topic that does not exist.
+    # Check first: a producer would wait half a minute for a topic that does not exist.
     partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
     sent_count, done, failed, reason = 0, 0, 0, ""
 
@@ -79,7 +79,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
                 producer.poll(0.1)
             missing_count = failed + sent_count - done
             if missing_count:
-                _producer.cache_clear()  # it may be in a state that it can't recover from
+                _producer.cache_clear()  # the producer may be in a state from which it can't recover
     if missing_count:
         raise KafkaUnavailable(
             f"{missing_count} of {sent_count} records were not delivered to topic {topic!r} on {bootstrap_servers}: "
@@ -91,7 +91,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
 
 @lru_cache(maxsize=4)
 def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Producer:
-    """A producer, cached: a fresh idempotent one waits half a second for its producer id."""
+    """Return a producer, cached: a new idempotent producer waits half a second for its producer id."""
     producer_settings = {
         "linger.ms": "5",
         **librdkafka_options(dict(options)),
@@ -109,7 +109,7 @@ def _producer(bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Pr
 
 
 def _check_record(record: ProducerRecord, number: int, topic: str, partitions: int) -> None:
-    # librdkafka takes 0 for "now", silently.
+    # librdkafka silently takes 0 for "now".
     if record.timestamp_ms is not None and record.timestamp_ms < 1:
         raise LakehouseError(
             f"Record {number}: found the timestamp {record.timestamp_ms}; expected milliseconds after "
@@ -138,7 +138,7 @@ def _send_record(producer: Producer, topic: str, record: ProducerRecord, deliver
                 headers=list(record.headers) or None,
                 **placement,
             )
-        except BufferError:  # the queue is full: let the broker catch up
+        except BufferError:  # the queue is full: wait for the broker
             producer.poll(0.1)
         except KafkaException as error:
             raise KafkaUnavailable(f"A record for topic {topic!r} was refused: {error.args[0].str()}.") from None
@@ -151,10 +151,10 @@ def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterato
     """Yield records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
 
     ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is required. A JSON
-    string gives its text, null is null, anything else gives the text as it is in the line: parsing a number and
-    writing it again could change it. A key loses the blanks between its parts, so that it has one form, and one
-    partition. ``tsv``: key, value and timestamp with tabs between; an empty key is a null key, no tab after it is a
-    null value. A timestamp is milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise).
+    string gives its text, null is null, and anything else gives its text in the line unchanged: parsing a number and
+    writing it again could change it. Blanks between the parts of a key are dropped, so that equal keys have equal bytes
+    and one partition. ``tsv``: key, value and timestamp, separated by tabs; an empty key is a null key, and without a
+    tab after the key the value is null. A timestamp is milliseconds since 1970, or ISO 8601 (UTC by default).
     """
     parse_line = _parse_json_line if format == "json" else _parse_tsv_line
     for number, line in enumerate(lines, start=1):
@@ -201,7 +201,7 @@ def _parse_json_line(line: str) -> ProducerRecord:
 
 
 def _member_texts(text: str) -> dict[str, str]:
-    """The text of each member's value in a JSON object, exactly as written; of repeated names the last counts."""
+    """Return the text of each member's value in a JSON object, as written. The last of repeated names counts."""
     members: dict[str, str] = {}
     position = _skip_blanks(text, text.index("{") + 1)
     while text[position] != "}":
@@ -215,7 +215,7 @@ def _member_texts(text: str) -> dict[str, str]:
 
 
 def _skip_blanks(text: str, position: int) -> int:
-    """The first place from ``at`` on that is not white space."""
+    """Return the first position from ``position`` on that is not white space."""
     while text[position] in " \t\r\n":
         position += 1
     return position
@@ -236,7 +236,7 @@ def _parse_tsv_line(line: str) -> ProducerRecord:
 
 
 def _value_bytes(value: object, text: str) -> bytes | None:
-    """The bytes of a value whose text in the line is ``text``."""
+    """Return the bytes of a value whose text in the line is ``text``."""
     try:
         return None if value is None else (value if isinstance(value, str) else text).encode()
     except UnicodeEncodeError:

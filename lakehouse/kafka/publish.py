@@ -1,8 +1,8 @@
-"""Publishing a changelog in Kafka transactions, each with its cover inside.
+"""Publish a changelog in Kafka transactions, each with its cover inside.
 
-A reader with isolation level read_committed sees only whole transactions, each once, in order, whatever was killed
+A reader with isolation level read_committed sees only whole transactions, each once and in order, whatever was killed
 when. The progress is in the cover (`lakehouse.kafka.covers`), which is written together with the records or not at all,
-and which Kafka keeps forever. A file in the lake has a copy, for upkeep, which does not ask Kafka.
+and which Kafka keeps forever. A file in the lake has a copy for upkeep, which does not ask Kafka.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.schema import state_topic
 
 TIMEOUT_SECONDS = 60.0
-# Readers wait this long for a transaction whose publisher was killed and not restarted; 80 MB can be written in it.
+# Readers wait this long for a transaction whose publisher was killed and not restarted. 80 MB can be written in it.
 TRANSACTION_SECONDS = 300
-LARGEST_RECORD_BYTES = 1_000_000  # librdkafka's own limit for a record, if a topic does not tell its limit
+LARGEST_RECORD_BYTES = 1_000_000  # librdkafka's own limit for a record, for a topic whose limit is unknown
 
 
 class Publisher:
-    """The one publisher of a topic, and of its table's state if that has a topic. Opening one fences an older one.
+    """The only publisher of a topic, and of the table's state topic if there is one. A new one fences an older one.
 
-    `remembered` is the file with the copy of the progress. Raises KafkaUnavailable if Kafka does not take part.
+    progress_path: the file for the copy of the progress. Raises KafkaUnavailable if Kafka does not take part.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Publisher:
                 "compression.type": "lz4",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
-                # The topic's own limit is what counts: `fitted` keeps a record within it, and this setting a batch.
+                # The topic's own limit counts: `fit_record` keeps a record within it, and this setting a batch.
                 "message.max.bytes": max(*self._largest_bytes.values(), LARGEST_RECORD_BYTES),
                 "batch.size": min(record_room(min(self._largest_bytes.values())), LARGEST_RECORD_BYTES),
             }
@@ -88,7 +88,7 @@ class Publisher:
                 target_topic = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
                 self._send(target_topic, fit_record(record, target_topic, self._largest_bytes[target_topic]), delivered)
                 published_count += target_topic == self.topic
-            # The time is now: by record times Kafka closes the segments, and only closed ones are compacted.
+            # Stamped with the present time: Kafka closes segments by record times, and compacts only closed ones.
             cover_record = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
             self._send(covers_topic(self.topic), cover_record, delivered)
             self._producer.commit_transaction(TRANSACTION_SECONDS)
@@ -96,8 +96,8 @@ class Publisher:
             self._abort()
             reason = delivery_errors[0] if delivery_errors else error.args[0].str()
             raise KafkaUnavailable(
-                f"topic {self.topic!r}: {published_count} changes up to tick {cover.tick} were not published: {reason}. "
-                "They stay in the lake; run again to publish them."
+                f"topic {self.topic!r}: {published_count} changes up to tick {cover.tick} were not published: "
+                f"{reason}. They stay in the lake; run again to publish them."
             ) from None
         except BaseException:
             self._abort()
@@ -106,16 +106,21 @@ class Publisher:
         return published_count
 
     def _send(self, topic: str, record: ProducerRecord, delivered: Any) -> None:
-        # librdkafka takes 0 for "now", and Kafka has no time before 1970: the true event time is in a header.
+        # librdkafka takes 0 for "now", and Kafka has no time before 1970; the true event time is in a header.
         placement: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
             placement["partition"] = choose_partition(record.place, self._partitions[topic])
         while True:
             try:
                 self._producer.produce(
-                    topic, value=record.value, key=record.key, timestamp=max(record.timestamp_ms or 0, 1),
-                    headers=list(record.headers), on_delivery=delivered, **placement,
-                )  # fmt: skip
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    timestamp=max(record.timestamp_ms or 0, 1),
+                    headers=list(record.headers),
+                    on_delivery=delivered,
+                    **placement,
+                )
                 self._producer.poll(0)
                 return
             except BufferError:
@@ -125,22 +130,22 @@ class Publisher:
         try:
             self._producer.abort_transaction(TIMEOUT_SECONDS)
         except KafkaException as error:
-            # A transaction that can't be aborted here is ended by the broker or by the next publisher.
+            # If the transaction can't be aborted here, the broker or the next publisher ends it.
             if error.args[0].fatal():
                 raise LakehouseError(
                     f"topic {self.topic!r}: another publisher has taken over; this one stops."
                 ) from None
 
     def remember(self, tick: int) -> None:
-        """Write the progress to the lake."""
+        """Write the copy of the progress to the lake."""
         if self._progress_file is not None:
             write_durably(self._progress_file, json.dumps({"topic_id": self.topic_id, "tick": tick}))
 
 
 def _largest_batch_bytes(cluster: Cluster, topic: str) -> int:
-    """The largest batch that the topic takes, in bytes; librdkafka's own limit if Kafka does not tell."""
+    """Return the largest batch that the topic takes, in bytes; librdkafka's own limit if that is unknown."""
     try:
         limit_text = cluster.config(topic).get(LIMIT)
     except KafkaUnavailable:
-        limit_text = None  # asking may be forbidden
+        limit_text = None  # this client may not be allowed to ask
     return int(limit_text) if limit_text else LARGEST_RECORD_BYTES

@@ -1,7 +1,7 @@
-"""Ranges of offsets, read record by record: slower than Spark, and in bounded memory whatever the records are.
+"""Read ranges of offsets record by record: slower than Spark, but in bounded memory whatever the records are.
 
-For records that Spark's source can't take in: a value larger than its memory, or an impossible timestamp. librdkafka
-keeps what it fetched outside the JVM, and tells the size of a record before anything is made of it.
+This reads records that Spark's source can't take in: a value larger than its memory, or an impossible timestamp.
+librdkafka keeps fetched data outside the JVM, and reveals the size of a record before it is copied.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
 POLL_SECONDS = 0.1
-# Kafka's own limits are on compressed bytes: an answer of a megabyte can hold gigabytes of values.
+# Kafka's own limits count compressed bytes: an answer of a megabyte can hold gigabytes of values.
 ANSWER_BYTES_MAX = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record as Kafka has it; `timestamp` is whatever number Kafka has, its type 0 or 1 (Kafka's own)."""
+    """A record as Kafka has it; `timestamp` is Kafka's number, whatever it is, and `timestamp_type` Kafka's 0 or 1."""
 
     topic: str
     partition: int
@@ -38,16 +38,16 @@ class RawRecord:
 
     @property
     def size(self) -> int:
-        """The bytes of its key, value and headers."""
+        """The size of its key, value and headers in bytes."""
         headers = sum(len(name.encode()) + len(value or b"") for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPiece:
-    """Records that are taken in together, and the offset at which each partition goes on after them.
+    """Records to take in together, and the offset at which each partition continues after them.
 
-    too_large: the record after them, emptied, if it is larger than allowed; `size` is the size that it had.
+    too_large: the next record, without its bytes, if it is larger than allowed; `size` is its real size.
     """
 
     records: list[RawRecord]
@@ -59,9 +59,10 @@ class RecordPiece:
 def split_into_pieces(
     records: Iterable[RawRecord], ends: Offsets, records_max: int, bytes_max: int, record_max: int
 ) -> Iterator[RecordPiece]:
-    """Yield records in pieces of at most so many records and bytes; a single record may be larger, up to `record_max`.
+    """Yield records in pieces of at most `records_max` records and `bytes_max` bytes.
 
-    ends: where the ranges of the records end; the last piece ends there.
+    A piece of one record may be larger, up to `record_max` bytes. ends: where the ranges end, and with them the last
+    piece.
     """
     piece_records: list[RawRecord] = []
     piece_bytes = 0
@@ -109,7 +110,7 @@ def read_ranges(
                     raise KafkaUnavailable(f"{partition_names}: nothing arrived for {SILENCE_SECONDS:g} s.")
                 continue
             if (record := _parse_message(message)) is None:
-                # The end of a partition: the rest of the range has no records (a transaction's marker).
+                # The partition ended: the rest of the range has no records (a transaction's marker).
                 end_offsets.pop((message.topic() or "", message.partition() or 0), None)
             elif (record.topic, record.partition) in end_offsets:
                 end_offset = end_offsets[record.topic, record.partition]
@@ -117,7 +118,7 @@ def read_ranges(
                     yield record
                 if record.offset + 1 >= end_offset:
                     del end_offsets[record.topic, record.partition]
-            last_heard = time.monotonic()  # now, not before the record was handed over: its reader may take its time
+            last_heard = time.monotonic()  # after the record was handed over: its reader may take its time
     finally:
         consumer.close()
 
@@ -134,9 +135,15 @@ def _parse_message(message: Message) -> RawRecord | None:
     header_pairs = cast(list[tuple[str, bytes | None]], message.headers() or [])
     headers = tuple(header_pairs)
     return RawRecord(
-        str(message.topic()), int(message.partition() or 0), int(message.offset() or 0),
-        timestamp, {1: 0, 2: 1}.get(timestamp_kind, -1), headers, _to_bytes(message.key()), _to_bytes(message.value()),
-    )  # fmt: skip
+        str(message.topic()),
+        int(message.partition() or 0),
+        int(message.offset() or 0),
+        timestamp,
+        {1: 0, 2: 1}.get(timestamp_kind, -1),
+        headers,
+        _to_bytes(message.key()),
+        _to_bytes(message.value()),
+    )
 
 
 def _to_bytes(data: str | bytes | None) -> bytes | None:
@@ -152,7 +159,7 @@ def _ranges_consumer(bootstrap_servers: str, options: Mapping[str, str]) -> Cons
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            # The end of a partition may be a transaction's marker, which comes as no record.
+            # A partition may end with a transaction's marker, which is not delivered as a record.
             "enable.partition.eof": True,
             "receive.message.max.bytes": ANSWER_BYTES_MAX,
             "queued.max.messages.kbytes": 65_536,

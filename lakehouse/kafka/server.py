@@ -14,7 +14,7 @@ from lakehouse.kafka.process import HOST
 from lakehouse.setup.places import jars_folder
 
 HEAP_MB = 512
-# A short start matters more than peak speed: the quick compiler alone, the simplest collector.
+# A short start matters more than peak speed: only the quick compiler, and the simplest garbage collector.
 JVM_FLAGS = (
     f"-Xmx{HEAP_MB}m",
     "-XX:+UseSerialGC",
@@ -83,7 +83,7 @@ rootLogger.appenderRef.file.ref=file
 
 
 def find_java() -> str:
-    """The path of the java to run: from ``JAVA_HOME`` if it is set, else from the PATH. Raises BrokerError."""
+    """Return the path of java: from ``JAVA_HOME`` if it is set, else from the PATH. Raises BrokerError."""
     java_home = os.environ.get("JAVA_HOME")
     java_path = shutil.which(str(Path(java_home) / "bin" / "java")) if java_home else shutil.which("java")
     if java_path is None:
@@ -96,17 +96,17 @@ def find_java() -> str:
 
 
 def broker_data_folder(folder: Path) -> Path:
-    """The folder in which a broker of ``folder`` keeps its records."""
+    """Return the folder in which a broker of ``folder`` keeps its records."""
     return folder / "data"
 
 
 def broker_log_file(folder: Path) -> Path:
-    """Kafka's own log."""
+    """Return the file of Kafka's own log."""
     return folder / "broker.log"
 
 
 def broker_output_file(folder: Path) -> Path:
-    """The output of the JVM itself at the last start."""
+    """Return the file with the output of the JVM itself at the last start."""
     return folder / "broker.out"
 
 
@@ -117,19 +117,19 @@ def write_settings(folder: Path, port: int, controller_port: int) -> None:
 
 
 def broker_command(folder: Path) -> list[str]:
-    """The command that runs the broker of ``folder``."""
+    """Return the command that runs the broker of ``folder``."""
     return [*_jvm_command(folder, broker_log_file(folder)), "kafka.Kafka", str(_settings_file(folder))]
 
 
 def broker_command_mark(folder: Path) -> str:
-    """The argument of ``command`` that identifies the process later."""
+    """Return the argument of the broker's command that identifies the process later."""
     return str(_settings_file(folder))
 
 
 def format_storage(folder: Path) -> None:
     """Give ``folder`` a formatted storage with its own cluster id, unless it has one. Raises BrokerError.
 
-    It is built beside its place and renamed, so that an interrupted start leaves no half-made storage.
+    The storage is built beside its final place and renamed, so that an interrupted start leaves no half of it.
     """
     if (broker_data_folder(folder) / "meta.properties").is_file():
         return
@@ -157,7 +157,8 @@ def format_storage(folder: Path) -> None:
     if completed.returncode != 0:
         last_lines = "\n".join((completed.stdout + completed.stderr).strip().splitlines()[-8:])
         raise BrokerError(
-            f"Kafka's storage tool could not format {fresh_folder} (exit code {completed.returncode}). It said:\n{last_lines}"
+            f"Kafka's storage tool could not format {fresh_folder} (exit code {completed.returncode}). It "
+            f"said:\n{last_lines}"
         )
     settings_file.unlink()
     if broker_data_folder(folder).exists():
@@ -186,7 +187,7 @@ def _settings_text(data_path: Path, port: int, controller_port: int) -> str:
         raise BrokerError(
             f"Found a comma in {data_path}; Kafka reads it as two folders. Give a folder without one (kafka.folder)."
         )
-    # Java reads a properties file as Latin-1 with escapes.
+    # Java reads properties files as Latin-1 with escapes.
     escaped_path = "".join(
         character if " " <= character <= "~" and character != "\\" else _escape_character(character)
         for character in str(data_path)

@@ -1,4 +1,4 @@
-"""The topics of a Kafka: ids, partitions and offsets, over one admin client that is kept."""
+"""The topics of a Kafka cluster: ids, partitions and offsets, through one admin client that is reused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
 from lakehouse.kafka.options import librdkafka_options, refused_options_error
 
 TIMEOUT_SECONDS = 15.0
-# Just after a topic was created or recreated, or a broker came back; these pass by themselves. (Whether the topic
-# exists is checked before anybody waits for it.)
+# Errors just after a topic was created or recreated, or a broker came back; they pass by themselves. (A wait begins
+# only after a check that the topic exists.)
 NOT_READY_YET = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -29,14 +29,14 @@ NOT_READY_YET = frozenset(
         KafkaError._NOENT,  # librdkafka's own "no leaders found"
     }
 )  # fmt: skip
-# For a topic with event times, which may be in the future: Kafka 4 refuses those more than an hour ahead.
+# For a topic whose event times may lie in the future: by default, Kafka 4 refuses records more than an hour ahead.
 TO_COME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """A topic as it is now. ``id`` tells it from a deleted topic of the same name."""
+    """A topic as it is now. ``id`` distinguishes it from a deleted topic of the same name."""
 
     name: str
     id: str
@@ -44,7 +44,7 @@ class TopicFacts:
 
 
 class Cluster:
-    """One Kafka. Every method raises KafkaUnavailable when it does not answer, or refuses."""
+    """One Kafka cluster. Every method raises KafkaUnavailable if the cluster does not answer, or refuses."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Cluster:
         admin_settings: dict[str, Any] = {
             **librdkafka_options(options or {}),
             "bootstrap.servers": bootstrap_servers,
-            "log_level": 0,  # what matters comes as an error with a reason, not as a line on stderr
+            "log_level": 0,  # errors arrive as exceptions with a reason; lines on stderr would repeat them
             "error_cb": lambda error: self._reasons.append(error.str()),
         }
         try:
@@ -67,10 +67,10 @@ class Cluster:
             raise refused_options_error(error) from None
 
     def topics(self, names: Sequence[str] | str) -> dict[str, TopicFacts]:
-        """Facts by topic name, for a list of names or for a regular expression that matches whole names.
+        """Return the facts of topics by name, for a list of names, or for a regular expression of whole names.
 
-        Raises NotFound for a listed name that does not exist. A pattern that matches nothing gives {}, and
-        never Kafka's own topics.
+        Raises NotFound for a listed name that does not exist. A pattern that matches nothing gives {}; a pattern never
+        matches Kafka's own topics.
         """
         if isinstance(names, str):
             pattern = re.compile(names)
@@ -88,18 +88,18 @@ class Cluster:
                 description = self._wait(futures_by_name[name])
             except KafkaException as error:
                 if isinstance(names, str) and _error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue  # deleted between the listing and the question
+                    continue  # deleted between the two requests
                 raise self._translate(error, name) from None
             facts_by_name[name] = TopicFacts(name, _format_topic_id(description.topic_id), len(description.partitions))
         return facts_by_name
 
     def names(self) -> list[str]:
-        """The names of all topics except Kafka's internal ones, sorted."""
+        """Return the names of all topics except Kafka's internal ones, sorted."""
         topic_listing = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
         return sorted(name for name in topic_listing.topics if not name.startswith("__"))
 
     def offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """(earliest, latest) offset of each (topic, partition).
+        """Return the (earliest, latest) offset of each (topic, partition).
 
         Latest is the end for a read_committed reader, before the first open transaction. Raises NotFound.
         """
@@ -136,17 +136,17 @@ class Cluster:
         }
 
     def _require_partitions(self, partitions: list[TopicPartition]) -> None:
-        """Raise NotFound for the first one that does not exist: Kafka's own answer does not say which it was."""
+        """Raise NotFound for the first partition that does not exist: Kafka's own answer does not name it."""
         topic_facts = self.topics(sorted({topic_partition.topic for topic_partition in partitions}))
         for topic_partition in partitions:
             if not 0 <= topic_partition.partition < topic_facts[topic_partition.topic].partitions:
                 raise NotFound(
-                    f"Found no partition {topic_partition.partition} of topic {topic_partition.topic!r} on {self.bootstrap_servers}; "
-                    f"expected 0 to {topic_facts[topic_partition.topic].partitions - 1}."
+                    f"Found no partition {topic_partition.partition} of topic {topic_partition.topic!r} on "
+                    f"{self.bootstrap_servers}; expected 0 to {topic_facts[topic_partition.topic].partitions - 1}."
                 )
 
     def config(self, name: str) -> dict[str, str | None]:
-        """The settings of a topic, such as ``cleanup.policy``. Raises NotFound."""
+        """Return the settings of a topic, such as ``cleanup.policy``. Raises NotFound."""
         topic_resource = ConfigResource(ResourceType.TOPIC, name)
         futures_by_resource = self._call(
             lambda: self._admin.describe_configs([topic_resource], request_timeout=self._timeout)
@@ -187,7 +187,7 @@ class Cluster:
             raise self._translate(error, name) from None
 
     def _call(self, request: Any) -> Any:
-        """Ask; a failure that comes at once means that nobody is there to answer."""
+        """Make a request. An immediate failure means that no broker is there to answer."""
         try:
             return request()
         except KafkaException as error:
@@ -230,7 +230,7 @@ class Cluster:
         return self._unavailable(error.args[0].str() if error_code is not None else str(error))
 
     def _unavailable(self, reason: str) -> KafkaUnavailable:
-        self._admin.poll(0)  # hands over the client's reason, if it has one
+        self._admin.poll(0)  # lets the client report its reason, if it has one
         reason = self._reasons[-1] if self._reasons else reason
         return KafkaUnavailable(
             f"Kafka on {self.bootstrap_servers} did not answer within {self._timeout:g} s: {reason}. "
@@ -246,5 +246,5 @@ def _error_code(error: KafkaException) -> int | None:
 
 
 def _format_topic_id(topic_id: Any) -> str:
-    """The id as Kafka's own tools print it."""
+    """Return a topic's id as Kafka's own tools print it."""
     return str(topic_id).replace("+", "-").replace("/", "_")

@@ -1,6 +1,6 @@
-"""Tables whose stream time is ahead of the wall clock, as their newest commits say.
+"""Tables whose stream time is ahead of the wall clock, according to their newest commits.
 
-A record's time lies in the future. Nothing is judged by this: it is a warning. What judges is `max_ahead`: see
+Some record's time lies in the future. This is only a warning; `max_ahead` decides about records, see
 `lakehouse.semantics.ahead`.
 """
 
@@ -14,12 +14,12 @@ from lakehouse.formats.shown import moment
 from lakehouse.lake.counted import read_newest_counts, walk_state_logs
 from lakehouse.lake.layout import Layout
 
-MARGIN_MS = 10 * UNITS_MS["minute"]  # clocks of producers differ
+MARGIN_MS = 10 * UNITS_MS["minute"]  # the clocks of producers differ
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A table's stream time that is ahead of the clock: milliseconds since 1970, and of which partition."""
+    """A table's stream time that is ahead of the clock, in milliseconds since 1970, and its partition."""
 
     table: str
     partition: str
@@ -35,15 +35,17 @@ class Ahead:
             else duration_text(self.ahead_ms // 60_000 * 60_000)
         )
         return (
-            f"Table {self.table!r}: its stream time of {topic}, partition {partition_number}, is {moment(self.stream_time)}, "
-            f"{ahead_text} ahead of the clock. Windows that end before it are closed, and records for them come too late. If a "
+            f"Table {self.table!r}: its stream time of {topic}, partition {partition_number}, is "
+            f"{moment(self.stream_time)}, "
+            f"{ahead_text} ahead of the clock. Windows that end before it are closed, and records for them come too "
+            "late. If a "
             "record's time is wrong, declare the stream with max_ahead=\"1 day\" (SQL: MAX_AHEAD='1 day'), which "
             "sends such records to the quarantine, and backfill the table."
         )
 
 
 def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
-    """Return the tables whose stream time is more than ten minutes ahead of the clock; read without Spark."""
+    """Return the tables whose stream time is more than ten minutes ahead of the clock, without Spark."""
     clock_ms = int(time.time() * 1000) if now_ms is None else now_ms
     ahead_tables = []
     for table, log, progress_name in walk_state_logs(layout):

@@ -1,8 +1,8 @@
 """Bounds in time and memory for reads that somebody waits for, in a process that others use too.
 
-Inside `bounded`, each DuckDB of `lakehouse.lake.sql` has a share of memory and threads, spills nothing to disk and is
-interrupted when the time is over; files are read in small batches, and the bytes of rows handed on are limited.
-Outside, nothing is bounded: a terminal takes what it needs.
+Inside `bound_reads`, each DuckDB of `lakehouse.lake.sql` has a share of memory and threads, spills nothing to disk, and
+is interrupted when the time is over; files are read in small batches, and the bytes of the returned rows are limited.
+Outside, nothing is bounded: a terminal may take what it needs.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     Rows: TypeAlias = ds.Dataset | pa.Table
 
 TICK_SECONDS = 0.1  # an interrupt between two queries is lost, so it is repeated
-BATCH_ROWS = 64  # rows of a file: one value may be a megabyte
+BATCH_ROWS = 64  # rows of a file to read at once: one value may be a megabyte
 FETCHED_BATCH_ROWS = 16
 
 
 @dataclass(slots=True)
 class BoundedRead:
-    """The limits of one read: seconds, and megabytes of DuckDB's memory and of the rows that it hands on.
+    """The limits of one read: seconds, megabytes of DuckDB's memory, and megabytes of returned rows.
 
-    otherwise: what to do instead where the limits are too low, for the error. is_cut: rows were left out.
+    otherwise: advice for the error when the limits are too low. is_cut: rows were left out.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class BoundedRead:
         self.until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raise TimedOut when the time is over: for reads without DuckDB, between two steps."""
+        """Raise TimedOut when the time is over; called between two steps of a read without DuckDB."""
         if time.monotonic() >= self.until:
             raise TimedOut(f"it was not read within {self.seconds:g} s; {self.otherwise}")
 
@@ -65,7 +65,7 @@ def current_read() -> BoundedRead | None:
 
 @contextmanager
 def bound_reads(bounded_read: BoundedRead) -> Iterator[BoundedRead]:
-    """Bound all reads inside. Raises TimedOut, and ConfigError for a read that needs more memory."""
+    """Bound all reads inside the block. Raises TimedOut, and ConfigError for a read that needs more memory."""
     context_token, finished_event = _read_of_thread.set(bounded_read), threading.Event()
     interrupter = threading.Thread(
         target=_interrupt_when_over, args=(bounded_read, finished_event), daemon=True, name="lakehouse-read"
@@ -79,7 +79,8 @@ def bound_reads(bounded_read: BoundedRead) -> Iterator[BoundedRead]:
             raise TimedOut(f"it was not read within {bounded_read.seconds:g} s; {bounded_read.otherwise}") from error
         if duckdb.OutOfMemoryException in error_types:
             raise ConfigError(
-                f"it can't be read in {bounded_read.memory_mb} MB of memory, which a read may take here; {bounded_read.otherwise}"
+                f"it can't be read in {bounded_read.memory_mb} MB of memory, which a read may take here; "
+                f"{bounded_read.otherwise}"
             ) from error
         raise
     finally:
@@ -95,12 +96,12 @@ def duckdb_settings() -> dict[str, str]:
     bounded_read = current_read()
     if bounded_read is None:
         return {}
-    # Without a folder nothing is spilled: a full disk would hurt everybody else, too.
+    # Without a folder DuckDB spills nothing: a full disk would hurt everybody else too.
     return {"memory_limit": f"{bounded_read.memory_mb}MB", "threads": str(bounded_read.threads), "temp_directory": ""}
 
 
 def attach_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Let a connection be interrupted, and closed, with the read that it belongs to."""
+    """Let this thread's bounded read interrupt and close a connection."""
     if (bounded_read := current_read()) is not None:
         bounded_read.check()
         bounded_read.connections.append(connection)
@@ -108,7 +109,7 @@ def attach_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyC
 
 
 def scan_rows(rows: Rows, columns: list[str]) -> Any:
-    """Return what DuckDB reads: in a bounded read only these columns of a file's rows, in small batches."""
+    """Return the source for DuckDB to read: in a bounded read only these columns of the rows, in small batches."""
     import pyarrow.dataset as ds
 
     if current_read() is None or not isinstance(rows, ds.Dataset):
@@ -117,7 +118,7 @@ def scan_rows(rows: Rows, columns: list[str]) -> Any:
 
 
 def fetch_rows(result: duckdb.DuckDBPyRelation) -> list[dict[str, Any]]:
-    """Return a result's rows; in a bounded read only those that fit into its bytes (see `Read.is_cut`)."""
+    """Return a result's rows; in a bounded read only those that fit into its bytes (see `BoundedRead.is_cut`)."""
     bounded_read = current_read()
     if bounded_read is None:
         return list(result.to_arrow_table().to_pylist(maps_as_pydicts="strict"))

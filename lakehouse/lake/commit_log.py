@@ -1,7 +1,7 @@
-"""The commits of a Delta table, read from its log one by one, and no further back than is asked.
+"""The commits of a Delta table, read from its log one by one, and no further back than needed.
 
-Spark's `history()` takes more than a minute for a log of 20,000 commits. The commit asked for is nearly always near the
-end; older ones are reached by halving, because ticks and commit times only grow from commit to commit.
+Spark's `history()` takes more than a minute for a log of 20,000 commits. The wanted commit is nearly always near the
+end; older commits are found by bisection, because ticks and commit times only grow from commit to commit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """The description that one commit carries. `metadata` is lakehouse's text, {} in the commit of somebody else."""
+    """The description in one commit. `metadata` is lakehouse's; {} in a commit of another writer."""
 
     version: int
     operation: str
@@ -27,7 +27,7 @@ class CommitInfo:
 def is_table(path: str | Path) -> bool:
     """Say whether a folder of this machine holds a Delta table: a log with a commit in it.
 
-    Delta makes the folder of a log some time before the first commit: who was killed between leaves an empty one.
+    Delta creates the log's folder before the first commit: a writer that is killed in between leaves it empty.
     """
     log_folder = Path(path, "_delta_log")
     return log_folder.is_dir() and any(
@@ -35,22 +35,23 @@ def is_table(path: str | Path) -> bool:
     )
 
 
-# Yields the lines of a commit's file, one by one: in a large commit, many lines follow the one that is wanted.
+# Called with a version; yields the lines of its commit's file one by one: in a large commit, many lines follow the
+# wanted one.
 ReadLines = Callable[[int], Iterator[str]]
 
 
 class CommitLog:
-    """The log of one table up to a version. `read` raises FileNotFoundError if a commit's file is gone."""
+    """The log of one table up to a version. `read_lines` raises FileNotFoundError if a commit's file is gone."""
 
     def __init__(self, read_lines: ReadLines, newest_version: int) -> None:
         self._read, self.newest = read_lines, newest_version
 
     def at(self, version: int) -> CommitInfo | None:
-        """Return the description of a version's commit; None if the log does not have it, or no longer."""
+        """Return the description of a version's commit; None if it is not in the log, or no longer."""
         if not 0 <= version <= self.newest:
             return None
         try:
-            # It is the first line if commits carry their time; other writers may put it anywhere.
+            # It is the first line if in-commit timestamps are on; other writers may put it anywhere.
             info_line = next(
                 (info_line for info_line in self._read(version) if info_line.startswith('{"commitInfo"')), None
             )
@@ -70,7 +71,7 @@ class CommitLog:
             version_number -= 1
 
     def oldest_version(self) -> int:
-        """Return the first version that the log still has: old ones are removed from its beginning."""
+        """Return the first version that the log still has: Delta removes old commits from its beginning."""
         low_version, high_version = 0, self.newest
         while low_version < high_version:
             middle_version = (low_version + high_version) // 2
@@ -86,13 +87,14 @@ class CommitLog:
         return CommitLog(self._read, version)
 
     def first(self, predicate: Callable[[CommitInfo], bool | None]) -> int | None:
-        """Return the first version whose commit is past something; None if there is none.
+        """Return the first version whose commit satisfies a predicate; None if there is none.
 
-        past: None for a commit that does not tell. After the first one that is past it, all that tell are past it.
+        predicate: gives None for a commit that does not tell. Once it is true, it must be true for all later commits
+        that tell.
         """
         low_version, high_version, step_width = 0, self.newest + 1, 1
         while low_version < high_version:
-            # Near the end first: the newest are asked for most often.
+            # Near the end first: most searches are for the newest commits.
             middle_version, step_width = (
                 max((low_version + high_version) // 2, high_version - step_width),
                 step_width * 2,
@@ -108,7 +110,7 @@ class CommitLog:
 
 
 def find_tick_coverage(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
-    """Return what bronze's commit of a tick covers, or of the last tick; None if the log does not have that commit.
+    """Return the coverage in bronze's commit of a tick (default: the last); None if the log lacks that commit.
 
     See `lakehouse.spark.bronze.bronze` for its form.
     """

@@ -8,7 +8,7 @@ SPARK_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": 
 
 
 def spark_type(delta_type: Any) -> str:
-    """Return a type of deltalake's schema as Spark SQL has it: "array<bigint>"."""
+    """Return a type of deltalake's schema as Spark SQL writes it: "array<bigint>"."""
     match kind_name := getattr(delta_type, "type", None):
         case "array":
             return f"array<{spark_type(delta_type.element_type)}>"
@@ -20,5 +20,5 @@ def spark_type(delta_type: Any) -> str:
 
 
 def is_same_type(type_text: str, other_text: str) -> bool:
-    """Say whether two texts of Spark's are one type, whatever the blanks in them."""
+    """Say whether two of Spark's texts are the same type, whatever their blanks."""
     return "".join(type_text.lower().split()) == "".join(other_text.lower().split())

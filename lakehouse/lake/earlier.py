@@ -1,4 +1,4 @@
-"""What an earlier release wrote with positions of another form: it is refused where it is opened."""
+"""Checks that refuse tables of an earlier release, whose positions have another form, when they are opened."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ ORDINALS_REASON = "until then a position had one number for the records made fro
 
 
 def check_ordinals(columns: Iterable[str], label: str, remedy: str) -> None:
-    """Raise StorageError for places whose columns lack the ordinals. do: what a person can do then."""
+    """Raise StorageError for places whose columns lack the ordinals. remedy: what people can do about it."""
     if "ordinals" not in columns:
         raise StorageError(
-            f"{label}: expected a column ordinals; an earlier release of lakehouse wrote them ({ORDINALS_REASON}). {remedy}"
+            f"{label}: expected a column ordinals; an earlier release of lakehouse wrote them ({ORDINALS_REASON}). "
+            f"{remedy}"
         )
 
 

@@ -11,10 +11,10 @@ FAILED = "failed"
 
 
 def failures_in_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
-    """Return how often functions failed in all batches of a table, from its log; name: the name its commits have."""
+    """Return how often functions failed in all batches of a table, from its log; name: the table's, in its commits."""
     return failures_of(read_newest_counts(log, name).get(FAILED, ()))
 
 
 def failures_by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:
-    """Return by table the functions that failed on records, read without Spark; () for a table without failures."""
+    """Return the functions that failed on records, by table; () for a table without failures."""
     return {table: failures_in_log(log, name) for table, log, name in walk_state_logs(layout)}

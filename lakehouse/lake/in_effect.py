@@ -20,12 +20,12 @@ class InterventionFacts(Protocol):
 
 
 AnyIntervention = TypeVar("AnyIntervention", bound=InterventionFacts)
-# Bronze does not have these: whoever builds a table from bronze takes them in as well.
+# Bronze does not have the effects of these kinds: a build of a table from bronze must apply them too.
 KINDS_NOT_IN_BRONZE = ("late", "fixed")
 
 
 def interventions_in_effect(interventions: Sequence[AnyIntervention], tick: int) -> list[AnyIntervention]:
-    """Return a table's interventions that are in effect in it at a tick, in order."""
+    """Return those interventions in a table that are in effect at a tick, in order."""
     past_interventions = [intervention for intervention in interventions if intervention.at <= tick]
     replacements = [intervention for intervention in past_interventions if intervention.kind in ("revert", "swap")]
     if not replacements:

@@ -17,7 +17,7 @@ ROWS_A_BATCH = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LoggedIntervention:
-    """An intervention in a table, as the log has it."""
+    """An intervention in a table, as logged."""
 
     at: int
     id: str
@@ -36,9 +36,10 @@ def interventions_by_table(layout: Layout) -> dict[str, list[LoggedIntervention]
 
 
 def read_interventions(layout: Layout, table: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield what was decided by hand, the newest first, one row for each table; `details` as an object.
+    """Yield the interventions, the newest first, one row for each table; `details` is an object.
 
-    table: only those in this table. limit: the number of rows. decided_by: None for a row of an earlier release.
+    table: yield only those in this table. limit: the number of rows. A row of an earlier release has None as its
+    `decided_by`.
     """
     reader.require_local_root(layout)
     if not is_table(layout.interventions):

@@ -1,6 +1,6 @@
-"""SQL of DuckDB for the rows of one key, from the key's text (`lakehouse.formats.key_text`) and the table's types.
+"""DuckDB's SQL for the rows of one key, from the key's text (`lakehouse.formats.key_text`) and the table's types.
 
-The key of a windowed table is its key without the window, as in the changelog per event.
+For a windowed table, the key is meant without its window, as in the changelog per event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DECLARED_TYPES = {
     "double": "double", "string": "string", "large_string": "string", "string_view": "string", "binary": "binary",
     "large_binary": "binary", "binary_view": "binary", "date32[day]": "date",
 }  # fmt: skip
-# DuckDB's name for a type, where it is another one.
+# DuckDB's names for types, where they differ.
 DUCKDB_TYPES = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "binary": "BLOB", "int": "INTEGER"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def drop_window_columns(key_names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def key_columns_of(schema: pa.Schema, column_names: Iterable[str]) -> tuple[Column, ...]:
-    """Return some columns of an Arrow schema, with the types that a declaration would have."""
+    """Return columns of an Arrow schema with the types that a declaration would give them."""
     return tuple(Column(name, _declared_type(schema.field(name).type)) for name in column_names)
 
 
@@ -49,7 +49,7 @@ def key_condition_sql(rows: Rows, key_names: tuple[str, ...], key_text: str) -> 
 
 
 def key_text_sql(rows: Rows, key_names: tuple[str, ...]) -> str:
-    """Return DuckDB's SQL for the text of a row's key, so that a person can search by the beginning of it."""
+    """Return DuckDB's SQL for the text of a row's key, so that people can search by its beginning."""
     key_columns = key_columns_of(rows.schema, drop_window_columns(key_names))
     column_texts = [_column_text(rows, column) for column in key_columns]
     if len(column_texts) == 1:
@@ -69,18 +69,19 @@ def _declared_type(arrow_type: pa.DataType) -> str:
     if pa.types.is_decimal(arrow_type):
         return f"decimal({arrow_type.precision}, {arrow_type.scale})"
     if pa.types.is_struct(arrow_type):
-        return f"struct<{', '.join(f'{member_field.name}: {_declared_type(member_field.type)}' for member_field in arrow_type)}>"
+        members = [f"{member_field.name}: {_declared_type(member_field.type)}" for member_field in arrow_type]
+        return f"struct<{', '.join(members)}>"
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         return f"array<{_declared_type(arrow_type.value_type)}>"
     return DECLARED_TYPES[str(arrow_type)]
 
 
 def _column_equals(rows: Rows, column: Column, value: Any) -> str:
-    """The condition that a column has a value."""
+    """Return the SQL condition that a column has a value."""
     quoted_name, plain_type = quote_name(column.name), base_type(column.type)
     if value is None:
         return f"{quoted_name} IS NULL"
-    # Delta's statistics round decimals and doubles and cut times to milliseconds, so these are not asked.
+    # Delta's statistics round decimals and doubles, and cut times to milliseconds: conditions must not use them.
     match value:
         case str():
             return f"{_varchar_column(rows, column.name)} = {quote_literal(value)}"
@@ -95,18 +96,20 @@ def _column_equals(rows: Rows, column: Column, value: Any) -> str:
         case bytes():
             return f"hex({quoted_name}) = '{value.hex().upper()}'"
     assert plain_type in NESTED_TYPES
-    return f"{quoted_name} = CAST(CAST({quote_literal(write_json(value))} AS JSON) AS {_duckdb_type(rows.schema.field(column.name).type)})"
+    nested_type = _duckdb_type(rows.schema.field(column.name).type)
+    return f"{quoted_name} = CAST(CAST({quote_literal(write_json(value))} AS JSON) AS {nested_type})"
 
 
 def _varchar_column(rows: Rows, name: str) -> str:
-    """A column of texts as SQL: writers of other engines leave texts as views, which have no filters in Arrow."""
+    """Return a string column as SQL: other engines write strings as views, which Arrow can't filter."""
     return quote_name(name) if str(rows.schema.field(name).type) == "string" else f"CAST({quote_name(name)} AS VARCHAR)"
 
 
 def _duckdb_type(arrow_type: pa.DataType) -> str:
-    """A type in DuckDB's SQL."""
+    """Return a type in DuckDB's SQL."""
     if pa.types.is_struct(arrow_type):
-        return f"STRUCT({', '.join(f'{quote_name(member_field.name)} {_duckdb_type(member_field.type)}' for member_field in arrow_type)})"
+        members = [f"{quote_name(member_field.name)} {_duckdb_type(member_field.type)}" for member_field in arrow_type]
+        return f"STRUCT({', '.join(members)})"
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         return f"{_duckdb_type(arrow_type.value_type)}[]"
     type_name = _declared_type(arrow_type)
@@ -130,5 +133,5 @@ def _column_text(rows: Rows, column: Column) -> str:
 
 
 def _epoch_micros(value: datetime) -> int:
-    """A time as a number: a datetime would go through the process's time zone."""
+    """Return a time as a number: a datetime would be converted to the process's time zone."""
     return (value - _EPOCH) // timedelta(microseconds=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 def misplaced_topic_message(topic: str, *, own: bool) -> str:
-    """Say that a topic's rows lie elsewhere than declared. own: whether they lie in a table of their own."""
+    """Return the message that a topic's rows lie elsewhere than declared. own: they lie in a table of their own."""
     return (
         f"topic {topic!r}: its rows lie in {'a table of its own' if own else 'the shared table'} of bronze, but "
         f"own_table={not own} is declared. A topic keeps its place: declare own_table={own}, or start another lake."
@@ -19,18 +19,18 @@ class Layout:
 
     bronze/records          every record of every topic, partitioned by topic; its commits mark the ticks complete
     bronze/own/<topic>      the topics that have a physical table of their own
-    bronze/gaps             offsets that Kafka lost before bronze had them
+    bronze/gaps             offsets that Kafka lost before bronze took them in
     silver/<table>          keyed tables
     state/<table>           what a table keeps and does not show: open windows, groups left out, markers of deletes
     late/<table>            records that came too late for a table
-    interventions/          what was decided by hand, and the records concerned
+    interventions/          interventions, and the records that they concern
     quarantine/<stream>     records that did not fit their schema
-    anchors/<table>         what a table kept at chosen ticks, copied: kept longer than Delta keeps versions
+    anchors/<table>         copies of a table's state at chosen ticks, kept longer than Delta keeps versions
     beside/<name>/          tables built beside the live ones, from the same bronze: silver, state, late, ...
-    control/                checkpoints, leases, requests, times of upkeep, publishing progress (Kafka has it): may be
-                            lost; where a rehydrate under way began; the history of drills, which is nowhere else
+    control/                checkpoints, leases, requests, times of upkeep, publishing progress (also in Kafka): may be
+                            lost; the start of a rehydrate under way; the history of drills, which is nowhere else
 
-    `beside`: the name of tables built beside the live ones; their bronze and interventions are those of the lake.
+    `beside`: the name of a set of tables built beside the live ones, which shares the lake's bronze and interventions.
     """
 
     root: str
@@ -93,7 +93,7 @@ class Layout:
     def restoring(self) -> str:
         return f"{self.root}/control/restoring"
 
-    def begun(self, table: str) -> str:
+    def restore_mark(self, table: str) -> str:
         return f"{self.tables}/control/begun/{table}"
 
     @property
@@ -107,7 +107,7 @@ class Layout:
     def published(self, topic: str) -> str:
         return f"{self.root}/control/published/{topic}.json"
 
-    def told(self, function: str) -> str:
+    def function_progress(self, function: str) -> str:
         return f"{self.root}/control/told/{function}.json"
 
     def rehydrated(self, topic: str) -> str:

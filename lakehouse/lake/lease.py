@@ -1,7 +1,7 @@
 """One writer for each table: a lease that the operating system takes back when its holder dies.
 
-The lease keeps two processes of one machine (or of one POSIX file system) apart: two JVMs can both win one Delta
-version on a local disk. What the lease can't see is fenced by the epoch (`lakehouse.semantics.epoch`).
+The lease keeps apart the processes of one machine (or of one POSIX file system), where two JVMs can both win the same
+Delta version on a local disk. The epoch (`lakehouse.semantics.epoch`) fences writers that the lease can't see.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse.errors import LeaseHeld
 
 
 class Lease:
-    """An exclusive lock on a file that also says who holds it. A context manager; `acquire` raises LeaseHeld."""
+    """An exclusive lock on a file that also names its holder. A context manager; `acquire` raises LeaseHeld."""
 
     def __init__(self, path: str, label: str) -> None:
         local_path = path.removeprefix("file://")
@@ -28,7 +28,7 @@ class Lease:
         self._handle: int | None = None
 
     def acquire(self) -> Lease:
-        """Take the lease, or say who has it. A path on an object store has no lease: there only epochs fence."""
+        """Take the lease. Raises LeaseHeld, with the holder. On an object store do nothing: only epochs fence there."""
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Records that a table left out because their key is null, in all its batches, as its newest commit says.
+"""Records that a table left out because their key is null, in all of its batches, from its newest commit.
 
-An aggregate leaves out what has a null in a column that it is grouped by, which is its key.
+An aggregate leaves out a record with a null in a column of its key, the columns by which it is grouped.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ NULL_KEYS = "null_keys_so_far"
 
 
 def null_keys_in_log(log: CommitLog, name: str) -> int:
-    """Return the number in all batches of a table, from its log; name: the name its commits have."""
+    """Return the number in all batches of a table, from its log; name: the table's, in its commits."""
     return int(read_newest_counts(log, name).get(NULL_KEYS, 0))
 
 
 def null_keys_by_table(layout: Layout) -> dict[str, int]:
-    """Return the number by table, read without Spark."""
+    """Return the number by table, without Spark."""
     return {table: null_keys_in_log(log, name) for table, log, name in walk_state_logs(layout)}
 
 
 def null_keys_sentence(table: str, rows: int | None, records: int) -> str:
-    """Return what a summary says of a table that left out records; empty if it left out none."""
+    """Return a summary's sentence about a table that left out records; empty if it left out none."""
     if not records:
         return ""
     without_key = f"{records:,} record{'' if records == 1 else 's'} without a key"

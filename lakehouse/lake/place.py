@@ -1,6 +1,7 @@
-"""The Delta tables with numbered commits, of a table, a stream or the lake: their paths, and their names in the log.
+"""Places of Delta tables with numbered commits: their paths, and the names of their progress in their logs.
 
-A table has one for what people see, one for its state, if that is more, and one for its late records.
+A table has a place for its visible rows, one for its state, if that is more, and one for its late records. Streams have
+places for their quarantines, and the lake has places for bronze and its interventions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def visible_place(layout: Layout, table: Table) -> TablePlace:
 
 
 def state_place(layout: Layout, table: Table) -> TablePlace:
-    """Return the place of all that a table keeps: the visible table itself, if people see all of it."""
+    """Return the place of a table's state: the visible table itself, if all of the state is visible."""
     return (
         TablePlace(layout.state(table.name), f"state.{table.name}") if table.has_state else visible_place(layout, table)
     )
@@ -59,5 +60,5 @@ def own_topic_place(layout: Layout, topic: str) -> TablePlace:
 
 
 def intervention_log_place(layout: Layout) -> TablePlace:
-    """Return the place of the log of what was decided by hand."""
+    """Return the place of the log of interventions."""
     return TablePlace(layout.interventions, "interventions")

@@ -1,6 +1,6 @@
 """Reads without Spark and without a JVM: the tables of a lake, their progress, SQL over them, their log.
 
-Everything here starts in milliseconds; it reads Delta through `deltalake` and answers SQL through DuckDB.
+Everything here starts in milliseconds: it reads Delta through `deltalake` and answers SQL through DuckDB.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 LAYERS = ("bronze", "silver", "quarantine", "late", "state")
-FIRST_COMMITS = 100  # commits: nearly always only the newest are asked for
+FIRST_COMMITS = 100  # commits to read first: nearly always only the newest are needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TableFacts:
 
 
 def require_local_root(layout: Layout) -> Path:
-    """Return the lake's folder; ConfigError for a lake that is not on this machine's file system."""
+    """Return the lake's folder. Raises ConfigError for a lake that is not on this machine's file system."""
     if "://" in layout.root:
         raise ConfigError(
             f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark."
@@ -66,7 +66,7 @@ def find_table_path(layout: Layout, layer: str, name: str) -> str:
 
 
 def open_table(path: str, label: str, version: int | None = None) -> DeltaTable:
-    """Open a Delta table; NotFound if there is none."""
+    """Open a Delta table. Raises NotFound if there is none."""
     if not is_table(path):
         raise NotFound(f"{label} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
@@ -87,24 +87,24 @@ def count_rows(table: DeltaTable, partition: str | None = None) -> int:
     row_counts = add_actions["num_records"].to_pylist()
     if partition is None:
         return sum(row_counts)
-    # In plain Python: pyarrow.compute would import pandas to look at the scalar.
+    # In plain Python, since pyarrow.compute would import pandas to look at the scalar.
     file_topics = add_actions["partition.topic"].to_pylist()
     return sum(count for topic, count in zip(file_topics, row_counts, strict=True) if topic == partition)
 
 
 def list_file_paths(table: DeltaTable) -> list[str]:
-    """Return the files of a table's version: paths below its folder."""
+    """Return the files of a table's version, as paths below its folder."""
     add_actions = to_arrow_table(table.get_add_actions(flatten=True))
     return list(add_actions["path"].to_pylist()) if add_actions.num_rows else []
 
 
 def to_arrow_table(arrow_data: Any) -> pa.Table:
-    """Any Arrow data as pyarrow's; `pa.table` would import pandas only to test for one of its frames."""
+    """Return any Arrow data as pyarrow's; `pa.table` would import pandas only to test for its frames."""
     return pa.RecordBatchReader.from_stream(arrow_data).read_all()
 
 
 def newest_commits(layout: Layout) -> dict[str, str]:
-    """Return the newest commit of every table of the lake, by its folder: two equal ones mean that nothing changed."""
+    """Return the newest commit of every table of the lake, by folder: if two results are equal, nothing changed."""
     lake_root = require_local_root(layout)
     log_folders = [
         log_path for pattern in ("*/*/_delta_log", "*/*/*/_delta_log") for log_path in lake_root.glob(pattern)
@@ -129,7 +129,7 @@ def table_names(layout: Layout, layer: str) -> list[str]:
 
 
 def find_stored_name(layout: Layout, layer: str, name: str) -> str:
-    """Return a table's name as the lake has it, in any case; topics, and lakes elsewhere, have one spelling."""
+    """Return a table's name as stored in the lake, whatever its case; topics, and remote lakes, are case-sensitive."""
     is_any_case = layer != "bronze" and "://" not in layout.root
     matching_names = (
         [stored_name for stored_name in table_names(layout, layer) if stored_name.lower() == name.lower()]
@@ -140,7 +140,7 @@ def find_stored_name(layout: Layout, layer: str, name: str) -> str:
 
 
 def read_table_facts(layout: Layout, layer: str, name: str) -> TableFacts:
-    """Return the facts of a table now; NotFound if it does not exist."""
+    """Return the present facts of a table. Raises NotFound if it does not exist."""
     table_path = find_table_path(layout, layer, name)
     delta_table = open_table(table_path, f"table {name!r}" if layer == "silver" else f"{layer}.{name}")
     if layer == "bronze":
@@ -172,33 +172,33 @@ def read_table_facts(layout: Layout, layer: str, name: str) -> TableFacts:
 
 
 def read_table_properties(layout: Layout, table: str) -> dict[str, str]:
-    """Return the properties of a table that people see; NotFound if it does not exist."""
+    """Return the properties of a visible table. Raises NotFound if it does not exist."""
     table_settings = open_table(layout.silver(table), f"table {table!r}").metadata().configuration
     return {name: value or "" for name, value in table_settings.items()}
 
 
 def read_bronze_coverage(layout: Layout) -> dict[str, Any]:
-    """Return what the last tick's commit covers: {"tick", "topics": {name: {"id", "next", "last"}}}; {} without one."""
+    """Return the coverage in the last tick's commit: {"tick", "topics": {name: {"id", "next", "last"}}}, or {}."""
     if not is_table(layout.records):
         return {}
     return find_tick_coverage(open_local_log(layout.records, DeltaTable(layout.records).version())) or {}
 
 
 def parse_user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
-    """Return what lakehouse wrote into a commit; {} for somebody else's commit."""
+    """Return lakehouse's metadata in a commit; {} for another writer's commit."""
     metadata_text = commit.get("userMetadata") or ""
     metadata = json.loads(metadata_text) if metadata_text.startswith("{") else {}
     return metadata if isinstance(metadata, dict) else {}
 
 
 def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
-    """Yield the commits in a table's log, newest first. A long log is read only as far as they are asked for."""
+    """Yield the commits in a table's log, newest first. A long log is read only as far as they are consumed."""
     batch_limit, oldest_version = FIRST_COMMITS, None
     while True:
         newest_first, opened_version = table.history(batch_limit), table.version()
         table.update_incremental()
         if table.version() != opened_version:
-            continue  # commits are numbered from the version that was opened; one made meanwhile shifts the numbers
+            continue  # commits are numbered from the opened version; a commit made meanwhile shifts the numbers
         yield from (commit for commit in newest_first if oldest_version is None or commit["version"] < oldest_version)
         if len(newest_first) < batch_limit:
             return
@@ -206,12 +206,12 @@ def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
 
 
 def commit_time_ms(commit: dict[str, Any]) -> int:
-    """Return when a commit was made, the same time as in Spark: copying the table's files does not change it."""
+    """Return a commit's time, the same as in Spark: copying the table's files does not change it."""
     return int(commit.get("inCommitTimestamp") or commit["timestamp"])
 
 
 def split_layer(name: str) -> tuple[str, str]:
-    """Return the layer and the name of visits, silver.visits, bronze.flights or state.visits."""
+    """Return the layer and the name in visits, silver.visits, bronze.flights or state.visits."""
     layer, separator, table_name = name.partition(".")
     return (layer, table_name) if separator and layer in LAYERS else ("silver", name)
 
@@ -222,7 +222,7 @@ def read_log_rows(layout: Layout, name: str, limit: int | None = None) -> list[d
 
 
 def walk_log_rows(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `log` one by one: a long log is read only as far as they are asked for."""
+    """Yield the rows of `read_log_rows` one by one: a long log is read only as far as they are consumed."""
     for commit in walk_commits(open_table(find_table_path(layout, *split_layer(name)), f"table {name!r}")):
         metadata = parse_user_metadata(commit)
         operation_metrics = commit.get("operationMetrics") or {}
@@ -251,8 +251,8 @@ def read_changes(
 ) -> pa.Table:
     """Return the net changes of a keyed table (visits, state.visits), from Delta's change data feed.
 
-    first, last: versions. where: SQL for the changes that are meant. Raises NotFound for versions that do not exist, or
-    whose changes are gone.
+    predicate: SQL that selects changes; all if None. Raises NotFound for versions that do not exist, or whose changes
+    are gone.
     """
     return pa.Table.from_batches(walk_change_batches(layout, name, first_version, last_version, predicate))
 
@@ -260,7 +260,7 @@ def read_changes(
 def walk_change_batches(
     layout: Layout, name: str, first_version: int | None, last_version: int | None, predicate: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the changes of `changes`, read as they are asked for. The first batch is empty: it has the columns."""
+    """Yield the changes of `read_changes`, read as they are consumed. The first batch is empty and has the columns."""
     delta_table = open_table(find_table_path(layout, *split_layer(name)), f"table {name!r}")
     newest_version = delta_table.version()
     for version in (first_version, last_version):
@@ -277,10 +277,10 @@ def walk_change_batches(
         )
         yield pa.RecordBatch.from_pylist([], change_feed.schema)
         yield from change_feed
-    except Exception as error:  # deltalake raises this very class for a file that is gone
+    except Exception as error:  # deltalake raises Exception itself for a file that is gone
         raise NotFound(
-            f"table {name!r}: the changes of versions {first_version or 0} to {last_version} can't be read; VACUUM, and the retention "
-            f"of the log, remove old ones. {str(error).splitlines()[0]}"
+            f"table {name!r}: the changes of versions {first_version or 0} to {last_version} can't be read; VACUUM, "
+            f"and the retention of the log, remove old ones. {str(error).splitlines()[0]}"
         ) from error
 
 
@@ -291,10 +291,12 @@ def open_dataset(path: str, version: int | None = None) -> ds.Dataset:
 
 
 def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB that sees the lake, and nothing else of the machine: `visits` is what people see of a table,
-    `silver.visits` also has hidden columns; and `bronze.flights`, `quarantine.flights`, `late.visits`, `state.visits`.
+    """Return a DuckDB connection that sees the lake, and nothing else of the machine.
+
+    `visits` has the visible columns of a table, `silver.visits` also the hidden ones. There are also `bronze.flights`,
+    `quarantine.flights`, `late.visits` and `state.visits`.
     """
-    import pyarrow.dataset as ds  # imports pandas as well, a second that only queries have to wait
+    import pyarrow.dataset as ds  # imports pandas too, a second that only queries should wait
 
     connection = open_duckdb(LAYERS)
     open_datasets: dict[str, ds.Dataset] = {}
@@ -313,7 +315,7 @@ def connect_lake(layout: Layout) -> duckdb.DuckDBPyConnection:
 
 
 def query_lake(layout: Layout, sql: str) -> duckdb.DuckDBPyRelation:
-    """Answer SQL over the lake, see `connect`. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
+    """Answer SQL over the lake, see `connect_lake`; it can't write. Raises ConfigError if DuckDB can't answer it."""
     return run_select(connect_lake(layout), sql)
 
 
@@ -323,7 +325,7 @@ def count_quarantined(layout: Layout, streams: Iterable[str]) -> dict[str, int]:
 
 
 def count_late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
-    """Return the number of rows by table in what came too late for it; 0 for a table without any."""
+    """Return the number of late rows by table; 0 for a table without any."""
     late_tables = set(table_names(layout, "late"))
     tables = list(tables)
     return dict.fromkeys(tables, 0) | _count_rows_by_name(

@@ -1,4 +1,4 @@
-"""SQL without Spark: a DuckDB that sees the Arrow data given to it, and nothing else of the machine."""
+"""SQL without Spark: a DuckDB that sees the registered Arrow data, and nothing else of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_duckdb(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB that has these schemas, and no data yet. It reads no file, and its times are in UTC.
+    """Return a DuckDB connection with these schemas and no data. It reads no files, and its times are in UTC.
 
     In a bounded read it stays within the read's limits.
     """
@@ -29,7 +29,7 @@ def open_duckdb(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
 
 
 def register_table(connection: duckdb.DuckDBPyConnection, layer: str, name: str, rows: Rows) -> None:
-    """Let a DuckDB see a layer's table as `layer.name`; a silver table also as `name`, without its hidden columns."""
+    """Register a layer's table as `layer.name`; a silver table also as `name`, without its hidden columns."""
     connection.register(f"_{layer}_{name}", rows)
     connection.execute(f"CREATE VIEW {layer}.{quote_name(name)} AS SELECT * FROM {quote_name(f'_{layer}_{name}')}")
     if layer == "silver":
@@ -40,12 +40,12 @@ def register_table(connection: duckdb.DuckDBPyConnection, layer: str, name: str,
 
 
 def visible_columns(columns: Iterable[str]) -> list[str]:
-    """Return the columns that are not lakehouse's own."""
+    """Return the columns without lakehouse's own."""
     return [name for name in columns if not name.startswith("_")]
 
 
 def run_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
-    """Answer one SELECT. Raises ConfigError for SQL that DuckDB can't answer; it can't write."""
+    """Answer one SELECT, which can't write. Raises ConfigError for SQL that DuckDB can't answer."""
     try:
         check_select(connection, sql)
         return connection.sql(sql)

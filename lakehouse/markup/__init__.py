@@ -1,1 +1,1 @@
-"""HTML for notebooks: tables and texts. Nothing of a record acts in a browser, or hides in one."""
+"""HTML for notebooks: tables and texts. No part of a record acts in a browser, or hides in it."""

@@ -1,4 +1,4 @@
-"""Texts and tables as HTML, and the base of what a notebook shows."""
+"""Texts and tables as HTML, and the base class of values that a notebook shows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
 ROWS_SHOWN = 100
-# What is no text to look at: controls but for the end of a line and the tab, what changes the direction of writing or
-# can't be seen (but for the joiners that scripts need), and halves of characters, which no stream takes.
+# Characters to escape: controls but for the end of a line and the tab, characters that change the direction of writing
+# or are invisible (but for the joiners that scripts need), and halves of characters, which no stream takes.
 OBEYED = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
     "\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f]"
@@ -17,7 +17,7 @@ OBEYED = re.compile(
 
 
 def escaped(text: str) -> str:
-    """Return a text with everything that a terminal would obey, or not show, as \\x1b or \\u202e."""
+    """Return a text with all characters that a terminal would obey, or not show, as \\x1b or \\u202e."""
     return OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -32,7 +32,7 @@ def to_paragraph(text: str, *, strong: bool = False) -> str:
 
 
 def to_block(text: str) -> str:
-    """Return a text as it is, in letters of equal width."""
+    """Return a text unchanged, in letters of equal width."""
     return f'<pre style="line-height:1.3">{to_safe_html(text)}</pre>'
 
 
@@ -41,7 +41,7 @@ def to_html_table(
 ) -> str:
     """Return rows as a table, the first ROWS_SHOWN of them, with a line that says how many there are.
 
-    text: gives the text of a value. Numbers are to the right, all else to the left.
+    text: gives the text of a value. Numbers are aligned to the right, all else to the left.
     """
     all_rows = [list(row) for row in rows]
     head_cells = "".join(f'<th style="text-align:left">{to_safe_html(name)}</th>' for name in columns)
@@ -61,7 +61,7 @@ def _table_cell(value: object, to_text: Callable[[object], str]) -> str:
 
 @singledispatch
 def as_html(item: object) -> str:
-    """Return what a notebook shows of a value; registered by its type."""
+    """Return the HTML of a value for a notebook; registered by its type."""
     return to_block(repr(item))
 
 

@@ -1,6 +1,6 @@
 """The applications that the page may show: one manifest each, `<name>.json` in a folder.
 
-`lakehouse airflow add` writes them. Only what a manifest names is ever opened, so its names are checked here, once.
+`lakehouse airflow add` writes them. The page opens only the names of a manifest, so this module checks them, once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """A point of the lineage: a topic, a stream, a table, the topic of a table's changelog, or a function."""
+    """A node of the lineage: a topic, a stream, a table, the topic of a table's changelog, or a function."""
 
     id: str
     kind: str
@@ -55,7 +55,7 @@ class Application:
     layout: Layout = field(repr=False)
 
     def table(self, name: str) -> TableInfo:
-        """Return one of its tables; NotFound for a name that its manifest does not have."""
+        """Return one of its tables. Raises NotFound for a name that its manifest does not have."""
         for table in self.tables:
             if table.name == name:
                 return table
@@ -64,7 +64,7 @@ class Application:
 
 
 def read_application(folder: Path, name: str) -> Application:
-    """Read one manifest. NotFound for a name without one, ConfigError for an invalid one."""
+    """Read the manifest of a name. Raises NotFound if there is none, ConfigError if it is invalid."""
     if NAME.fullmatch(name) is None:
         raise NotFound(f"application {name[:100]!r}: expected a name such as shop: a-z, 0-9 and _, at most 41 of them.")
     manifest_path = folder / f"{name}.json"
@@ -90,7 +90,7 @@ def read_application(folder: Path, name: str) -> Application:
 
 
 def read_applications(folder: Path) -> tuple[list[Application], list[str]]:
-    """Return the applications of a folder by name, and what is wrong with the manifests that can't be read."""
+    """Return the applications of a folder by name, and the errors of the manifests that can't be read."""
     valid_apps, problems = [], []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -117,7 +117,7 @@ def _parse_application(manifest: dict[str, Any]) -> Application:
             raise ConfigError(
                 f"lineage: found a node of kind {lineage_node.kind!r}, expected one of {', '.join(KINDS)}"
             )
-        if lineage_node.kind == "topic":  # only topics are opened by their names here
+        if lineage_node.kind == "topic":  # the page opens only topics by their names here
             check_topic(lineage_node.name)
     node_ids = {lineage_node.id for lineage_node in lineage_nodes}
     lineage_edges = tuple((str(start_id), str(end_id)) for start_id, end_id in manifest["lineage"]["edges"])
@@ -128,9 +128,16 @@ def _parse_application(manifest: dict[str, Any]) -> Application:
     for stream in manifest["streams"]:
         check_name(stream, "stream")
     return Application(
-        str(manifest["name"]), manifest["app"], manifest["config"], manifest["lake"], tuple(manifest["streams"]),
-        tuple(map(_parse_table, manifest["tables"])), lineage_nodes, lineage_edges, Layout(manifest["lake"].rstrip("/")),
-    )  # fmt: skip
+        str(manifest["name"]),
+        manifest["app"],
+        manifest["config"],
+        manifest["lake"],
+        tuple(manifest["streams"]),
+        tuple(map(_parse_table, manifest["tables"])),
+        lineage_nodes,
+        lineage_edges,
+        Layout(manifest["lake"].rstrip("/")),
+    )
 
 
 def _parse_table(table_entry: dict[str, Any]) -> TableInfo:

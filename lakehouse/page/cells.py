@@ -1,4 +1,4 @@
-"""Values of rows for a browser: JSON that loses nothing, and no more of them than fit a page."""
+"""Values of rows for a browser: as JSON without loss, and no more of them than fit a page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cells_of_row(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def cut_text(text: str) -> str:
-    """Return a text, cut off if it is too long to show."""
+    """Return a text, shortened if it is too long to show."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}… ({len(text):,} characters)"
 
 
@@ -47,7 +47,7 @@ def is_text(column_type: str) -> bool:
 
 
 def shorten_in_sql(column: str, column_type: str) -> str:
-    """Return SQL for a column, given as SQL, that cuts off long texts: the part that is not shown is not passed on."""
+    """Return SQL for a column, given as SQL, that shortens long texts, so that no hidden part is passed on."""
     if not is_text(column_type):
         return column
     shortened_sql = f"left({column}, {TEXT_MAX - 100}) || format('… ({{:,}} characters)', length({column}))"
@@ -55,7 +55,7 @@ def shorten_in_sql(column: str, column_type: str) -> str:
 
 
 def checked_key(text: str | None) -> str | None:
-    """Return a key's text, None for none; ConfigError for one that is too long to search for."""
+    """Return a key's text, None for none. Raises ConfigError for a text that is too long to search for."""
     if text is not None and len(text) > KEY_MAX:
         raise ConfigError(f"key: found {len(text):,} characters; expected at most {KEY_MAX:,}.")
     return text or None

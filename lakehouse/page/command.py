@@ -1,6 +1,6 @@
-"""The `lakehouse` command for the page: work that needs the application's code, or Kafka, runs in its own process.
+"""Runs the `lakehouse` command for the page: work that needs the application's code, or Kafka, in its own process.
 
-In the project's Python, from an argument list, with a time limit; its whole process group ends with it.
+The command runs in the project's Python, from an argument list, with a time limit; its process group ends with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATUS_SECONDS = 10.0
 OUTPUT_MAX = 8 * 1024 * 1024
 STEPS_MAX = 200
 BAD_INPUT = 2
-# The variables of the command, a JVM and a Hadoop file system: it must not see Airflow's own.
+# The variables of the command, a JVM and a Hadoop file system: the command must not see Airflow's own.
 PASSED_ON = (
     "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR", "SSL_CERT_FILE",
     "TMPDIR",
@@ -89,7 +89,7 @@ async def run_command(
 async def _run_once(
     command: str, argv: list[str], folder: Path, environ: dict[str, str], seconds: float
 ) -> tuple[int, str, str]:
-    """Start the command, and return its exit code and its output; it has ended afterwards, however this call ends."""
+    """Run the command, and return its exit code and its output; it ends with this call, however that ends."""
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=folder,
@@ -113,7 +113,7 @@ async def _run_once(
 
 
 def command_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the part of our environment that the command may see, with the project's Python first on the PATH."""
+    """Return the part of an environment that the command may see, with the project's Python first on the PATH."""
     passed_variables = {
         name: value
         for name, value in environ.items()
@@ -127,7 +127,7 @@ async def _read_output(stream: asyncio.StreamReader | None) -> str:
     output_parts, output_size = [], 0
     while output_part := await stream.read(65_536):
         output_size += len(output_part)
-        if output_size <= OUTPUT_MAX:  # the rest is read and dropped: the command must not wait for a reader
+        if output_size <= OUTPUT_MAX:  # read and drop the rest: the command must not wait for a reader
             output_parts.append(output_part)
     if output_size > OUTPUT_MAX:
         raise LakehouseError(f"the command printed {output_size:,} bytes; expected at most {OUTPUT_MAX:,}.")
@@ -135,7 +135,7 @@ async def _read_output(stream: asyncio.StreamReader | None) -> str:
 
 
 async def _end_process_group(process: asyncio.subprocess.Process) -> None:
-    """End the command's process group: nothing of it runs on when nobody waits for it any more."""
+    """End the command's process group, so that no part of it runs on when nobody waits any more."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal_number)
@@ -155,10 +155,15 @@ def _command_error(exit_code: int, stderr_text: str, command: str) -> LakehouseE
 
 
 def _explained_row_cells(explained_row: dict[str, Any]) -> dict[str, Any]:
-    """A row as the command printed it, its values as the page shows them."""
-    step_cells = [{step_field: step.get(step_field) for step_field in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")}
-             | {"key": json_cell(step["key"]), "value": _record_cells(step["value"]), "row": _row_cells(step["row"])}
-             for step in explained_row["steps"]]  # fmt: skip
+    """Return a row from the command's output, with its values in the page's form."""
+    step_cells = [
+        {
+            step_field: step.get(step_field)
+            for step_field in ("topic", "partition", "offset", "event_time_ms", "tick", "did", "reason")
+        }
+        | {"key": json_cell(step["key"]), "value": _record_cells(step["value"]), "row": _row_cells(step["row"])}
+        for step in explained_row["steps"]
+    ]
     return {
         **explained_row,
         "key": _row_cells(explained_row["key"]),
@@ -168,7 +173,7 @@ def _explained_row_cells(explained_row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record_cells(value: Any) -> Any:
-    """The value of a record: by its columns if it has any. As text, a decimal would stand in quotes."""
+    """Return a record's value, by its columns if it has any: as text, a decimal would stand in quotes."""
     return _row_cells(value) if isinstance(value, dict) else json_cell(value)
 
 

@@ -1,4 +1,4 @@
-"""The drills of a table: whether it could be restored, in which ways, and how long that took."""
+"""The drills of a table: whether a restore worked, in which ways, and how long it took."""
 
 from __future__ import annotations
 

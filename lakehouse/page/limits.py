@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from lakehouse.lake.bounded import BoundedRead
 
-ANSWER_MAX = 4_000_000  # characters of the values of one answer
+ANSWER_MAX = 4_000_000  # the characters of all values of an answer
 READ_SECONDS = 20.0
 MEMORY_MB = 256
 TAKEN_MB = 32
@@ -17,12 +17,12 @@ Item = TypeVar("Item")
 
 
 def read_bounds(otherwise: str) -> BoundedRead:
-    """Return the bounds of one answer. otherwise: the way without bounds, for users who need more."""
+    """Return the bounds of one answer. otherwise: the way without bounds, to suggest to users who need more."""
     return BoundedRead(READ_SECONDS, MEMORY_MB, THREADS, TAKEN_MB, otherwise)
 
 
 def fitting_items(items: Iterable[Item]) -> list[Item]:
-    """Return the first items, of cells, as many as fit into one answer; at least one."""
+    """Return as many of the first items, made of cells, as fit into one answer; at least one."""
     kept_items: list[Item] = []
     total_size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""An application at a glance: its lineage, and the present content of its topics, streams and tables."""
+"""The overview of an application: its lineage, and the present content of its topics, streams and tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.page.applications import Application, TableInfo
 
 
 def overview(app: Application) -> dict[str, Any]:
-    """Return the lineage, and facts of everything in it; None for what the lake does not have yet."""
+    """Return the lineage, and the facts of each node; None for a node that the lake does not have yet."""
     layout = app.layout
     reader.require_local_root(layout)
     covers = reader.read_bronze_coverage(layout)
@@ -50,7 +50,7 @@ def table_facts(
     topic_tick = max(
         (int(last_tick) for ticks_by_partition in last_ticks for last_tick in ticks_by_partition.values()), default=0
     )
-    # A topic's state in the commits can tell that nothing is missing; otherwise its records are counted.
+    # A topic's state in the commits may show that nothing is missing; otherwise count its records.
     missing_records = (
         sum(_count_records_after(app.layout, topic, table_tick) for topic in table.topics)
         if topic_tick > table_tick

@@ -31,7 +31,7 @@ COMPARED_MAX = 2_000_000
 
 
 def parse_moment(text: str) -> At | None:
-    """Return the moment that a text means, None for now; ConfigError for an invalid text, or a far too long one."""
+    """Return the moment that a text means, None for now. Raises ConfigError for an invalid, or far too long, text."""
     if len(text) > KEY_MAX:
         raise ConfigError(f"moment: found {len(text):,} characters; expected a moment such as tick:7, 12, or now.")
     return parsed(text)
@@ -40,7 +40,7 @@ def parse_moment(text: str) -> At | None:
 def rows(app: Application, table: TableInfo, at: str, prefix: str | None, limit: int) -> dict[str, Any]:
     """Return the first rows of a table at a moment, in the order of their keys.
 
-    prefix: only those whose key's text begins with it. Each row comes with its key's text, as `explain` takes it.
+    prefix: only rows whose key's text begins with it. Each row comes with its key's text, as `explain` takes it.
     Raises NotFound, ConfigError, StorageError, TimedOut.
     """
     with bound_reads(read_bounds("`lakehouse query` has no such limit.")) as bounded_read:
@@ -59,7 +59,7 @@ def _rows_at_moment(
     key_sql = key_text_sql(table_snapshot.rows, key_columns)
     where_clause = f"WHERE starts_with({key_sql}, {quote_literal(key_prefix)})" if key_prefix else ""
     types_by_name = {column.name: str(column.type) for column in table_snapshot.rows.schema}
-    # By the beginnings of long keys: sorting whole megabytes would take all the memory.
+    # Sort by the beginnings of long keys: whole megabytes would take all the memory.
     order_terms = ", ".join(
         f"left({quote_name(column)}, {KEY_MAX})" if is_text(types_by_name[column]) else quote_name(column)
         for column in key_columns
@@ -75,7 +75,8 @@ def _rows_at_moment(
     try:
         read_rows = fetch_rows(
             connection.sql(
-                f"SELECT {shown_columns}, {key_sql} AS _key FROM rows {where_clause} ORDER BY {order_terms} LIMIT {limit + 1}"
+                f"SELECT {shown_columns}, {key_sql} AS _key FROM rows {where_clause} ORDER BY {order_terms} LIMIT "
+                f"{limit + 1}"
             )
         )
     except (duckdb.Error, OSError) as error:
@@ -96,7 +97,7 @@ def _rows_at_moment(
 def compared(app: Application, table: TableInfo, a: str, b: str, key: str | None, limit: int) -> dict[str, Any]:
     """Return the differences between two moments: counts, and the first changes, in the order of their keys.
 
-    Raises as `rows` does, and ConfigError for tables that are too large to compare while somebody waits.
+    Raises the errors of `rows`, and ConfigError for tables that are too large to compare while somebody waits.
     """
     moments, key, limit = (parse_moment(a), parse_moment(b)), checked_key(key), min(limit, ROWS_MAX)
     with bound_reads(read_bounds(f"`lakehouse past diff {table.name} A B` has no such limit.")):
@@ -124,9 +125,13 @@ def _compare_moments(
         for change in row_difference.changes
     )
     return {
-        "from": sides[0], "to": sides[1],
-        "added": row_difference.added, "removed": row_difference.removed, "changed": row_difference.changed, "changes": changes,
-    }  # fmt: skip
+        "from": sides[0],
+        "to": sides[1],
+        "added": row_difference.added,
+        "removed": row_difference.removed,
+        "changed": row_difference.changed,
+        "changes": changes,
+    }
 
 
 def _describe_snapshot(table_snapshot: Snapshot) -> dict[str, Any]:

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from lakehouse.lake.bounded import Rows
 
 VERSIONS_A_READ = 64
-CHANGES_MAX = 2_000  # rows of the feed; an update is two of them
+CHANGES_MAX = 2_000  # rows of the feed, where an update is two rows
 ENOUGH_SECONDS = 10.0
 PREFILTERED = ("string", "string_view", "large_string", "int8", "int16", "int32", "int64")
 
 
 class _TooMany(Exception):
-    """Some versions have more changes of a key than one answer shows; fewer versions may fit."""
+    """The versions have more changes of a key than one answer shows; fewer versions may fit."""
 
 
 def row_history(app: Application, table: TableInfo, key: str, before_version: int | None, limit: int) -> dict[str, Any]:
     """Return the changes of a key's rows; for a windowed table, of the rows of all its windows.
 
-    before: only versions below it. Each change is {"version", "tick", "time_ms", "change": inserted, updated or
+    before_version: only versions below it. Each change is {"version", "tick", "time_ms", "change": inserted, updated or
     deleted, "key", "before", "after", "decided"}, decided as in `versions`. older: the version below which to go on,
     None at the table's beginning; gone: why older changes can't be read. Raises NotFound, ConfigError, StorageError.
     """
@@ -81,7 +81,7 @@ def row_history(app: Application, table: TableInfo, key: str, before_version: in
 def _collect_changes(
     app: Application, history: History, key: str, last_version: int, change_limit: int, bounded_read: BoundedRead
 ) -> tuple[list[dict[str, Any]], int | None, str | None]:
-    """The changes from version `last` back; the version below which to go on; why older ones can't be read."""
+    """Return the changes back from `last_version`, the version below which to go on, and why older ones are gone."""
     changes: list[dict[str, Any]] = []
     version_count, end_time = VERSIONS_A_READ, time.monotonic() + ENOUGH_SECONDS
     while last_version >= 0:
@@ -89,7 +89,7 @@ def _collect_changes(
         try:
             read_changes, problem = _read_changes(app, history, key, first_version, last_version)
         except (_TooMany, TimedOut, duckdb.InterruptException, duckdb.OutOfMemoryException):
-            if changes:  # the changes so far are an answer; the next answer goes on where this one ends
+            if changes:  # answer with the changes so far; the next answer goes on where this one ends
                 return changes, last_version + 1, None
             if first_version == last_version or time.monotonic() > bounded_read.until:
                 raise
@@ -105,9 +105,9 @@ def _collect_changes(
 
 
 def _cut_to_whole_versions(changes: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int | None]:
-    """The changes that fit into an answer, by whole versions; and the version below which to go on, if some did not.
+    """Return the changes that fit into an answer, by whole versions, and the version below which to go on, if any.
 
-    If a single version does not fit, only those of its changes that fit: the rest of it is skipped.
+    Of a single version that does not fit, it returns the changes that fit, and skips the rest.
     """
     fitting_changes = fitting_items(changes)
     if len(fitting_changes) == len(changes):
@@ -130,11 +130,11 @@ def _commits_of_changes(app: Application, table: TableInfo, changes: list[dict[s
 def _read_changes(
     app: Application, history: History, key: str, first_version: int, last_version: int
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """The changes of versions first to last, the newest first; and why not all of them could be read."""
+    """Return the changes of a range of versions, the newest first; and why not all of them can be read."""
     table_rows = reader.open_dataset(history.path)
     key_predicate = key_condition_sql(table_rows, history.key, key)
     key_types = [str(table_rows.schema.field(name).type) for name in drop_window_columns(history.key)]
-    # The feed's reader has its own SQL: it writes texts and whole numbers as DuckDB does, but times differently.
+    # The feed's reader has its own SQL, which writes texts and whole numbers as DuckDB does, but times differently.
     feed_condition = key_predicate if all(key_type in PREFILTERED for key_type in key_types) else None
     try:
         change_feed = reader.walk_change_batches(app.layout, history.name, first_version, last_version, feed_condition)
@@ -160,12 +160,13 @@ def _changes_in_feed(
     *,
     is_one: bool,
 ) -> list[dict[str, Any]]:
-    """The changes of a key in the feed, the newest first. Raises _TooMany for several versions; of one, the first."""
+    """Return a key's changes in the feed, the newest first. Raises _TooMany, unless `is_one`: then the first ones."""
     visible_names, empty_batch = visible_columns(table_rows.schema.names), next(change_feed)
     feed_columns = set(empty_batch.schema.names)
     types_by_name = {name: str(table_rows.schema.field(name).type) for name in visible_names}
     shown_columns = ", ".join(
-        f"{shorten_in_sql(quote_name(name), types_by_name[name]) if name in feed_columns else 'NULL'} AS {quote_name(name)}"
+        f"{shorten_in_sql(quote_name(name), types_by_name[name]) if name in feed_columns else 'NULL'} AS "
+        f"{quote_name(name)}"
         for name in visible_names
     )
     connection, bounded_read, row_count = open_duckdb(), current_read(), 0
@@ -173,7 +174,7 @@ def _changes_in_feed(
         if bounded_read is not None:
             bounded_read.check()
         connection.register("arrow", pa.Table.from_batches([batch]))
-        # By way of a table: its texts have a type without filters.
+        # Go through a table: its texts have a type without filters.
         connection.execute("CREATE OR REPLACE TEMP TABLE part AS SELECT * FROM arrow")
         insert_prefix = "CREATE TEMP TABLE feed AS" if batch_number == 0 else "INSERT INTO feed"
         connection.execute(

@@ -1,4 +1,4 @@
-"""The versions of a table over time: what made each, how many rows it has, and which one is the first readable."""
+"""The versions of a table over time: the operation, the number of rows, and the first readable version."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_CHANGE = (*QUIET_OPERATIONS, OPEN_EPOCH, NEW_DECLARATION, RETENTION, "ADD COL
 def versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> dict[str, Any]:
     """Return the newest versions, the oldest of them first: {"versions", "first_readable", "more"}.
 
-    rows: counted back from the newest version by the inserted and deleted rows of each commit; None before a commit
-    without these numbers. quiet: no row has changed. decided: {kind, by, reason} of the newest intervention that it
-    took in, else None; by: None if an earlier release did not record it. first_readable: VACUUM has removed files of
-    earlier versions. more: older ones were left out.
+    In a version, rows: counted back from the newest version by the inserted and deleted rows of each commit; None
+    before a commit without these numbers. quiet: no row has changed. decided: {kind, by, reason} of the newest
+    intervention that it took in, else None; by: None if an earlier release did not record it. first_readable: VACUUM
+    has removed files of earlier versions. more: older versions were left out.
     """
     table_history = History(app.layout, table.name)
     newest_commits = list(islice(reader.walk_log_rows(app.layout, table.name), limit + 1))
@@ -84,7 +84,7 @@ def _rows_before(commit: dict[str, Any], rows: int | None) -> int | None:
 
 
 def _first_readable(table_history: History, version_rows: list[dict[str, Any]]) -> int:
-    """VACUUM removes the oldest files first, so a binary search finds the first version that is whole."""
+    """Return the first readable version, by a binary search, since VACUUM removes the oldest files first."""
     low_version, high_version = version_rows[0]["version"], version_rows[-1]["version"]
     while low_version < high_version:
         middle_version = (low_version + high_version) // 2

@@ -1,4 +1,4 @@
-"""The aggregates that a declaration can name: count, sum, latest and the others."""
+"""The aggregates of declarations: count, sum, latest and the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Aggregation:
 
     @property
     def can_merge(self) -> bool:
-        """Whether two accumulators can become one, which sessions need."""
+        """True if two accumulators can be merged, which sessions need."""
         return self.kind != "aggregate" or dict(self.options)["merge"] is not None
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Aggregation:
 
 
 def aggregation_text(kind: str, argument: object, options: AggregateOptions) -> str:
-    """Return an aggregate as text; a function as its name and digest."""
+    """Return an aggregate as text, with each function as its name and digest."""
     option_texts = [
         f"{name}={function_text(value) if callable(value) else repr(value)}"
         for name, value in options
@@ -162,9 +162,9 @@ def aggregate(
     """A user-defined aggregate: begin with `zero`, add(accumulator, value) for each record (nulls too), show `result`.
 
     accumulator, returns: their Spark types ("struct<n: bigint, total: double>"); without `result` the accumulator is
-    visible. merge(earlier, later): needed for sessions. undo(accumulator, value): takes a value out again, for
+    visible. merge(earlier, later): needed for sessions. undo(accumulator, value): takes out a value again, for
     aggregates over tables. The functions must give the same result for the same input, and not change their arguments.
-    A record on which `add` raises, or gives what does not fit, is left out; a `result` that raises shows null.
+    A record on which `add` raises, or gives a value that does not fit, is left out; a `result` that raises shows null.
     """
     if (result is None) != (returns is None):
         raise PlanError("aggregate: result and returns go together: the function, and the type that it gives.")

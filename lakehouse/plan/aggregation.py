@@ -24,7 +24,7 @@ from lakehouse.semantics.aggregate.aggregate import (
     SumDoubles,
     SumIntegers,
     Variance,
-)  # fmt: skip
+)
 from lakehouse.semantics.aggregate.collection import (
     CollectList,
     CollectSet,
@@ -32,7 +32,7 @@ from lakehouse.semantics.aggregate.collection import (
     Histogram,
     OnlyValue,
     TopK,
-)  # fmt: skip
+)
 from lakehouse.semantics.aggregate.correlation import TYPE as CORRELATION_TYPE
 from lakehouse.semantics.aggregate.correlation import Correlation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
@@ -41,10 +41,10 @@ from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows
 from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# One digit below the largest DECIMAL, so that the sum of two accumulators keeps its scale. Sums over decimals of more
-# than 18 digits could be larger: their accumulator has three of these.
+# One digit less than the largest DECIMAL, so that the sum of two accumulators keeps its scale. Sums of decimals with
+# more than 18 digits could be larger: their accumulator has three of these.
 SUM_DIGITS = 37
-# These have a second form in Spark SQL (`lakehouse.spark.operators.aggregates`); the others run as semantics has them.
+# Aggregates with a form in Spark SQL (`lakehouse.spark.operators.aggregates`); the others run `lakehouse.semantics`.
 SQL_KINDS = ("count", "sum", "avg", "min", "max", "latest", "earliest")
 
 
@@ -65,7 +65,7 @@ class NamedAggregation:
 def named_aggregation(
     name: str, aggregation: Aggregation, columns: Iterable[Column], subject: str, *, undoes: bool = False
 ) -> NamedAggregation:
-    """Return an aggregation bound to columns; PlanError if their types, as far as they are known, do not fit."""
+    """Return an aggregation bound to columns. Raises PlanError if their types, as far as known, do not fit."""
     columns = list(columns)
     argument = (
         parse_expression(aggregation.argument, columns, f"{subject}: {aggregation}")
@@ -84,21 +84,21 @@ def named_aggregation(
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An aggregation with its types: the rule, the visible type, and the type that is kept (None: the visible one)."""
+    """An aggregation's rule, its visible type, and the type of its accumulator (None: the visible type)."""
 
     rule: Rule | RowRule
-    shown: str
+    visible_type: str
     accumulator: str | None = None
 
 
 def bind_types(aggregation: NamedAggregation, argument_type: str) -> Bound:
-    """Return an aggregation's rule and types, for an argument of the Spark type `kind`. Raises PlanError."""
+    """Return an aggregation's rule and types for an argument of this Spark type. Raises PlanError."""
     bound_rule = _bind_rule(aggregation, argument_type)
     return _bind_undoing(bound_rule, argument_type) if aggregation.undoes else bound_rule
 
 
 def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
-    """The same over the rows of a table: what is kept must do to take one of them out again."""
+    """Return the same over the rows of a table: the accumulator must allow taking out a row again."""
     assert not isinstance(bound_rule.rule, RowRule)
     row_rule, kept_type = undo_rule(bound_rule.rule), bound_rule.accumulator
     match row_rule:
@@ -108,7 +108,7 @@ def _bind_undoing(bound_rule: Bound, argument_type: str) -> Bound:
             kept_type = EXACT_TYPE
         case AverageRows(SumRowDoubles()):
             kept_type = f"struct<sum: {EXACT_TYPE}, n: bigint>"
-    return Bound(row_rule, bound_rule.shown, kept_type)
+    return Bound(row_rule, bound_rule.visible_type, kept_type)
 
 
 def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
@@ -150,7 +150,8 @@ def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
         case "histogram":
             if argument_type != "string":
                 raise PlanError(
-                    f'{aggregation} counts texts, but found a {argument_type}: histogram("cast({aggregation.argument} AS string)").'
+                    f'{aggregation} counts texts, but found a {argument_type}: histogram("cast({aggregation.argument} '
+                    'AS string)").'
                 )
             return Bound(Histogram(), "map<string, bigint>")
         case "reduce":
@@ -165,7 +166,7 @@ def _bind_rule(aggregation: NamedAggregation, argument_type: str) -> Bound:
 
 
 def _bind_top_by(aggregation: NamedAggregation, argument_type: str) -> Bound:
-    """kind: empty where only Spark can tell it."""
+    """Return a top-k by a field of structs. argument_type: empty if only Spark can tell it."""
     options = dict(aggregation.options)
     types_by_field = field_types(argument_type) if base_type(argument_type) == "struct" else {}
     if argument_type and not {options["by"], options["by"].lower()} & {*types_by_field}:
@@ -179,7 +180,8 @@ def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Boun
     if not is_number_type(argument_type):
         verb_text = {"sum": "sums", "avg": "averages"}.get(aggregation.kind, "is over")
         raise PlanError(
-            f'{aggregation} {verb_text} a {argument_type}. Cast it: lh.{aggregation.kind}("cast({aggregation.argument} AS double)").'
+            f'{aggregation} {verb_text} a {argument_type}. Cast it: lh.{aggregation.kind}("cast({aggregation.argument} '
+            'AS double)").'
         )
     if aggregation.kind in ("stddev", "variance"):
         rule_of_spread = Deviation() if aggregation.kind == "stddev" else Variance()
@@ -205,7 +207,7 @@ def _bind_number_rule(aggregation: NamedAggregation, argument_type: str) -> Boun
 
 
 def decimal_digits(type_text: str) -> tuple[int, int]:
-    """Return precision and scale of a type text such as "decimal(10,2)"."""
+    """Return the precision and scale in a type text such as "decimal(10,2)"."""
     precision, scale = (
         type_text.removeprefix("decimal(").removesuffix(")").split(",") if "(" in type_text else ("10", "0")
     )
@@ -213,7 +215,7 @@ def decimal_digits(type_text: str) -> tuple[int, int]:
 
 
 def can_subtract(aggregation: NamedAggregation, columns: Iterable[Column]) -> bool:
-    """Say whether an aggregate over rows has a form in SQL: a count, a sum or a mean of a column whose sum is exact."""
+    """Say whether an aggregate over rows has a form in SQL: a count, or a sum or mean of a column with exact sums."""
     if aggregation.kind == "count" or aggregation.argument is None:
         return aggregation.kind == "count"
     argument_type = expression_type(aggregation.argument, columns) if aggregation.argument.is_column else None
@@ -225,7 +227,7 @@ def can_subtract(aggregation: NamedAggregation, columns: Iterable[Column]) -> bo
 
 
 def rule_for_model(aggregation: NamedAggregation, columns: Iterable[Column]) -> Any:
-    """Return an aggregation's rule for the model; NeedsSpark if only Spark can tell the argument's type."""
+    """Return an aggregation's rule for the model. Raises NeedsSpark if only Spark can tell the argument's type."""
     argument_type = expression_type(aggregation.argument, columns) if aggregation.argument is not None else ""
     if argument_type is None and aggregation.kind in ("sum", "avg"):
         raise NeedsSpark(
@@ -238,9 +240,9 @@ def rule_for_model(aggregation: NamedAggregation, columns: Iterable[Column]) -> 
 
 
 def shown_type(aggregation: NamedAggregation, columns: Iterable[Column]) -> str | None:
-    """Return the visible type, if it can be told without Spark."""
+    """Return the visible type; None if only Spark can tell it."""
     argument_type = expression_type(aggregation.argument, columns) if aggregation.argument is not None else ""
-    return None if argument_type is None else bind_types(aggregation, argument_type).shown
+    return None if argument_type is None else bind_types(aggregation, argument_type).visible_type
 
 
 def aggregation_fingerprint(aggregation: NamedAggregation) -> Json:

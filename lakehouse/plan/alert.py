@@ -1,7 +1,7 @@
-"""Alerts: the changes at which a table's row begins, or ceases, to meet a condition; and functions that are told.
+"""Alerts: changes at which a table's row begins, or ceases, to meet a condition; and functions that are called.
 
-A row that is not there does not meet a condition. So a crossing is decided by two rows, the one before a change and the
-one after it, and never by a batch:
+A missing row meets no condition. So two rows decide about a crossing, the row before a change and the row after it, and
+the batch has no influence:
 
     condition n > 2      n: -    1    3    4    2    3    (deleted)
     row meets it            no   no   yes  yes  no   yes  no
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 
 On = Literal["enter", "leave", "both"]
 ON = ("enter", "leave", "both")
-ALWAYS = "true"  # the condition that every row meets, so that a row crosses it when it comes or goes
+ALWAYS = "true"  # every row meets this condition, so a row crosses it when it comes or goes
 
 
 @dataclass(frozen=True, slots=True)
 class Crossings(Node):
     """The changes of a table at which its row begins (enter) or ceases (leave) to meet a condition, as records.
 
-    alert: the name, also in the identities of the records.
+    alert: the name of the alert, which is also in the identities of the records. when, on: the condition and the
+    direction.
     """
 
     alert: str
@@ -47,12 +48,13 @@ class Crossings(Node):
 
     @classmethod
     def declared(cls, table: Table, alert: str, condition_text: str, direction: On) -> tuple[Crossings, Shape]:
-        """Return the crossings, and the shape that comes out.
+        """Return the crossings, and the shape of their records.
 
-        when: Spark SQL over the row. A record has the table's key, `alert`, `crossing` ("enter" or "leave"), `before`
-        and `after` (the values of the two rows; null for no row), `alert_id` (its identity: name and position).
+        condition_text: Spark SQL over the row. A record has the table's key, `alert`, `crossing` ("enter" or "leave"),
+        `before` and `after` (the values of the two rows; null for no row), `alert_id` (its identity: name and
+        position).
 
-        Raises PlanError for a condition that can't be used, and for leaving where rows leave with time.
+        Raises PlanError for a condition that can't be used, and for "leave" if rows leave with time.
         """
         subject = f"table {table.name!r}: alert {check_name(alert, 'alert')!r}"
         if direction not in ON:
@@ -66,8 +68,8 @@ class Crossings(Node):
         column_names = {column.name.lower() for column in table.columns}
         if pseudo_names := sorted((read_by([condition]) & PSEUDO_COLUMNS.keys()) - column_names):
             raise PlanError(
-                f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a condition of the row: "
-                f"{', '.join(column.name for column in table.columns)}."
+                f"{subject}: {condition_text!r} reads {pseudo_names[0]}, which belongs to a record. Expected a "
+                f"condition of the row: {', '.join(column.name for column in table.columns)}."
             )
         key_columns = [column for column in table.columns if column.name in table.key]
         row_type = _struct_type([column for column in table.columns if column.name in table.values])
@@ -115,10 +117,10 @@ class Crossings(Node):
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A record as a function is told it.
+    """A record as a function receives it.
 
-    key: None for a null key; value: None for a null value; both by column. time: the event time. position: of the
-    record, or change, that caused it. id: a text that no other record has; the same if the record is told again.
+    key: None for a null key; value: None for a null value; both by column. time: the event time. position: that of the
+    record, or change, that caused this record. id: a unique text; the same if the function receives the record again.
     """
 
     key: dict[str, Any] | None
@@ -130,7 +132,7 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FunctionSink(Declaration):
-    """A Python function that is told each record of a stream. name: its progress is kept in the lake under it."""
+    """A Python function that is called with each record of a stream. name: the name of its progress in the lake."""
 
     name: str
     of: Stream
@@ -138,7 +140,7 @@ class FunctionSink(Declaration):
 
     @classmethod
     def declared(cls, stream: Stream, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
-        """Raise PlanError for a name that can't be one, or for what can't be called."""
+        """Return the sink. Raises PlanError for an impossible name, or a function that can't be called."""
         subject = f"{stream.what}: to_function"
         if not callable(function):
             raise PlanError(
@@ -148,7 +150,7 @@ class FunctionSink(Declaration):
 
 
 def _struct_type(columns: Sequence[Column]) -> str:
-    """The type of a row's values; empty if only Spark can tell one of theirs."""
+    """Return the type of a row's values; empty if only Spark can tell the type of one."""
     if not all(column.type for column in columns):
         return ""
     return f"struct<{', '.join(f'{column.name}: {column.type}' for column in columns)}>"

@@ -1,4 +1,4 @@
-"""Applications: the tables that are kept and the topics that are published, as one value. Nothing runs here.
+"""Applications: the tables to keep and the topics to publish, as one value. Nothing runs here.
 
     stream  --filter, select, rekey, explode, map, branch, merge-->  stream
     stream  --latest, or group_by + window + agg-->  table
@@ -7,7 +7,7 @@
     table   --alert-->  stream
     stream  --to_topic-->  topic; or --to_function-->  a Python function
 
-Every step checks itself against the columns before it: an impossible plan is refused on the line that declares it.
+Every step checks itself against the columns before it: the line that declares an impossible plan raises an error.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from lakehouse.semantics.windowed_key import window_of
 
 @dataclass(frozen=True, slots=True, repr=False)
 class App(Declaration):
-    """An application: the tables that are kept, and the topics that are published.
+    """An application: the tables to keep, and the topics to publish.
 
-    notes: warnings of who declared it, about what the plan does not show.
+    notes: warnings from its source, such as SQL, about things that the plan does not show.
     """
 
     tables: tuple[Table, ...]
@@ -44,7 +44,7 @@ class App(Declaration):
     notes: tuple[str, ...] = ()
 
     def table(self, name: str) -> Table:
-        """Return a table by its name, in any case if no other differs in case alone; PlanError if there is none."""
+        """Return a table by name, in any case if the name is unique. Raises PlanError if there is none."""
         same_names = [table for table in self.tables if table.name.lower() == name.lower()]
         if matches := [table for table in same_names if table.name == name] or (
             same_names if len(same_names) == 1 else []
@@ -52,16 +52,17 @@ class App(Declaration):
             return matches[0]
         table_names = [table.name for table in self.tables]
         raise PlanError(
-            f"table {name!r} is not in this application.{suggest_near(name, table_names)} There are: {', '.join(table_names)}."
+            f"table {name!r} is not in this application.{suggest_near(name, table_names)} There are: "
+            f"{', '.join(table_names)}."
         )
 
     def below(self, table: Table) -> tuple[Table, ...]:
-        """Return the tables that are made from a table, directly or through others: each after those that it reads."""
+        """Return the tables that read a table, directly or through others, each after the tables that it reads."""
         return tuple(item for item in self.tables if table in item.stream.tables)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed and rarely meant, as sentences: `plan` and the start of a run tell them."""
+        """Sentences about things that are allowed but rarely meant; `plan` and the start of a run print them."""
         return self.notes + tuple(
             f"table {table.name!r}: {text}"
             for table in self.tables
@@ -75,12 +76,12 @@ class App(Declaration):
 
 
 def app(*parts: Table | Sink | FunctionSink) -> App:
-    """Return an application of these tables and sinks. A sink's table is kept too, and so is any table that is read.
+    """Return an application of these tables and sinks. It also keeps the tables of sinks, and all tables that are read.
 
-    Tables are in the order in which they read each other.
+    Each table comes after the tables that it reads.
 
-    Raises PlanError for two different tables of one name, two sinks of one topic, two functions of one name, two
-    streams of one name, or a topic that is both read and written.
+    Raises PlanError for two different tables of the same name, two sinks of the same topic, two functions of the same
+    name, two streams of the same name, or a topic that is both read and written.
     """
     tables: dict[str, Table] = {}
     sinks: dict[str, Sink] = {}
@@ -120,8 +121,8 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     for sink in sinks.values():
         if has_state_topic(sink) and (state_name := state_topic(sink.topic)) in sinks:
             raise PlanError(
-                f"topic {state_name!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps and its "
-                "changelog leaves out. Give one of them another topic."
+                f"topic {state_name!r} is written by two sinks: it also gets what the table of {sink.topic!r} keeps "
+                "and its changelog leaves out. Give one of them another topic."
             )
     for topic in (*sinks, *(state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink))):
         if any(source.topic == topic for source in sources.values()):
@@ -130,12 +131,12 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
 
 
 def table_depth(table: Table) -> int:
-    """Return how many tables lie before a table, one behind the other: 0 for a table that reads only topics."""
+    """Return the length of the longest chain of tables before a table: 0 for a table that reads only topics."""
     return max((1 + table_depth(upstream_table) for upstream_table in table.stream.reads), default=0)
 
 
 def named_window(table: Table) -> Window | None:
-    """Return the window that a table's key names: its own, or that of the rows that it keeps."""
+    """Return the window in a table's key: its own, or that of its input rows; None without one."""
     origin = table.stream.source
     if table.fold.window is None and not isinstance(origin, RowsOf):
         return read_window(table.stream) if _names_window(table.key) else None
@@ -150,7 +151,7 @@ def named_window(table: Table) -> Window | None:
 
 
 def read_window(stream: Stream) -> Window | None:
-    """Return the window that the keys of a topic name, if the stream still has it in its key."""
+    """Return the window in the keys of a topic, if the stream still has it in its key."""
     sources = stream.decodes
     return window_of(sources[0].key_format)[1] if sources and _names_window(stream.key) else None
 
@@ -160,10 +161,10 @@ def _names_window(key: tuple[str, ...]) -> bool:
 
 
 def leaves_out(table: Table) -> bool:
-    """Say whether a table's changelog per event lacks something that the table goes on from."""
+    """Say whether a table's changelog per event lacks something of the table's state."""
     return any(operator.leaves_out for operator in table.operators)
 
 
 def has_state_topic(sink: Sink) -> bool:
-    """Say whether a sink publishes the changes of what its table keeps, too, to a topic of their own."""
+    """Say whether a sink also publishes the changes of its table's state, to another topic."""
     return isinstance(sink.of, Table) and sink.mode == "event" and leaves_out(sink.of)

@@ -71,7 +71,7 @@ def stream(
         key_format or ("kafka" if is_primitive else "json"), KEY_FORMATS, f"{subject}: key_format"
     )
     if " " not in key.strip() and key_format != "json":
-        key_columns = tuple(column.plain for column in key_columns)  # the value's field of that name is not read
+        key_columns = tuple(column.plain for column in key_columns)  # the field of that name in the value is not read
     _check_format(key_format, key_columns, f"{subject}: key")
     _check_format(value_format, value_columns, f"{subject}: schema")
     columns = tuple(column.plain for column in (*key_columns, *value_columns))
@@ -97,7 +97,7 @@ def stream(
 
 
 def check_ahead(max_ahead: str | None, subject: str, *, has_time: bool) -> int | None:
-    """Return how far ahead an event time may lie, in milliseconds; PlanError without an event time of the stream's."""
+    """Return how far ahead an event time may lie, in milliseconds. Raises PlanError if the stream has no event time."""
     if max_ahead is None:
         return None
     if not has_time:
@@ -126,7 +126,8 @@ def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) 
     lowered_name = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
     if lowered_name not in known_formats:
         raise PlanError(
-            f"{subject}={name!r}: expected one of {', '.join((*known_formats, *FORMAT_ALIASES))}.{suggest_near(str(name), known_formats)}"
+            f"{subject}={name!r}: expected one of "
+            f"{', '.join((*known_formats, *FORMAT_ALIASES))}.{suggest_near(str(name), known_formats)}"
         )
     return lowered_name
 
@@ -136,7 +137,8 @@ def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
     if name != "json" and (renamed_columns := [column for column in columns if column.field is not None]):
         places = "one value without a name" if name == "kafka" else "values by their places, without names"
         raise PlanError(
-            f"{subject}: {renamed_columns[0]}: format {name} holds {places}. Leave out from {quote_field(renamed_columns[0].field or '')}"
+            f"{subject}: {renamed_columns[0]}: format {name} holds {places}. Leave out from "
+            f"{quote_field(renamed_columns[0].field or '')}"
             f"{', or give key_format=' + repr('json') if subject.endswith(': key') else ''}."
         )
     if name == "kafka" and (len(columns) != 1 or base_types[0] not in KAFKA_TYPES):

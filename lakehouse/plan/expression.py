@@ -1,7 +1,8 @@
 """Expressions: Spark SQL text, parsed once, and refused if a replay could give another result.
 
 An expression that fails on a record (a division by zero, a text that is not a number) is null for that record, as in
-ksqlDB; it never stops the job. So functions that raise on purpose, or read a clock, a dice or the machine, are refused.
+ksqlDB; it never stops the job. Functions that raise on purpose, or that read a clock, a random number or the machine,
+are refused.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Json = dict[str, Any]
 class Expression:
     """One Spark SQL expression over a record's columns.
 
-    text: the text for Spark. types: of the columns that it reads, as far as they are known. place: where it was
-    declared, for messages; two expressions of one text are equal.
+    text: the text for Spark. types: the columns that it reads, with their types as far as known. place: where it was
+    declared, for messages. Two expressions with the same text are equal.
     """
 
     text: str
@@ -51,21 +52,21 @@ class Expression:
 
     @property
     def tree(self) -> exp.Expression:
-        """The tree by which types are told; functions that differ may be one in it."""
+        """The tree for finding types; different functions may look alike in it."""
         return _parse_tree(self.text)
 
     @property
     def written(self) -> exp.Expression:
-        """The tree that has every function under its own name, and all that is written."""
+        """The tree with every function under its own name, and everything else as written."""
         return _tree_as_written(self.text)
 
     @property
     def is_column(self) -> bool:
-        """True for a plain column, or a field of one."""
+        """True for a plain column, or a field of a column."""
         return isinstance(self.tree, exp.Column)
 
     def columns(self) -> list[str]:
-        """Return the names of the columns that it reads, as written."""
+        """Return the names of the columns that the expression reads, as written."""
         return list(dict.fromkeys(root_name(column) for column in self.written.find_all(exp.Column)))
 
     def __str__(self) -> str:
@@ -74,7 +75,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An expression and the name of the column that it makes."""
+    """An expression with the name of its column."""
 
     name: str
     expression: Expression
@@ -89,7 +90,7 @@ class Named:
 
 
 def root_name(column: exp.Column) -> str:
-    """Return the column at the beginning of a reference such as `a.b.c`: `a`."""
+    """Return the column of a reference such as `a.b.c`: `a`."""
     return str(column.parts[0].name)
 
 
@@ -131,7 +132,8 @@ def _tree_as_written(sql_text: str) -> exp.Expression:
 
 def _refusal_error(sql_text: str, refused_part: str) -> ExpressionError:
     return ExpressionError(
-        f"expression {sql_text!r} uses {refused_part!r}. A step sees one record and must give the same result on every replay, "
+        f"expression {sql_text!r} uses {refused_part!r}. A step sees one record and must give the same result on every "
+        "replay, "
         "without stopping the job: no clock, no random number, no aggregate, no subquery, no call to another system. "
         "Use the record's own columns (ROWTIME is its time)."
     )
@@ -140,7 +142,7 @@ def _refusal_error(sql_text: str, refused_part: str) -> ExpressionError:
 def _check_functions(sql_text: str) -> None:
     """Raise ExpressionError for a function that does not exist, or may not be used.
 
-    The names come from the text: sqlglot's own names would be those of any dialect that it knows.
+    The names come from the text, since sqlglot's names are those of all dialects that it knows.
     """
     tokens = sqlglot.tokenize(sql_text, read="spark")
     for previous_token, token, next_token in zip([None, *tokens], tokens, tokens[1:], strict=False):
@@ -191,7 +193,7 @@ def _parse_for_subject(sql_text: str, subject: str) -> exp.Expression:
 
 
 def parse_expression(sql_text: str, columns: Iterable[Column], subject: str) -> Expression:
-    """Return `text` as an expression over `columns` (and the pseudo columns); ExpressionError if it is not one."""
+    """Parse an expression over `columns` and the pseudo columns. Raises ExpressionError for other texts."""
     columns, tree = list(columns), _parse_for_subject(sql_text, subject)
     if isinstance(tree, exp.Alias):
         raise ExpressionError(f"{subject}: {sql_text!r} names a column with AS, where only a value is expected.")
@@ -200,7 +202,7 @@ def parse_expression(sql_text: str, columns: Iterable[Column], subject: str) -> 
 
 
 def parse_predicate(sql_text: str, columns: Iterable[Column], subject: str) -> Expression:
-    """Return `text` as a condition over `columns`; ExpressionError if it is not one."""
+    """Parse a condition over `columns`. Raises ExpressionError for other texts."""
     columns = list(columns)
     condition = parse_expression(sql_text, columns, subject)
     typed.check_predicate(condition.tree, columns, subject, sql_text)
@@ -208,7 +210,7 @@ def parse_predicate(sql_text: str, columns: Iterable[Column], subject: str) -> E
 
 
 def parse_named(sql_text: str, columns: Iterable[Column], subject: str) -> Named:
-    """Return "expression AS name" as a named expression; a plain column keeps its name."""
+    """Parse "expression AS name"; a plain column keeps its name."""
     columns, tree = list(columns), _parse_for_subject(sql_text, subject)
     _check_columns(tree, columns, subject, sql_text)
     typed_columns = _columns_read(sql_text, columns)
@@ -225,7 +227,7 @@ def _columns_read(sql_text: str, columns: list[Column]) -> tuple[Column, ...]:
 
 
 def _text_without_alias(sql_text: str) -> str:
-    """An expression without its name at the end, as written: sqlglot would write it in its own way."""
+    """Return an expression as written, without the name at its end: sqlglot would rewrite the text."""
     *_, token_before, name_token = sqlglot.tokenize(sql_text, read="spark")
     return sql_text[: token_before.start if token_before.token_type is TokenType.ALIAS else name_token.start].strip()
 
@@ -239,14 +241,15 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
     for column in _tree_as_written(sql_text).find_all(exp.Column):
         if (name := root_name(column)).lower() not in lowered_names:
             raise ExpressionError(
-                f"{subject}: {sql_text!r} reads {name!r}, which does not exist.{suggest_near(name, [*known_names, *PSEUDO_COLUMNS])} "
+                f"{subject}: {sql_text!r} reads {name!r}, which does not "
+                f"exist.{suggest_near(name, [*known_names, *PSEUDO_COLUMNS])} "
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
     typed.check_types(tree, columns, subject, sql_text)
 
 
 def expression_type(expression: Expression, columns: Iterable[Column]) -> str | None:
-    """Return the type of an expression as Spark SQL text if it can be told without Spark, else None."""
+    """Return the type of an expression as Spark SQL text; None if only Spark can tell it."""
     columns = list(columns)
     types_by_name = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = expression.tree
@@ -255,7 +258,7 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
         argument_types = [expression_type(Expression(part.sql("spark")), columns) for part in first_arguments]
         return typed.corrected_type(expression.written, *argument_types)
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
-        return str(tree.args["to"].sql("spark")).lower()  # whatever is cast
+        return str(tree.args["to"].sql("spark")).lower()  # the cast decides, whatever its argument
     for column in tree.find_all(exp.Column):
         if len(column.parts) > 1 or not types_by_name.get(root_name(column).lower()):
             return None
@@ -272,28 +275,28 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
     type_text = annotated_type.sql("spark").lower()
     if isinstance(expression.written, exp.Substring) and type_text != "binary":
         return "string"
-    # A width can't be told for computed decimals: sqlglot does not follow Spark's rules for them.
+    # The width of computed decimals is unknown: sqlglot does not follow Spark's rules for them.
     return None if type_text.startswith("decimal") else type_text
 
 
 def parse_key_expressions(
     key_columns: Iterable[Column], key_texts: Sequence[str], columns: Iterable[Column], subject: str
 ) -> tuple[Expression, ...]:
-    """Return the expressions over `columns` that make a table's key, checked against its types."""
+    """Parse the expressions over `columns` that make a table's key, and check them against its types."""
     key_columns, columns = list(key_columns), list(columns)
     if len(key_texts) != len(key_columns):
         key_names = ", ".join(column.name for column in key_columns)
         raise PlanError(
-            f"{subject}: found {len(key_texts)} expressions ({', '.join(key_texts)}) for its key {key_names}. Name one for each of the "
-            "key's columns: on=..."
+            f"{subject}: found {len(key_texts)} expressions ({', '.join(key_texts)}) for its key {key_names}. Name one "
+            "for each of the key's columns: on=..."
         )
     key_expressions = tuple(parse_expression(key_text, columns, subject) for key_text in key_texts)
     for key_expression, column in zip(key_expressions, key_columns, strict=True):
         expression_kind, key_type = expression_type(key_expression, columns), column.type
         if expression_kind and key_type and base_type(expression_kind) != base_type(key_type):
             raise PlanError(
-                f"{subject}: {key_expression.text!r} is a {expression_kind}, and the table's key {column.name!r} a {key_type}: they are never "
-                f"equal. Write cast({key_expression.text} AS {key_type})."
+                f"{subject}: {key_expression.text!r} is a {expression_kind}, and the table's key {column.name!r} a "
+                f"{key_type}: they are never equal. Write cast({key_expression.text} AS {key_type})."
             )
     return key_expressions
 
@@ -309,10 +312,10 @@ def sql_parts(named_expressions: Iterable[Named]) -> Json:
 
 
 def read_by(expressions: Iterable[Expression]) -> set[str]:
-    """Return the columns that expressions read, in lower case. A lambda's own names are among them, without harm."""
+    """Return the columns that expressions read, in lower case; also names of lambdas' parameters, without harm."""
     return {name.lower() for expression in expressions for name in expression.columns()}
 
 
 def indicator_part(indicator: str, read_columns: set[str]) -> Json:
-    """Return a join's indicator as a part of its fingerprint, if it is read."""
+    """Return the part of a join's indicator in its fingerprint, if later steps read it."""
     return {"indicator": indicator} if indicator.lower() in read_columns else {}

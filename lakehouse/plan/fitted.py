@@ -1,6 +1,6 @@
-"""Values from users' functions, converted one by one to their declared type.
+"""Convert values from users' functions, one by one, to their declared types.
 
-So they are the same whether or not they went through a table's row in between: a table does not depend on where its
+So a value is the same whether or not it was stored in a table's row in between: a table does not depend on where its
 batches end.
 """
 
@@ -26,7 +26,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A function that converts a value to a Spark type; it raises ValueError if it does not fit. "": any type."""
+    """A function that converts a value to a Spark type, or raises ValueError if it does not fit. "" is any type."""
 
     kind: str
 
@@ -91,7 +91,7 @@ def _fit_double(value: Any, base_name: str) -> float:
 
 
 def _fit_decimal(value: Any, precision: int, scale: int) -> Decimal:
-    """An exact decimal of this scale; further digits are not rounded silently."""
+    """Return an exact decimal of this scale. Raises ValueError for further digits, and does not round them."""
     sign, digits, exponent = Decimal(_require_type(value, (int, Decimal))).as_tuple()
     if digits == (0,) and isinstance(exponent, int):
         return Decimal((0, (0,), -scale))
@@ -104,7 +104,7 @@ def _fit_decimal(value: Any, precision: int, scale: int) -> Decimal:
 def _fit_plain(value: Any, base_name: str) -> Any:
     value = _require_type(value, PLAIN[base_name])
     if base_name == "string":
-        value.encode("utf-8")  # half of a surrogate pair has no bytes: a ValueError
+        value.encode("utf-8")  # raises a ValueError for half of a surrogate pair
     if base_name == "timestamp":
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if base_name == "date" and isinstance(value, datetime):

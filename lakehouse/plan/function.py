@@ -1,8 +1,8 @@
-"""Python functions in a declaration: a digest of what they do, which changes when the function does.
+"""Python functions in a declaration: a digest that changes when the function's behaviour may change.
 
-The digest covers the function's own source, its defaults, the values that it closes over, and the functions and
-constants of its own file that it uses; not comments, formatting, the function's name or the version of Python. Imports
-from elsewhere are not followed.
+The digest covers the function's own source, its defaults, the values in its closure, and the functions and constants of
+its own file that it uses; not comments, formatting, the function's name or the version of Python. It does not follow
+imports from elsewhere.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def function_digest(function: Callable[..., Any]) -> str:
-    """Return a short digest of a function; for one that is not written in Python, its full name."""
+    """Return a short digest of a function; the full name of a function that is not written in Python."""
     return _digest_function(function, [])
 
 
 def function_text(function: Callable[..., Any]) -> str:
-    """Return a function's name and a digest of what it does, so that a plan can tell a changed function."""
+    """Return a function's name and digest, so that a plan shows a changed function."""
     digest_text = function_digest(function)
     # A function that is not written in Python has a name instead.
     return (
@@ -41,7 +41,7 @@ def function_text(function: Callable[..., Any]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text that is the same in every process; a function is given as its digest."""
+    """Return a value as text, the same in every process; a function is its digest."""
     return _value_as_text(value, [])
 
 
@@ -50,7 +50,7 @@ def _digest_function(function: Any, outer_functions: list[Any]) -> str:
         bound_values = [function.func, function.args, function.keywords]
         return _hash_parts([_value_as_text(bound_value, outer_functions) for bound_value in bound_values])
     if any(bound_value is function for bound_value in outer_functions):
-        return f"helper {outer_functions.index(function)}"  # it calls itself, or two of its helpers call a third
+        return f"helper {outer_functions.index(function)}"  # it calls itself, or two of its helpers call a third one
     outer_functions.append(function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
@@ -68,7 +68,7 @@ def _digest_function(function: Any, outer_functions: list[Any]) -> str:
 
 
 def _digest_callable(function: Any, outer_functions: list[Any]) -> str:
-    """A callable object, by its class and its attributes; a class, or a function in C, by its name."""
+    """Return a callable object as its class and attributes; a class, or a function in C, as its name."""
     call_method: Any = type(function).__call__
     if not isinstance(function, type) and hasattr(call_method, "__code__"):
         return _hash_parts(
@@ -85,7 +85,7 @@ def _hash_parts(parts: list[str]) -> str:
 
 
 def _value_as_text(value: Any, outer_functions: list[Any]) -> str:
-    if isinstance(value, set | frozenset):  # their order changes from process to process
+    if isinstance(value, set | frozenset):  # the order of sets differs between processes
         return f"set({', '.join(sorted(_value_as_text(item, outer_functions) for item in value))})"
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value_as_text(item, outer_functions) for item in value)}]"
@@ -106,7 +106,7 @@ def _cell_content(cell: Any) -> Any:
 
 
 def _used_globals(function: Any, code: CodeType) -> dict[str, Any]:
-    """The functions and constants of its own file that a function reads by name."""
+    """Return the functions and constants of its own file that a function reads by name."""
     own_globals = getattr(function, "__globals__", {})
     globals_by_name = {name: own_globals[name] for name in _code_names(code) if name in own_globals}
     return {
@@ -124,7 +124,7 @@ def _code_names(code: CodeType) -> Iterator[str]:
 
 
 def _function_source(code: CodeType) -> str | None:
-    """The function's own source in one form; None if it can't be located, or not told from another function's."""
+    """Return the function's own source in a normal form; None if it can't be located, or is ambiguous."""
     linecache.checkcache(code.co_filename)
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
@@ -143,12 +143,14 @@ def _matches_code(node: FunctionNode, code: CodeType) -> bool:
     name = getattr(node, "name", "<lambda>")
     argument_names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
     return (first_line, name, tuple(argument_names)) == (
-        code.co_firstlineno, code.co_name, code.co_varnames[: code.co_argcount],
-    )  # fmt: skip
+        code.co_firstlineno,
+        code.co_name,
+        code.co_varnames[: code.co_argcount],
+    )
 
 
 def _unparse_function(node: FunctionNode) -> str:
-    """A function as a lambda or as statements, without its name, docstring and decorators."""
+    """Return a function as a lambda or as statements, without its name, docstring and decorators."""
     if isinstance(node, ast.Lambda):
         return ast.unparse(node)
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
@@ -156,7 +158,7 @@ def _unparse_function(node: FunctionNode) -> str:
 
 
 def _byte_code_text(code: CodeType) -> str:
-    """A function without source (typed in, made by exec) as its byte code, which each Python compiles differently."""
+    """Return the byte code of a function without source (typed in, made by exec); Python versions differ in it."""
     constant_texts = [
         _byte_code_text(constant) if isinstance(constant, CodeType) else _value_as_text(constant, [])
         for constant in code.co_consts

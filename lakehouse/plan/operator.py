@@ -6,9 +6,9 @@
     Expire                        rows of windows leave, by the watermark
     Suppress                      a change that changes nothing is not emitted
 
-A table has one fold, and at most one of each of the others, in this order. How each one runs is decided by its type:
-on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, on Spark in `lakehouse.spark.operators.way`
-(folds) and `lakehouse.spark.operators.shown` (the visible part of what is kept).
+A table has one fold, and at most one of each of the other operators, in this order. An operator's type decides how it
+runs: on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, on Spark in
+`lakehouse.spark.operators.way` (folds) and `lakehouse.spark.operators.shown` (the visible part of the state).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ TOMBSTONES = ("by order", "newest")
 class Operator:
     """The facts about an operator.
 
-    keeps_more: more is kept than is visible. looks_back: the visible side of a change depends on the row before it.
-    leaves_out: the changelog lacks some changes of what is kept.
+    keeps_more: the state is more than the visible rows. looks_back: the visible side of a change depends on the row
+    before it. leaves_out: the changelog lacks some changes of the state.
     """
 
     __slots__ = ()
@@ -47,11 +47,11 @@ class Operator:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """The expressions that it reads of the stream's records."""
+        """The expressions over the stream's records that the operator reads."""
         return ()
 
     def lag(self, window: Window | None) -> int | None:
-        """How far behind the watermark, in ms, records are judged at least; None if that makes no difference to it."""
+        """The lag behind the watermark, in ms, that a record's horizon may have at most; None without a limit."""
         return None
 
     def lines(self) -> list[str]:
@@ -59,11 +59,11 @@ class Operator:
         return []
 
     def warnings(self) -> list[str]:
-        """Return what is allowed and rarely meant, as sentences."""
+        """Return sentences about options that are allowed but rarely meant."""
         return []
 
     def fingerprint(self) -> tuple[Json, Json]:
-        """Return its two parts of a fingerprint: what decides the values of rows, and what is kept beside that."""
+        """Return the operator's two parts of a fingerprint: for the values of rows, and for the "beside" part."""
         return {}, {}
 
 
@@ -92,7 +92,7 @@ class Latest(Operator):
         return False
 
     def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
-        """Return the columns of a row, the key's first. columns: the stream's."""
+        """Return the columns of a row, the key's first. stream_columns: the columns of the stream's records."""
         return tuple(sorted(stream_columns, key=lambda column: column.name not in key_names))
 
     def lines(self) -> list[str]:
@@ -101,11 +101,12 @@ class Latest(Operator):
 
 @dataclass(frozen=True, slots=True)
 class LatestBy(Latest):
-    """The latest value by an order of the records' own: an older record never overwrites a newer one.
+    """The latest value by an order in the records: an older record never overwrites a newer one.
 
-    A delete leaves a marker. is_time: the order is a time, and the record's time replaces a null. remembers: how
-    long, in milliseconds before the watermark, markers are kept and records taken in; forever if None. tombstones: a
-    null value has its place in the order, which for a number it has not; or it is newer than all records before it.
+    A delete leaves a marker. is_time: the order is a time, and the record's own time replaces a null. remembers: how
+    many milliseconds before the watermark markers are kept and records are taken in; None is forever. tombstones: "by
+    order" gives a null value its place in the order, which it lacks if the order is a number; "newest" makes it newer
+    than all records before it.
     """
 
     order: Expression
@@ -123,7 +124,7 @@ class LatestBy(Latest):
         tombstones: Tombstones,
         subject: str,
     ) -> Latest:
-        """Return the operator over a stream's columns; without an order, `Latest`. Raises PlanError for options."""
+        """Return the operator over a stream's columns; `Latest` without an order. Raises PlanError for bad options."""
         if tombstones not in TOMBSTONES:
             raise PlanError(f"{subject}: tombstones={tombstones!r}; expected {' or '.join(map(repr, TOMBSTONES))}.")
         if order_by is None:
@@ -136,19 +137,21 @@ class LatestBy(Latest):
         order_type = expression_type(order_expression, columns)
         if order_type not in (None, "timestamp", "bigint", "int"):
             raise PlanError(
-                f"{subject}: order_by={order_expression} is a {order_type}; expected a timestamp, or a number as a bigint."
+                f"{subject}: order_by={order_expression} is a {order_type}; expected a timestamp, or a number as a "
+                "bigint."
             )
         is_time = order_type == "timestamp" or order_by.lower() == "rowtime"
         if retention is not None and not is_time:
             raise PlanError(
-                f"{subject}: retention={retention!r} is a time, but order_by={order_expression} is a {order_type}. Leave one out."
+                f"{subject}: retention={retention!r} is a time, but order_by={order_expression} is a {order_type}. "
+                "Leave one out."
             )
         retention_ms = duration_ms(retention, f"{subject}: retention", least=1) if retention is not None else None
         return cls(order_expression, is_time, retention_ms, tombstones)
 
     @property
     def is_always_deleted(self) -> bool:
-        """Whether a null value deletes the row, whatever its order."""
+        """True if a null value deletes the row, whatever the order."""
         return self.tombstones == "newest"
 
     @property
@@ -216,7 +219,7 @@ class Aggregate(Operator):
         return (*key_columns, *(Column(name, "timestamp") for name in self.windows), *value_columns)
 
     def rule(self, rules: Rules, *, final: bool) -> KeyOperator:
-        """Return the rule that applies a record to the rows of one group, for these rules of the aggregations."""
+        """Return the operator that applies a record to the rows of one group; rules: those of the aggregations."""
         match self.window:
             case None:
                 return Plain(rules)
@@ -280,7 +283,7 @@ class Expire(Operator):
     after: int
 
     def lag(self, window: Window | None) -> int | None:
-        """While a row is kept for longer than its window is needed, it takes what its partition's own time allows."""
+        """The retention beyond the window's need: within it, only a record's own partition decides if it is late."""
         return None if window is None else self.after - window.needed
 
     def lines(self) -> list[str]:
@@ -304,4 +307,4 @@ class Suppress(Operator):
 
 
 Fold = Latest | LatestBy | Aggregate
-IN_TEXT = (Having, Final, Expire, Suppress)  # the order in which SQL has them
+IN_TEXT = (Having, Final, Expire, Suppress)  # in the order of SQL's clauses

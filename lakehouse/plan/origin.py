@@ -1,7 +1,7 @@
 """The beginning of a stream: a topic, other streams, a table's changes, or a stream and a table. Frozen values.
 
-An origin is a node of the graph. `inputs` are the streams and tables that it reads, `decodes` the topics whose records
-reach it unchanged, `reads` the tables that it reads.
+An origin is a node of the graph. It reads its `inputs`, streams and tables; the records of the topics in `decodes`
+reach it unchanged; `reads` are the tables among its inputs and those of its input streams.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class Node(ABC):
-    """The facts that all origins have. undoes: its changes take rows out, too: see `lakehouse.plan.rows`."""
+    """The facts that all origins have. undoes: its changes also take out rows, see `lakehouse.plan.rows`."""
 
     __slots__ = ()
     undoes: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # a dataclass would take it for the default of its field
+    if TYPE_CHECKING:  # a dataclass would take the property for a field's default
 
         @property
         def name(self) -> str: ...
@@ -64,7 +64,7 @@ class Node(ABC):
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of the key that its records begin with."""
+        """The names of the key columns of its records."""
         return self.inputs[0].key
 
     @property
@@ -77,7 +77,7 @@ class Node(ABC):
 
     @abstractmethod
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
-        """Return the same origin over other inputs, equally many."""
+        """Return the same origin over other inputs, the same number of each kind."""
 
     @abstractmethod
     def lines(self) -> list[str]:
@@ -85,16 +85,17 @@ class Node(ABC):
 
     @abstractmethod
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
+        """Return the fingerprint of the input of `read_columns` (in lower case). keyed: see `Step.fingerprint`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source(Node):
     """A topic read through a schema. Key and value columns come from the record's key and value bytes.
 
-    Formats that only SQL asks for: "json_any_case" finds a field in whatever case its name is, the last one of a name
-    counts; "json_bare" is one value without an object; a key of format "none" is null. headers: a column with them.
-    max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp; None: any.
+    Some formats are only for SQL: "json_any_case" matches names of fields in any case, and the last field of a name
+    counts; "json_bare" is one value without an object; a key of format "none" is null. headers: the name of a column
+    with the headers. max_ahead: the milliseconds by which an event time may lie ahead of its record's own timestamp;
+    None is without limit.
     """
 
     name: str
@@ -130,7 +131,7 @@ class Source(Node):
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
         read_columns = read_columns | read_by([self.event_time] if self.event_time is not None else [])
-        # A JSON field is located by name; in a line of CSV by place, and a line with one more field is another line.
+        # A JSON field is located by name, a field of CSV by place; a line of CSV with one more field is another line.
         beside_part: Json = {"name": self.name}
         value_part: Any = [[column.name, column.type] for column in self.value]
         if self.value_format in JSON_FORMATS:
@@ -153,13 +154,13 @@ class Source(Node):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Node):
-    """Several streams with the same columns as one. Their records are in position order, as all records are."""
+    """Several streams with the same columns, merged into one. As always, the records are in position order."""
 
     streams: tuple[Stream, ...]
 
     @classmethod
     def declared(cls, streams: tuple[Stream, ...]) -> Merge:
-        """Raise PlanError for a stream with another key, or other columns, than the first."""
+        """Return the merge. Raises PlanError for a stream whose key or columns differ from the first stream's."""
         first_stream, *other_streams = streams
         for other_stream in other_streams:
             for actual, expected in (
@@ -168,7 +169,8 @@ class Merge(Node):
             ):
                 if actual != expected:
                     raise PlanError(
-                        f"{first_stream.what}: merge with {other_stream.what}: the columns differ. Found {_describe_columns(other_stream)}; expected "
+                        f"{first_stream.what}: merge with {other_stream.what}: the columns differ. Found "
+                        f"{_describe_columns(other_stream)}; expected "
                         f"{_describe_columns(first_stream)}. Use select, rename, cast or rekey."
                     )
         return cls(streams)
@@ -193,7 +195,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, slots=True)
 class ChangesOf(Node):
-    """A table's changelog per event, as records: the row's key, its values after the change, null for a delete."""
+    """A table's changelog per event, as records: the row's key and its values after the change, null for a delete."""
 
     table: Table
 
@@ -219,10 +221,10 @@ class ChangesOf(Node):
 class TableJoin(Node):
     """Each record of a stream with the row that a table has when the record arrives (docs/rules.md, rule 20).
 
-    on: the table's key, in its order, made of the stream's columns. prefix: precedes the names of the table's columns.
-    If the record itself changes the table, that change comes first. as_of: "event time" finds the row as it was at the
-    record's event time. broadcast: the table goes to every task; the result is the same. indicator: a column that says
-    whether there is a row: "both" or "left"; none if empty.
+    on: expressions over the stream's columns that give the table's key, in its order. prefix: precedes the names of the
+    table's columns. If the record itself changes the table, that change comes first. as_of: "event time" finds the row
+    at the record's event time. broadcast: send the table to every task; the result is the same. indicator: the name of
+    a column that says whether there is a row, "both" or "left"; empty for none.
     """
 
     stream: Stream
@@ -236,10 +238,18 @@ class TableJoin(Node):
 
     @classmethod
     def declared(
-        cls, stream: Stream, table: Table, key_texts: Sequence[str] | None, join_type: How, prefix: str,
-        as_of: AsOf = "arrival", *, broadcast: bool = False, indicator: str = "",
-    ) -> tuple[TableJoin, Shape]:  # fmt: skip
-        """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
+        cls,
+        stream: Stream,
+        table: Table,
+        key_texts: Sequence[str] | None,
+        join_type: How,
+        prefix: str,
+        as_of: AsOf = "arrival",
+        *,
+        broadcast: bool = False,
+        indicator: str = "",
+    ) -> tuple[TableJoin, Shape]:
+        """Return the join, and the shape of its records. For the other arguments see `Stream.join`."""
         subject = f"{stream.what}: join with table {table.name!r}"
         for option_name, option_value, allowed_values in (("how", join_type, HOW), ("as_of", as_of, AS_OF)):
             if option_value not in allowed_values:
@@ -294,7 +304,7 @@ class TableJoin(Node):
         }
         join_part |= (
             {"as_of": self.as_of} if self.as_of != "arrival" else {}
-        )  # tables of earlier releases have no such part
+        )  # fingerprints of earlier releases have no such part
         return {
             **upstream_part("join", self.table),
             "stream": stream_part,
@@ -310,7 +320,7 @@ def key_columns(table: Table) -> list[Column]:
 
 
 def upstream_part(origin_kind: str, *tables: Table) -> Json:
-    """Tables that are read: their names. A change of their declaration reaches the reader as changes of their rows."""
+    """Return the part for input tables: their names. Changed declarations arrive as changes of their rows."""
     upstream_names = dict.fromkeys(
         upstream_table.name for table in tables for upstream_table in (*table.stream.tables, table)
     )

@@ -1,8 +1,7 @@
 """Tables as the input of tables: the rows of one, of two joined by their keys, or by a foreign key. Frozen values.
 
-A change of such an input has a before and an after: it takes the row before it out, and puts the row after it in. One
-of the two is missing where a row comes or goes. So whatever is made of the rows can undo: an aggregate, a filter, a
-join.
+A change of such an input takes out the row before it, and puts in the row after it; one of the two is missing if a row
+comes or goes. So everything that reads the rows can undo: an aggregate, a filter, a join.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class OfRows(Node):
-    """The facts about an input that is made of rows."""
+    """The facts about an input that consists of rows."""
 
     __slots__ = ()
     undoes = True
@@ -41,12 +40,12 @@ class RowsOf(OfRows):
 
     @classmethod
     def declared(cls, table: Table) -> tuple[RowsOf, Shape]:
-        """Raise PlanError for a table whose rows leave with time: nothing would take them out."""
+        """Return the input. Raises PlanError for a table whose rows expire: nothing would take them out again."""
         subject = f"table {table.name!r}"
         if table.find(Expire) is not None:
             raise PlanError(
-                f"{subject}: its rows leave with time (retention), without a change, so what is made of them would keep "
-                "them. Declare it without retention, or use its changes: table.to_stream()."
+                f"{subject}: its rows leave with time (retention), without a change, so what is made of them would "
+                "keep them. Declare it without retention, or use its changes: table.to_stream()."
             )
         return cls(table), Shape(subject, table.key, table.columns)
 
@@ -101,7 +100,7 @@ class JoinOfRows(OfRows):
 class RowsJoin(JoinOfRows):
     """The rows of two tables that have the same key (docs/rules.md, rule 22). prefix: precedes the right's columns.
 
-    indicator: a column that says which sides have a row: "left", "right" or "both"; none if empty.
+    indicator: the name of a column that says which sides have a row, "left", "right" or "both"; empty for none.
     """
 
     left: Table
@@ -114,13 +113,13 @@ class RowsJoin(JoinOfRows):
     def declared(
         cls, left: Table, right: Table, join_type: HowJoined, prefix: str, indicator: str = ""
     ) -> tuple[RowsJoin, Shape]:
-        """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
+        """Return the join, and the shape of its rows. Raises PlanError, see `Rows.join`."""
         subject = _check_join(left, right, join_type, HOW_JOINED)
         left_key, right_key = map(key_columns, (left, right))
         if len(left_key) != len(right_key):
             raise PlanError(
-                f"{subject}: found the key {', '.join(map(str, right_key))}, expected one like {', '.join(map(str, left_key))}. "
-                "By a foreign key: on=..., expressions of this table's columns."
+                f"{subject}: found the key {', '.join(map(str, right_key))}, expected one like "
+                f"{', '.join(map(str, left_key))}. By a foreign key: on=..., expressions of this table's columns."
             )
         for left_column, right_column in zip(left_key, right_key, strict=True):
             _check_same_type(subject, name_text(left_column.name), left_column.type, right_column)
@@ -137,9 +136,9 @@ class RowsJoin(JoinOfRows):
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyJoin(JoinOfRows):
-    """The rows of a table, each with the row of another one that it refers to (docs/rules.md, rule 22).
+    """The rows of a table, each with the row of another table to which it refers (docs/rules.md, rule 22).
 
-    on: the other table's key, in its order, made of the referring table's columns.
+    on: expressions over the left table's columns that give the right table's key, in its order.
     """
 
     left: Table
@@ -153,7 +152,7 @@ class ForeignKeyJoin(JoinOfRows):
     def declared(
         cls, left: Table, right: Table, key_texts: Sequence[str], join_type: How, prefix: str, indicator: str = ""
     ) -> tuple[ForeignKeyJoin, Shape]:
-        """Return the join, and the shape that comes out. Raises PlanError, see `Rows.join`."""
+        """Return the join, and the shape of its rows. Raises PlanError, see `Rows.join`."""
         subject = _check_join(left, right, join_type, HOW)
         key_expressions = parse_key_expressions(key_columns(right), key_texts, left.columns, subject)
         row_columns = _joined_row_columns(left, right, prefix, subject, indicator)
@@ -177,12 +176,12 @@ class ForeignKeyJoin(JoinOfRows):
 
 
 def takes_out(table: Table) -> bool:
-    """Say whether a table's aggregates take rows out again: they must hold them, so such a table can't be set back."""
+    """Say whether a table's aggregates take out rows again: they must contain these, so the table can't be set back."""
     return table.stream.undoes and bool(table.fold.aggregations)
 
 
 def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[str, ...]) -> str:
-    """Return the join in messages. Raises PlanError for tables that can't be joined."""
+    """Return the join's text for messages. Raises PlanError for tables that can't be joined."""
     subject = f"table {left.name!r}: join with table {right.name!r}"
     if join_type not in allowed_types:
         hint = " A foreign key leads one way." if join_type in HOW_JOINED else ""
@@ -206,19 +205,19 @@ def _check_join(left: Table, right: Table, join_type: str, allowed_types: tuple[
 def _check_same_type(subject: str, key_text: str, key_type: str, column: Column) -> None:
     if key_type and column.type and base_type(key_type) != base_type(column.type):
         raise PlanError(
-            f"{subject}: the key {key_text} is a {key_type}, and {column.name!r} a {column.type}: they are never equal. Cast one "
-            "of the two before its table."
+            f"{subject}: the key {key_text} is a {key_type}, and {column.name!r} a {column.type}: they are never "
+            "equal. Cast one of the two before its table."
         )
 
 
 def _joined_row_columns(left: Table, right: Table, prefix: str, subject: str, indicator: str) -> tuple[Column, ...]:
-    """The columns of a joined row: the left's, its key first, the right's values, and the indicator."""
+    """Return the columns of a joined row: the left's with its key first, the right's values, and the indicator."""
     added_columns = (column for column in right.columns if column.name not in right.key)
     return joined_columns(left.columns, added_columns, prefix, right.name, subject, indicator)
 
 
 class Rows(Declaration):
-    """What can be made of rows. A row that a step leaves out is deleted; one that never qualified gives nothing."""
+    """The steps over rows. A row that ceases to qualify is deleted; a row that never qualified gives nothing."""
 
     __slots__ = ()
 
@@ -264,9 +263,14 @@ class Rows(Declaration):
         return self.rows.group_by(*columns)
 
     def join(
-        self, other: Rows, on: str | tuple[str, ...] | list[str] | None = None, *,
-        how: HowJoined = "inner", prefix: str = "", indicator: str = "",
-    ) -> View:  # fmt: skip
+        self,
+        other: Rows,
+        on: str | tuple[str, ...] | list[str] | None = None,
+        *,
+        how: HowJoined = "inner",
+        prefix: str = "",
+        indicator: str = "",
+    ) -> View:
         """Return the rows of this table and another one, joined by their keys, or by a foreign key (rule 22).
 
         on: the foreign key: expressions of this table, one for each column of the other's key; without it both keys
@@ -283,7 +287,8 @@ class Rows(Declaration):
             )
         if not isinstance(other, Rows):
             raise PlanError(
-                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = stream.latest('planes')."
+                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = "
+                "stream.latest('planes')."
             )
         left, right = (cast("Table", item) for item in (self, other))
         if on is None:
@@ -296,7 +301,7 @@ class Rows(Declaration):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class View(Rows):
-    """A table without a name: rows after some steps, or joined. Nothing is kept of it."""
+    """A table without a name: rows after some steps, or joined rows. The lake does not keep them."""
 
     rows: Stream
 

@@ -28,18 +28,18 @@ from lakehouse.plan.refused.near import suggest_near
 Item = TypeVar("Item")
 
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-ESCAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")  # a name that SQL has made of any text: see `field`
+ESCAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")  # a name that SQL has derived from any text: see `names.field`
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 # ksqlDB's pseudo columns; every stream has them, so a schema can't redefine them.
 PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigint"}
 
-# The order of the lake: see `lakehouse.semantics.position`.
+# The type of a position: see `lakehouse.semantics.position`.
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
-# What the name of a format ends with in which dates and timestamps are numbers: see `lakehouse.formats.epoch`.
+# The suffix of formats in which dates and timestamps are numbers: see `lakehouse.formats.epoch`.
 EPOCH = "+epoch"
 JSON_FORMATS = ("json", "json_any_case")
-NAMED = "+named"  # before it: fields have the names that SQL gave them, see `lakehouse.formats.named`
+NAMED = "+named"  # the suffix of formats with the original names of fields: see `lakehouse.formats.named`
 ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
     "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "
@@ -65,7 +65,7 @@ OTHER_TYPES = {
 class Column:
     """A column: its name, and its type as Spark SQL text ("bigint", "decimal(10, 2)", "struct<a: int>").
 
-    field, field_type: the same in the topic that it is read from, where they have other names; None where not.
+    field, field_type: the name and the type in the topic, if the names there differ; else None.
     """
 
     name: str
@@ -79,29 +79,29 @@ class Column:
 
     @property
     def plain(self) -> Column:
-        """The column, wherever it comes from."""
+        """The column without its names in the topic."""
         return Column(self.name, self.type) if self.is_renamed else self
 
     @property
     def in_topic(self) -> Column:
-        """The column as the topic has it."""
+        """The column with its names in the topic."""
         if not self.is_renamed:
             return self
         return Column(self.name if self.field is None else self.field, self.field_type or self.type)
 
     @property
     def is_renamed(self) -> bool:
-        """Whether it has other names in the topic."""
+        """True if the column has other names in the topic."""
         return self.field is not None or self.field_type is not None
 
     @property
     def logic(self) -> str:
-        """What a value is read from, and as what."""
+        """The field that a value is read from, and its type."""
         return str(self).removeprefix(f"{self.name} ")
 
 
 def check_name(name: str, subject: str) -> str:
-    """Return `name` if it can be a table's, a stream's or a column's name; PlanError otherwise."""
+    """Return `name` if it can be a table's, a stream's or a column's name; raise PlanError otherwise."""
     if not isinstance(name, str) or not (IDENTIFIER.fullmatch(name) or (is_escaped(name) and ESCAPED.fullmatch(name))):
         raise PlanError(
             f"{subject} {name!r:.200}: expected a letter, then at most 62 letters, digits or underscores "
@@ -111,36 +111,37 @@ def check_name(name: str, subject: str) -> str:
 
 
 def check_column(name: str, type_text: str, subject: str) -> str:
-    """Return `name` if it can be the name of a column of a schema; PlanError, with the way to read such a field."""
+    """Return `name` if it can be a column's name in a schema; else raise PlanError with a way to read the field."""
     if IDENTIFIER.fullmatch(name):
         return name
     raise PlanError(
         f"{subject} {name!r:.200}: a column's name is a letter, then at most 62 letters, digits or underscores. A "
-        f'field of the topic may have any name: give it one here, "{suggest_name(name)} {type_text} from {quote_field(name)}".'
+        f'field of the topic may have any name: give it one here, "{suggest_name(name)} {type_text} from '
+        f'{quote_field(name)}".'
     )
 
 
 def check_topic(name: str) -> str:
-    """Return `name` if Kafka allows it as a topic's name; PlanError otherwise."""
+    """Return `name` if Kafka allows it as a topic's name; raise PlanError otherwise."""
     if not isinstance(name, str) or not TOPIC.fullmatch(name) or name in {".", ".."}:
         raise PlanError(f"topic {name!r}: Kafka allows at most 249 letters, digits, '.', '_' and '-'.")
     return name
 
 
 def state_topic(topic: str) -> str:
-    """Return the name of the topic of all that a table keeps, beside the topic of a changelog that leaves some out."""
+    """Return the name of the topic for a table's whole state, beside the topic of a changelog that is incomplete."""
     return f"{topic}-state"
 
 
 def check_partitions(partitions: int | None, topic: str) -> int | None:
-    """Return a number of partitions that is possible for a topic; PlanError otherwise."""
+    """Return the number of partitions if it is possible for a topic; raise PlanError otherwise."""
     if partitions is not None and not (isinstance(partitions, int) and 1 <= partitions <= 10_000):
         raise PlanError(f"topic {topic!r}: partitions={partitions!r}, expected 1 to 10000.")
     return partitions
 
 
 def without_duplicates(items: Iterable[Item]) -> tuple[Item, ...]:
-    """Return every item once. They need not be hashable: a declaration may hold a list, such as an aggregate's zero."""
+    """Return every item once. Items need not be hashable: a declaration may contain a list, as an aggregate's zero."""
     unique_items: list[Item] = []
     for item in items:
         if item not in unique_items:
@@ -149,7 +150,7 @@ def without_duplicates(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def check_distinct(names: Iterable[str], subject: str) -> None:
-    """Raise PlanError when two names differ only in case: Spark would not tell them apart."""
+    """Raise PlanError if two names differ only in case: Spark would not distinguish them."""
     names_by_lower: dict[str, str] = {}
     for name in names:
         if (earlier_name := names_by_lower.get(name.lower())) is not None:
@@ -167,9 +168,9 @@ def joined_columns(
     subject: str,
     indicator: str = "",
 ) -> tuple[Column, ...]:
-    """Return columns, those of what they are joined with, called `name`, and the indicator if it has a name.
+    """Return the columns of a join: `columns`, then `other_columns` with the prefix, and the indicator if it is named.
 
-    Raises PlanError for names that are the same.
+    name: the other side in messages. Raises PlanError for equal names.
     """
     added_columns = tuple(Column(prefix + column.name, column.type) for column in other_columns)
     for column in added_columns:
@@ -185,7 +186,9 @@ def joined_columns(
 
 
 def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
-    """Return the columns of a schema text such as "city string, amount decimal(10, 2)"; PlanError if it is not one.
+    """Return the columns of a schema text such as "city string, amount decimal(10, 2)".
+
+    Raises PlanError for other texts.
 
     "deleted string from '__deleted'" reads a field of another name: see `lakehouse.plan.names.field`.
     """
@@ -225,7 +228,7 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
 
 
 def _wrong_part(text: object) -> str:
-    """Return what of a schema's text can't be read: the first column whose type, or a word in it, is none."""
+    """Return the part of a schema's text that can't be parsed: the first bad column, or the bad word in it."""
     if not isinstance(text, str):
         return ": it is no text."
     for column_text in re.split(r",(?![^<(]*[>)])", text):
@@ -240,13 +243,13 @@ def _wrong_part(text: object) -> str:
 
 
 def _near_type(word: str) -> str:
-    """Return what may be meant by an unknown type: one of another system, or a near word."""
+    """Return a hint for an unknown type: Spark's type for another system's, or a similar word."""
     spark_type = OTHER_TYPES.get(word.lower())
     return f" Did you mean {spark_type!r}?" if spark_type else suggest_near(word, (*PRIMITIVE_TYPES, *NESTED_TYPES))
 
 
 def type_text(parsed_type: exp.Expression, subject: str) -> str:
-    """Return a parsed type as Spark SQL text; PlanError for a type that Spark does not have."""
+    """Return a parsed type as Spark SQL text. Raises PlanError for a type that Spark does not have."""
     if not isinstance(parsed_type, exp.DataType):
         raise PlanError(f"{subject}: {parsed_type.sql('spark')!r} is not a type.")
     for part in parsed_type.find_all(exp.DataType):
@@ -254,7 +257,8 @@ def type_text(parsed_type: exp.Expression, subject: str) -> str:
         if base_name not in PRIMITIVE_TYPES and base_name not in NESTED_TYPES:
             allowed_names = ", ".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
             raise PlanError(
-                f"{subject}: unknown type {part.sql('spark').lower()!r}.{_near_type(base_name)} Expected one of {allowed_names}."
+                f"{subject}: unknown type {part.sql('spark').lower()!r}.{_near_type(base_name)} Expected one of "
+                f"{allowed_names}."
             )
     spark_text = parsed_type.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
@@ -269,7 +273,7 @@ def parse_type(type_text: str) -> exp.DataType:
 
 
 def fields_of(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return columns of SQL under the names of their fields: see `lakehouse.plan.names.field`."""
+    """Return the columns of a SQL declaration under the names of their fields: see `lakehouse.plan.names.field`."""
     column_types = ((column, type_with_field_names(parse_type(column.type)).sql("spark")) for column in columns)
     return tuple(Column(field_name(column.name), spark_type) for column, spark_type in column_types)
 

@@ -1,8 +1,8 @@
 """The stateless steps of a stream, one class each: parameters, resulting columns, text and fingerprint.
 
-A step is a frozen value. `declared` creates one over the stream before it and returns the stream after it; it refuses
-an impossible step. How a step runs is decided by its type, once for the model (`lakehouse.model.step`) and once for
-Spark (`lakehouse.spark.stream.step`).
+A step is a frozen value. `declared` creates a step over the stream before it, and also returns the shape of the stream
+after it; it raises PlanError for an impossible step. A step's type decides how it runs, once for the model
+(`lakehouse.model.step`) and once for Spark (`lakehouse.spark.stream.step`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lakehouse.plan.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A stream as a step sees it: its name in messages, its key, and the columns that can be read."""
+    """A stream as a step sees it: its name in messages, its key, and its columns."""
 
     what: str
     key: tuple[str, ...]
@@ -51,7 +51,7 @@ class Shape:
         return tuple(column.name for column in self.columns if column.name not in self.key)
 
     def with_columns(self, columns: Iterable[Column], key: tuple[str, ...] | None = None) -> Shape:
-        """Return the shape with other columns, and another key if one is given."""
+        """Return the shape with other columns, and with another key unless `key` is None."""
         return Shape(self.what, self.key if key is None else key, tuple(columns))
 
 
@@ -63,13 +63,14 @@ class Step(ABC):
     @property
     @abstractmethod
     def expressions(self) -> tuple[Expression, ...]:
-        """The expressions that it reads of a record."""
+        """The expressions over a record that the step reads."""
 
     @abstractmethod
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
-        """Return the step's effect, None if nothing of it is read, and the columns that are read before it.
+        """Return the step's part of a fingerprint, None if nothing reads its effect, and the columns read before it.
 
-        read: the columns that are read after it, in lower case. keyed: the key is also read, and whether it is null.
+        read_columns: the columns that later steps read, in lower case. keyed: they also read the key, and whether it is
+        null.
         """
 
     @abstractmethod
@@ -79,7 +80,7 @@ class Step(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Step):
-    """Keep the records for which the predicate is true; null and false leave a record out, and so does a null value."""
+    """Keep the records for which the predicate is true, not null or false; leave out records with a null value."""
 
     predicate: Expression
 
@@ -100,7 +101,7 @@ class Filter(Step):
 
 @dataclass(frozen=True, slots=True)
 class Select(Step):
-    """Make these value columns, and no others. The key is kept; a null value stays null."""
+    """Replace the value columns by these. The key is kept; a null value stays null."""
 
     columns: tuple[Named, ...]
 
@@ -108,7 +109,7 @@ class Select(Step):
     def declared(
         cls, shape: Shape, columns: Sequence[str], renamed: Mapping[str, str], *, step: str = "select"
     ) -> tuple[Select, Shape]:
-        """Check a select, or what is one under another name: `step`, for messages."""
+        """Return a select, and the shape after it. step: the name of the step in messages."""
         subject = f"{shape.what}: {step}"
         named_columns = [parse_named(sql_text, shape.columns, subject) for sql_text in columns]
         named_columns += [
@@ -119,7 +120,8 @@ class Select(Step):
         for named_column in named_columns:
             if named_column.name.lower() in key_names and not named_column.is_plain:
                 raise PlanError(
-                    f"{subject}: {named_column.name!r} is the key; give {named_column.expression.text!r} another name, or rekey."
+                    f"{subject}: {named_column.name!r} is the key; give {named_column.expression.text!r} another name, "
+                    "or rekey."
                 )
         value_columns = [named_column for named_column in named_columns if named_column.name.lower() not in key_names]
         if not value_columns:
@@ -145,8 +147,9 @@ class Select(Step):
 class Rekey(Step):
     """Make these columns the key; the old key becomes value columns. A record with a null key stays in the stream.
 
-    A null value has no columns: of such a record an expression that reads any is null, whatever default it has; one
-    that reads the key alone, or nothing, has its value (ksqlDB's PARTITION BY). before: the names of the key until now.
+    For a record with a null value, an expression that reads a value column is null, whatever default it has; an
+    expression that reads only the key, or nothing, has its value (ksqlDB's PARTITION BY). before: the names of the old
+    key.
     """
 
     columns: tuple[Named, ...]
@@ -166,7 +169,8 @@ class Rekey(Step):
             is_known = key_column.name.lower() in {column.name.lower() for column in shape.columns}
             if is_known and not key_column.is_plain:
                 raise PlanError(
-                    f"{subject}: a column {key_column.name!r} exists already. Give {key_column.expression.text!r} another name."
+                    f"{subject}: a column {key_column.name!r} exists already. Give {key_column.expression.text!r} "
+                    "another name."
                 )
         value_columns = [column for column in shape.columns if column.name.lower() not in key_names]
         if not value_columns:
@@ -180,7 +184,7 @@ class Rekey(Step):
         return tuple(item.expression for item in self.columns)
 
     def needs_value(self, key_column: Named) -> bool:
-        """Say whether a new key column is null for a record with a null value: it reads more than the key."""
+        """Say whether a new key column is null for a record with a null value, since it reads more than the key."""
         return not read_by([key_column.expression]) <= {name.lower() for name in self.before}
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
@@ -226,9 +230,9 @@ class Explode(Step):
 
 @dataclass(frozen=True, slots=True)
 class Map(Step):
-    """A column made by a Python function over Arrow arrays: as many values as there are in its arguments.
+    """A column from a Python function over Arrow arrays, which returns as many values as its arguments have.
 
-    A record on which the function fails gets a null. It must give the same result for the same input.
+    A record on which the function fails gets a null. The function must give the same result for the same input.
     """
 
     name: str
@@ -274,7 +278,7 @@ class Map(Step):
 
 
 def _columns_with_types(named_columns: Iterable[Named], shape: Shape) -> list[Column]:
-    """The columns that expressions make; a type that only Spark can tell is empty."""
+    """Return the columns of named expressions; a type that only Spark can tell is empty."""
     return [
         Column(named_column.name, expression_type(named_column.expression, shape.columns) or "")
         for named_column in named_columns
@@ -282,7 +286,7 @@ def _columns_with_types(named_columns: Iterable[Named], shape: Shape) -> list[Co
 
 
 def _select_part(columns: Iterable[Named], read_columns: set[str]) -> tuple[Json | None, set[str]]:
-    """The columns that are computed and read; a column that is only passed on is not one."""
+    """Return the part for the columns that are computed and read later, without columns that are only passed on."""
     computed_columns = [
         named_column
         for named_column in columns

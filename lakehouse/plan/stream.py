@@ -1,5 +1,7 @@
-"""Streams: the origin of records, and the stateless steps after it. Every step checks itself against the columns
-before it."""
+"""Streams: the origin of records, and the stateless steps after it.
+
+Every step checks itself against the columns before it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Stream(Declaration):
 
     @property
     def undoes(self) -> bool:
-        """Whether its records are changes of rows, which are taken out and put in."""
+        """True if its records are changes of rows, which are taken out and put in."""
         return self.source.undoes
 
     @property
@@ -55,18 +57,18 @@ class Stream(Declaration):
 
     @property
     def inputs(self) -> tuple[Stream | Table, ...]:
-        """The streams and tables that its origin reads; none if that is a topic."""
+        """The streams and tables that its origin reads; empty for a topic."""
         return self.source.inputs
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The topics that the stream comes from, directly or through tables, each with its schema."""
+        """The topics behind the stream, directly or through tables, each with its schema."""
         indirect_sources = (source for table in self.reads for source in table.stream.sources)
         return tuple(dict.fromkeys((*self.decodes, *indirect_sources)))
 
     @property
     def decodes(self) -> tuple[Source, ...]:
-        """Those of its sources whose records reach it unchanged, not through a table: it sees their bad records."""
+        """The sources whose records reach the stream directly, not through a table: it sees their bad records."""
         return self.source.decodes
 
     @property
@@ -76,7 +78,7 @@ class Stream(Declaration):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables that it reads, directly or through others; each comes after those that it reads itself."""
+        """The tables that it reads, directly or through others; each comes after the tables that it reads."""
         return tuple(node for node in walk(self) if isinstance(node, Table))
 
     @property
@@ -88,7 +90,7 @@ class Stream(Declaration):
         return [*map(str, reversed(self.steps)), *self.source.lines()]
 
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> Json:
-        """Return the part that the columns `read` (in lower case) are made from. keyed: see `Step.fingerprint`."""
+        """Return the fingerprint of the input of `read_columns` (in lower case). keyed: see `Step.fingerprint`."""
         step_parts = []
         for step in reversed(self.steps):
             step_part, read_columns = step.fingerprint(read_columns, keyed=keyed)
@@ -105,8 +107,8 @@ class Stream(Declaration):
     def filter(self, predicate: str) -> Stream:
         """Return the records for which `predicate` (Spark SQL) is true.
 
-        Records with a null value are left out, tombstones too (docs/rules.md, rule 2): filter before `latest` only a
-        topic whose deletes do not matter.
+        Records with a null value are left out, tombstones too (docs/rules.md, rule 2): filter before `latest` only if
+        the topic's deletes do not matter.
         """
         return self._then(*Filter.declared(self.shape, predicate))
 
@@ -174,7 +176,7 @@ class Stream(Declaration):
         return self._then(*Explode.declared(self.shape, array, name))
 
     def map(self, name: str, function: Callable[..., Any], *arguments: str, type: str) -> Stream:
-        """Return the stream with a column made by a Python function, for what SQL can't say.
+        """Return the stream with a column from a Python function, for computations that SQL can't express.
 
         function: receives one pyarrow.Array per argument expression and returns an array of as many values, of `type`;
         it must give the same result for the same input. A record on which it fails gets a null.
@@ -182,7 +184,7 @@ class Stream(Declaration):
         return self._then(*Map.declared(self.shape, name, function, arguments, type))
 
     def branch(self, *predicates: str) -> tuple[Stream, ...]:
-        """Return one stream for each predicate and a last one for the rest; a record goes to the first that is true.
+        """Return a stream for each predicate, and one for the rest; a record goes to the first predicate that is true.
 
         Records with a null value go to none of them, as with `filter`.
         """
@@ -206,11 +208,20 @@ class Stream(Declaration):
         return self.with_origin(Merge.declared((self, *others)), replace(self.shape, what=f"{self.what}: merge"))
 
     def join(
-        self, other: Table | Stream, on: str | tuple[str, ...] | list[str] | None = None, *,
-        how: HowJoined = "inner", prefix: str = "", as_of: AsOf = "arrival", broadcast: bool = False,
-        indicator: str = "", within: str | None = None, before: str | None = None, after: str | None = None,
+        self,
+        other: Table | Stream,
+        on: str | tuple[str, ...] | list[str] | None = None,
+        *,
+        how: HowJoined = "inner",
+        prefix: str = "",
+        as_of: AsOf = "arrival",
+        broadcast: bool = False,
+        indicator: str = "",
+        within: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
         grace: str | None = None,
-    ) -> Stream:  # fmt: skip
+    ) -> Stream:
         """Return each record with the columns of the row that a table has for it, or of another stream's records.
 
         on: expressions of this stream, one for each column of the other's key; default: its own key. prefix: precedes
@@ -233,14 +244,15 @@ class Stream(Declaration):
         if isinstance(other, Stream):
             if as_of != "arrival" or broadcast or indicator:
                 raise PlanError(
-                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found {value_in_message(other)}."
+                    f"{self.what}: join: as_of, broadcast and indicator are for tables; found "
+                    f"{value_in_message(other)}."
                 )
             left_stream = self if key_texts is None else self.rekey(*key_texts)
             return self.with_origin(*StreamJoin.declared(left_stream, other, how, spans, prefix))
         if not isinstance(other, Table):
             raise PlanError(
-                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = stream.latest('planes'), "
-                "or another stream."
+                f"{self.what}: join: found {value_in_message(other)}, expected a table, such as planes = "
+                "stream.latest('planes'), or another stream."
             )
         if any(spans):
             raise PlanError(
@@ -253,9 +265,14 @@ class Stream(Declaration):
         return self.with_origin(*table_join)
 
     def latest(
-        self, name: str, *, order_by: str | None = None, retention: str | None = None,
-        tombstones: Tombstones = "by order", suppress: bool = False,
-    ) -> Table:  # fmt: skip
+        self,
+        name: str,
+        *,
+        order_by: str | None = None,
+        retention: str | None = None,
+        tombstones: Tombstones = "by order",
+        suppress: bool = False,
+    ) -> Table:
         """Return the table that holds the latest value of each key: an upsert; a null value deletes.
 
         order_by: an expression, a timestamp or a bigint: an older record then never overwrites a newer one, nor brings
@@ -300,5 +317,5 @@ class Stream(Declaration):
 
 
 def walk(last_node: Stream | Table) -> tuple[Stream | Table, ...]:
-    """Return all that a stream or a table is made of, and the item itself last; each comes after what it reads."""
+    """Return all streams and tables behind a stream or table, and itself last; each comes after those it reads."""
     return (*without_duplicates(node for direct_input in last_node.inputs for node in walk(direct_input)), last_node)

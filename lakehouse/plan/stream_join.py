@@ -1,4 +1,4 @@
-"""Two streams joined within a time, as a node of the plan: a frozen value, and the checks that refuse one."""
+"""Two streams joined within a time, as a node of the plan: a frozen value, and the checks that refuse it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Spans(NamedTuple):
     grace: str | None
 
     def resolve_window(self, subject: str) -> Within:
-        """Return the window in milliseconds, with its default grace; PlanError for an impossible one."""
+        """Return the window in milliseconds, with its default grace. Raises PlanError for an impossible window."""
         if (self.before, self.after) == (None, None):
             if self.within is None:
                 raise PlanError(
@@ -62,7 +62,7 @@ class Spans(NamedTuple):
 class StreamJoin(Node):
     """Records of two streams with one key whose times lie within a window: `lakehouse.semantics.operators.stream_join`.
 
-    prefix: precedes the names of the right stream's value columns. The key is the left one's, by name.
+    prefix: precedes the names of the right stream's value columns. The key has the names of the left stream's.
     """
 
     left: Stream
@@ -75,7 +75,7 @@ class StreamJoin(Node):
     def declared(
         cls, left: Stream, right: Stream, join_type: HowJoined, spans: Spans, prefix: str
     ) -> tuple[StreamJoin, Shape]:
-        """Return the join, and the shape that comes out. The rest: see `Stream.join`."""
+        """Return the join, and the shape of its records. For the other arguments see `Stream.join`."""
         subject = f"{left.what}: join with {right.what}"
         if join_type not in KEPT:
             raise PlanError(f"{subject}: how={join_type!r}; expected 'inner', 'left', 'right' or 'outer'.")
@@ -90,7 +90,8 @@ class StreamJoin(Node):
             left_type, right_type = types_by_side[0][left_name], types_by_side[1][right_name]
             if left_type and right_type and left_type != right_type:
                 raise PlanError(
-                    f"{subject}: {left_name!r} is a {left_type}, and the other's key {right_name!r} a {right_type}: they are never "
+                    f"{subject}: {left_name!r} is a {left_type}, and the other's key {right_name!r} a {right_type}: "
+                    "they are never "
                     f'equal. Cast one: rekey("cast({right_name} AS {left_type}) AS {right_name}_key").'
                 )
         added_columns = (column for column in right.columns if column.name not in right.key)
@@ -112,7 +113,7 @@ class StreamJoin(Node):
 
     @property
     def added(self) -> tuple[tuple[str, str], ...]:
-        """The right stream's value columns: each name there, and its name here."""
+        """The right stream's value columns: each name there, and its name in the join."""
         return tuple((name, self.prefix + name) for name in self.right.shape.values)
 
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
@@ -146,14 +147,14 @@ class StreamJoin(Node):
 
 
 def looked_up_by_time(stream: Stream) -> tuple[Table, ...]:
-    """Return the tables of which a stream looks up rows as of event times, without those behind tables."""
+    """Return the tables from which a stream looks up rows as of event times, without those behind tables."""
     source = stream.source
     inner_tables = [table for part in source.parts for table in looked_up_by_time(part)]
     return (*inner_tables, *([source.table] if isinstance(source, TableJoin) and source.as_of == "event time" else []))
 
 
 def meeting_streams(stream: Stream) -> tuple[Stream, ...]:
-    """Return the streams that meet in the joins of streams that a stream comes from, without those behind tables."""
+    """Return the streams that meet in the joins of streams behind a stream, without those behind tables."""
     inner = tuple(
         meeting_stream for origin_part in stream.source.parts for meeting_stream in meeting_streams(origin_part)
     )
@@ -161,7 +162,7 @@ def meeting_streams(stream: Stream) -> tuple[Stream, ...]:
 
 
 def reads_one_join(stream: Stream) -> bool:
-    """Say whether a stream's records come from one join of streams, in its order: through lookups and steps alone."""
+    """Say whether a stream's records come from one join of streams, in its order, through lookups and steps alone."""
     source = stream.source
     while isinstance(source, TableJoin):
         source = source.parts[0].source

@@ -48,11 +48,12 @@ class Grouped(Declaration):
     declared: Declared | None = None
 
     def window(self, window: Declared) -> Grouped:
-        """Return the groups cut into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
+        """Return the groups divided into windows of event time: lh.tumbling, lh.hopping, lh.sliding or lh.session."""
         subject = f"{self.stream.what}: window"
         if not isinstance(window, Declared):
             raise PlanError(
-                f'{subject}: {value_in_message(window)} is not a window. Write lh.tumbling("1 hour", grace="10 minutes").'
+                f'{subject}: {value_in_message(window)} is not a window. Write lh.tumbling("1 hour", grace="10 '
+                'minutes").'
             )
         if self.stream.undoes:
             raise PlanError(
@@ -74,7 +75,8 @@ class Grouped(Declaration):
             check_name(name, subject)
             if not isinstance(item, Aggregation):
                 raise PlanError(
-                    f"{subject}: {name}={value_in_message(item)} is not an aggregate. Write {name}=lh.count() or lh.sum(...)."
+                    f"{subject}: {name}={value_in_message(item)} is not an aggregate. Write {name}=lh.count() or "
+                    "lh.sum(...)."
                 )
             bound_aggregation = named_aggregation(name, item, self.stream.columns, subject, undoes=self.stream.undoes)
             if self.declared is not None and isinstance(self.declared.window, Session) and not item.can_merge:
@@ -91,7 +93,7 @@ class Grouped(Declaration):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aggregated(Declaration):
-    """Aggregates that still need a table's name."""
+    """Aggregates, which still need the name of a table."""
 
     grouped: Grouped
     aggregations: tuple[NamedAggregation, ...]
@@ -147,7 +149,8 @@ class Aggregated(Declaration):
         retention_ms = duration_ms(retention, f"{subject}: retention") if retention is not None else None
         if retention_ms is not None and window is not None and retention_ms < window.needed:
             raise PlanError(
-                f"{subject}: retention={retention!r} is {retention_ms} ms, but a window is needed until {window.needed} ms after "
+                f"{subject}: retention={retention!r} is {retention_ms} ms, but a window is needed until "
+                f"{window.needed} ms after "
                 "its end (grace, and twice a session's gap or a sliding window's difference). Expected at "
                 "least that."
             )
@@ -172,7 +175,7 @@ class Aggregated(Declaration):
 class Table(Rows):
     """A keyed table: a stream, the operator that folds its records, and the operators after that.
 
-    `key` are the columns that tell rows apart; those of a windowed table end with window_start and window_end.
+    `key` has the columns that identify a row; in a windowed table they end with window_start and window_end.
     """
 
     name: str
@@ -211,7 +214,7 @@ class Table(Rows):
         return self.fold.windows
 
     def rule(self, rules: Rules) -> KeyOperator:
-        """Return the rule that applies a record to the rows of one group of an aggregate, for these rules."""
+        """Return the operator that applies a record to the rows of one group; rules: those of the aggregations."""
         assert isinstance(self.fold, Aggregate)
         return RowGroup(rules) if self.stream.undoes else self.fold.rule(rules, final=self.find(Final) is not None)
 
@@ -221,12 +224,12 @@ class Table(Rows):
 
     @property
     def idle(self) -> int | None:
-        """The ms without records after which a partition no longer holds the watermark back; None: never."""
+        """The ms without records after which a partition no longer holds back the watermark; None is never."""
         return final.idle if (final := self.find(Final)) is not None else None
 
     @property
     def has_state(self) -> bool:
-        """True if more is kept than is visible: the state then has a table of its own."""
+        """True if the state is more than the visible rows: it then has a table of its own."""
         return any(operator.keeps_more for operator in self.operators)
 
     @property
@@ -236,21 +239,21 @@ class Table(Rows):
 
     @property
     def has_clock(self) -> bool:
-        """True if stream time decides what is taken in."""
+        """True if stream time decides which records are taken in."""
         return self.fold.has_clock
 
     @property
     def lag(self) -> int | None:
-        """How far behind the watermark, in ms, records are judged at least; None: by their own partition alone.
+        """The lag behind the watermark, in ms, that a record's horizon may have at most; None without a limit.
 
-        A final or expired result, by the watermark, must not be begun again by a partition that lags behind it.
+        A partition that lags behind the watermark must not begin again a result that is final or expired by it.
         """
         operator_lags = (operator.lag(self.fold.window) for operator in self.operators)
         return min((operator_lag for operator_lag in operator_lags if operator_lag is not None), default=None)
 
     @property
     def rows(self) -> Stream:
-        """Its rows, change by change: what its filters, projections and aggregates begin with."""
+        """The table's rows, change by change: the input of filters, projections and aggregates over it."""
         return self.stream.with_origin(*RowsOf.declared(self))
 
     def changes(self, *, net: bool = False) -> Changes:

@@ -1,4 +1,4 @@
-"""Comparisons that an expression may not make, and moments that it may not read, by the types of its columns.
+"""Refuse comparisons that an expression may not make, and moments that it may not read, by the types of its columns.
 
 An unknown type is accepted; Spark checks all expressions before the first tick (`lakehouse.spark.table.checked`).
 """
@@ -24,9 +24,9 @@ from lakehouse.plan.written.parse import name_of_call
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
-# Texts that Spark reads as a moment depending on the present time: words, and a time without its day.
+# Texts that Spark reads as a moment relative to the present: words, and times without a day.
 CLOCK_TEXT = re.compile(r"\s*((now|today|tomorrow|yesterday)\b.*|t?\s*\d{1,2}:.*)", re.IGNORECASE | re.DOTALL)
-# sqlglot's names; the other ones are casts to it.
+# sqlglot's names of parsers of moments; the others are casts.
 TIME_FUNCTIONS = word_set(
     """
     convert_timezone date_part datediff datepart day dayname extract hour last_day minute month monthname
@@ -36,22 +36,22 @@ TIME_FUNCTIONS = word_set(
     """
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
-# Functions that take the types of their input from a text; and those that give a text and a moment one type.
+# Functions that take the types of their input from a text; and functions that convert a text and a moment to one type.
 PARSERS = word_set("from_csv from_json from_xml")
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
-# sqlglot widens what these choose for Spark, an INT to a BIGINT, which Spark does not.
+# sqlglot widens the result type of these, an INT to a BIGINT; Spark does not.
 _SPARK: dict[type[exp.Expr], dict[str, Any]] = Dialect.get_or_raise("spark").EXPRESSION_METADATA
 _METADATA = _SPARK | {exp.Coalesce: EXPRESSION_METADATA[exp.Coalesce], exp.If: EXPRESSION_METADATA[exp.If]}
 
 
 def annotate_tree(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expr:
-    """Return a copy of the tree whose nodes have types, as far as these are known. It is shared: not to be changed."""
+    """Return a copy of the tree with the types of its nodes, as far as known. The copy is shared: do not change it."""
     return _annotate_cached(_TreeKey(tree), tuple((column.name.lower(), column.type) for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TreeKey:
-    """A tree as a key: itself, not one like it, since sqlglot compares every node."""
+    """A tree as a cache key, compared by identity, since sqlglot would compare every node."""
 
     tree: exp.Expression
 
@@ -62,11 +62,11 @@ class _TreeKey:
         return isinstance(other, _TreeKey) and self.tree is other.tree
 
 
-@lru_cache(maxsize=256)  # several checks ask about one expression; with long lists a copy takes seconds
+@lru_cache(maxsize=256)  # several checks need the same expression; a copy of long lists takes seconds
 def _annotate_cached(tree_key: _TreeKey, columns: tuple[tuple[str, str], ...]) -> exp.Expr:
     types_by_name = dict(columns) | PSEUDO_COLUMNS
     tree_copy: exp.Expression = tree_key.tree.copy()
-    schema: dict[str, exp.DataType] = {}  # of the columns that are read: a type takes a tenth of a millisecond
+    schema: dict[str, exp.DataType] = {}  # only of the columns that are read: parsing a type takes 0.1 ms
     for column in tree_copy.find_all(exp.Column):
         name = column.name.lower()
         if len(column.parts) == 1 and (column_type := types_by_name.get(name)):
@@ -99,7 +99,7 @@ _KINDS: Mapping[str, Iterable[object]] = {
 }
 
 
-# Types of Spark where sqlglot tells another one; "" is a type that depends on more than can be told here.
+# Spark's types of functions for which sqlglot gives another type; "" is a type that can't be told here.
 _SPARKS = {
     "array_position": "bigint", "bit_get": "tinyint", "bround": "", "datediff": "int", "date_diff": "int", "day": "int",
     "getbit": "tinyint", "map_from_arrays": "", "round": "", "timestampdiff": "bigint", "trunc": "date",
@@ -108,7 +108,7 @@ _SPARKS = {
 
 
 def is_mistyped_by_sqlglot(tree: exp.Expression) -> bool:
-    """Whether sqlglot may tell another type than Spark's for a tree, as it is written."""
+    """Say whether sqlglot may give another type than Spark's for a tree, as it is written."""
     return any(
         (isinstance(node, exp.Extract) and node.name.upper() == "SECOND")
         or (isinstance(node, exp.Anonymous) and name_of_call(node) in _SPARKS)
@@ -120,8 +120,10 @@ def is_mistyped_by_sqlglot(tree: exp.Expression) -> bool:
 
 
 def corrected_type(tree: exp.Expression, argument_type: str | None = None) -> str | None:
-    """Return Spark's type for a tree that is such a call; None for one inside of something else. given: its first
-    argument's type."""
+    """Return Spark's type for a tree that is itself such a call; None if the call is inside another expression.
+
+    argument_type: the type of the call's first argument.
+    """
     if not isinstance(tree, exp.Anonymous):
         return None
     function_name = name_of_call(tree)
@@ -140,14 +142,13 @@ def corrected_type(tree: exp.Expression, argument_type: str | None = None) -> st
 
 
 def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
-    """Whether a tree is the difference of two moments."""
+    """Say whether a tree is the difference of two moments."""
     typed_tree = annotate_tree(tree, columns)
     return isinstance(typed_tree, exp.Sub) and kind_of(typed_tree.this) == kind_of(typed_tree.expression) == "moment"
 
 
 def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, sql_text: str) -> None:
-    """Raise ExpressionError for a comparison that is never true, a moment that depends on the clock, and a cast that
-    may wrap around."""
+    """Raise ExpressionError for a comparison that is never true, a clock-dependent moment, or a cast that may wrap."""
     if isinstance(tree, exp.Column | exp.Identifier):
         return
     for node in annotate_tree(tree, columns).walk():
@@ -173,7 +174,7 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
 
 
 def check_predicate(tree: exp.Expression, columns: Iterable[Column], subject: str, sql_text: str) -> None:
-    """Raise ExpressionError for a predicate that is known not to be a condition."""
+    """Raise ExpressionError for a predicate whose type is known and not boolean."""
     predicate_type = annotate_tree(tree, columns).type
     if isinstance(predicate_type, exp.DataType) and predicate_type.this not in (
         _TYPE.BOOLEAN,
@@ -181,7 +182,8 @@ def check_predicate(tree: exp.Expression, columns: Iterable[Column], subject: st
         _TYPE.NULL,
     ):
         raise ExpressionError(
-            f'{subject}: {sql_text!r} is a {predicate_type.sql("spark").lower()}; expected a condition, such as "{sql_text} IS NOT NULL".'
+            f"{subject}: {sql_text!r} is a {predicate_type.sql('spark').lower()}; expected a condition, such as "
+            f'"{sql_text} IS NOT NULL".'
         )
 
 
@@ -221,15 +223,15 @@ def _check_pair(left: exp.Expr, right: exp.Expr, subject: str, sql_text: str) ->
             and not isinstance(counterpart, exp.Literal)
             and not operand.is_type(_TYPE.DATE)
         ):
-            # Spark would read a time without a day as one of today.
+            # Spark would read a time without a day as a time of today.
             raise ExpressionError(
-                f"{subject}: {sql_text!r} compares {_spark_sql(counterpart)}, a string, with a timestamp. Write cast({_spark_sql(counterpart)} AS "
-                "timestamp)."
+                f"{subject}: {sql_text!r} compares {_spark_sql(counterpart)}, a string, with a timestamp. Write "
+                f"cast({_spark_sql(counterpart)} AS timestamp)."
             )
 
 
 def _check_branches(node: exp.Expr, subject: str, sql_text: str) -> None:
-    """Check the values of which an expression gives one, and those that a CASE compares with its own."""
+    """Check the values among which an expression chooses, and those that a CASE compares with its operand."""
     branch_values = list(node.iter_expressions())
     if isinstance(node, exp.If):
         branch_values.remove(node.this)
@@ -244,19 +246,19 @@ def _check_branches(node: exp.Expr, subject: str, sql_text: str) -> None:
 
 
 def _check_parser(node: exp.Func, subject: str, sql_text: str) -> None:
-    """Check a parser: a timestamp without a format is read from JSON, CSV and XML in the same way as by a cast."""
+    """Check a parser of JSON, CSV or XML: without a format, it reads timestamps in the same way as a cast."""
     text_literals = [literal for literal in node.find_all(exp.Literal) if literal.is_string]
     if any(TIMESTAMP.search(literal.name) for literal in text_literals) and not any(
         literal.name.lower() == "timestampformat" for literal in text_literals
     ):
         raise ExpressionError(
-            f"{subject}: {sql_text!r} reads timestamps with {_function_name(node)}(), which reads '12:30' as a time on the "
-            "day when it is read. Give the column the type string and cast it, or give a timestampFormat."
+            f"{subject}: {sql_text!r} reads timestamps with {_function_name(node)}(), which reads '12:30' as a time on "
+            "the day when it is read. Give the column the type string and cast it, or give a timestampFormat."
         )
 
 
 def _is_number_text(node: exp.Expr) -> bool:
-    """Whether a text is a number: n = '5' means what it says."""
+    """Say whether a text is a number: n = '5' is a valid comparison."""
     return isinstance(node, exp.Literal) and NUMBER.fullmatch(node.name) is not None
 
 
@@ -265,17 +267,17 @@ def _unequal_types_error(
 ) -> ExpressionError:
     type_names = [node.type.sql("spark").lower() if node.type else "?" for node in (left_operand, right_operand)]
     return ExpressionError(
-        f"{subject}: {sql_text!r} compares {_spark_sql(left_operand)}, a {type_names[0]}, with {_spark_sql(right_operand)}, a {type_names[1]}: that is null for "
-        f"nearly every record. Write {advice}."
+        f"{subject}: {sql_text!r} compares {_spark_sql(left_operand)}, a {type_names[0]}, with "
+        f"{_spark_sql(right_operand)}, a {type_names[1]}: that is null for nearly every record. Write {advice}."
     )
 
 
 def _check_moment(node: exp.Expr, subject: str, sql_text: str) -> None:
-    """Check that a text means the same moment tomorrow."""
+    """Raise ExpressionError for a text that would mean another moment tomorrow."""
     if isinstance(node, exp.Literal) and node.is_string and CLOCK_TEXT.fullmatch(node.name):
         raise ExpressionError(
-            f"{subject}: {sql_text!r} reads {_spark_sql(node)} as a moment, which depends on when it is read. Write the whole "
-            "moment, such as timestamp'2026-01-31 12:30:00', or use ROWTIME, the record's own time."
+            f"{subject}: {sql_text!r} reads {_spark_sql(node)} as a moment, which depends on when it is read. Write "
+            "the whole moment, such as timestamp'2026-01-31 12:30:00', or use ROWTIME, the record's own time."
         )
 
 

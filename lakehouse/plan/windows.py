@@ -47,7 +47,7 @@ def hopping(size: str, advance: str, *, grace: str | None = None) -> Declared:
 
 
 def sliding(difference: str, *, grace: str | None = None) -> Declared:
-    """Windows of the records that are not more than `difference` apart; both ends belong to them."""
+    """Windows of records that are at most `difference` apart; both ends belong to them."""
     difference_ms = duration_ms(difference, "sliding: difference", least=1)
     return Declared(Sliding(difference_ms, _grace_ms(grace, difference_ms)), grace is not None)
 

@@ -1,4 +1,4 @@
-"""The lake: applications run on it, and their tables are read from it. Spark starts when something needs it."""
+"""The lake: it runs applications, and reads their tables. Spark starts when something needs it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Lake(Repairs):
     ) -> None:
         """Run an application: until="caught_up" with what Kafka has now, or until `stop` is set.
 
-        parts: ("ingest",), ("silver",), or both, which is the default. listen: is told of every tick, batch and
-        publication; without `until` also what waits in Kafka, and then `[metrics] port` serves metrics. With `until`
-        a notebook shows a bar. Raises PlanError, before anything runs, for tables that can't go on as they are
-        declared now; also ConfigError for folders that can't be written, LeaseHeld, KafkaUnavailable, NotFound for a
-        topic; later what stopped it: DataLoss, Fenced, JobFailed.
+        parts: ("ingest",), ("silver",), or both, which is the default. listen: called with every tick, batch and
+        publication; without `until` also with the records that wait in Kafka, and then `[metrics] port` serves
+        metrics. With `until` a notebook shows a bar. Raises PlanError, before anything runs, for tables that can't go
+        on as they are declared now; also ConfigError for folders that can't be written, LeaseHeld, KafkaUnavailable,
+        NotFound for a topic; later the error that stopped it: DataLoss, Fenced, JobFailed.
         """
         from lakehouse.run.job.job import PARTS, Job
         from lakehouse.run.start import ready, topics
@@ -88,8 +88,9 @@ class Lake(Repairs):
 
         at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; or a moment of
         `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent with
-        each other, see `tick`. offsets: the first that do not count, {topic: {partition: offset}} or
-        "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for a bad one.
+        each other, see `tick`. offsets: the first offsets that do not count, {topic: {partition: offset}} or
+        "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for an invalid
+        one.
         """
         moment = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
         if moment is None:
@@ -112,7 +113,7 @@ class Lake(Repairs):
         tick: int | None = None,
         app: App | None = None,
     ) -> Answered:
-        """Answered one SELECT of DuckDB's SQL over the lake, now or at a moment, without Spark.
+        """Answer one SELECT of DuckDB's SQL over the lake, now or at a moment, without Spark.
 
         Tables are named as `lakehouse query` names them: totals, bronze.orders, quarantine.orders. at, clock, tick: see
         `read`. app: with it, Spark folds tables at moments between their versions. Raises ConfigError for SQL that
@@ -126,7 +127,7 @@ class Lake(Repairs):
     def diff(
         self, table: Table, before: At | str, after: At | str = "now", *, key: str | None = None, limit: int = 100
     ) -> Difference:
-        """Compare a table at two moments: the keys that were added, removed and changed, the first `limit` of them.
+        """Compare a table at two moments: return the keys added, removed and changed, the first `limit` of them.
 
         before, after: a moment, or its text as `lakehouse past diff` takes it: "tick:7", a version, a time, "now". key:
         compares this key alone. Spark starts only for a moment between versions. Raises NotFound, ConfigError.
@@ -142,7 +143,7 @@ class Lake(Repairs):
         return difference(rows_before, rows_after, key=key, limit=limit)
 
     def _fold(self, find_table: Callable[[str], Table]) -> FoldRows:
-        """How Spark folds a table at a moment between its versions."""
+        """Return the function by which Spark folds a table at a moment between its versions."""
         return lambda name, moment: self.read(find_table(name), at=moment, hidden=True).toArrow()
 
     def tick(self, *tables: Table) -> int:
@@ -156,7 +157,7 @@ class Lake(Repairs):
     ) -> DataFrame:
         """Return a table's changelog of the ticks in (after, to], in order: per event, or net per commit.
 
-        key: one key's changes only, by its text, see `lakehouse.formats.key_text`. Columns: the table's, and
+        key: only the changes of this key, by its text, see `lakehouse.formats.key_text`. Columns: the table's, and
         `_tombstone`, `_event_time_ms`, `_position` of the record that caused the change.
         """
         self._check(table)
@@ -167,7 +168,8 @@ class Lake(Repairs):
         last_tick = self.tick(table)
         if to is not None and to > last_tick:
             raise NotFound(
-                f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last_tick} only. Run its application."
+                f"changes: to={to}, but table {table.name!r} has taken in ticks up to {last_tick} only. Run its "
+                "application."
             )
         to = last_tick if to is None else to
         changelog_frame = net_changes(open_table, after, to) if net else changefeed.per_event(open_table, after, to)
@@ -181,11 +183,11 @@ class Lake(Repairs):
         *,
         listen: Callable[[int], None] = lambda records: None,
     ) -> list[Explained]:
-        """Return the records behind a key's row (a windowed key: behind each of its rows), folded step by step.
+        """Return the records behind a key's row (for a windowed key: behind each of its rows), folded step by step.
 
         key: its text without the window, see `lakehouse.formats.key_text`. at: a moment of
-        `lakehouse.semantics.moment`, or an event time; now if left out. listen: is told how many records of
-        bronze were read. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
+        `lakehouse.semantics.moment`, or an event time; now if left out. listen: called with the number of bronze
+        records read so far. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
         from lakehouse.run.explain.explain import explain
         from lakehouse.run.explain.explanation import ExplainedRows
@@ -198,9 +200,9 @@ class Lake(Repairs):
     ) -> Audit:
         """Account for every offset that a table has taken in; `ok` says whether all is as it must be.
 
-        deep: refold the table from bronze and compare its rows, too. Kafka, if it runs, is asked about offsets that
-        bronze lacks. listen: is told each part of the audit. See `lakehouse.run.audit.audit`. Raises NotFound,
-        PlanError.
+        deep: refold the table from bronze and compare its rows, too. Kafka, if it runs, explains the offsets that
+        bronze lacks. listen: called with the name of each part of the audit. See `lakehouse.run.audit.audit`. Raises
+        NotFound, PlanError.
         """
         self._check(table)
         from lakehouse.run.audit.audit import audit

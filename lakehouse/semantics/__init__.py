@@ -1,1 +1,1 @@
-"""What a stream, a table and a changelog mean: plain Python, no Spark, milliseconds to test."""
+"""The meaning of streams, tables and changelogs: plain Python, no Spark, milliseconds to test."""

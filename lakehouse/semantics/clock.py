@@ -1,7 +1,7 @@
-"""Stream time and watermark: the time for an operator, given by the records, never by a machine's clock.
+"""Stream time and watermark: an operator's time, which comes from the records, never from a machine's clock.
 
 Stream time is the largest event time of the records that have reached the operator, by partition of the topic, record
-by record, the current one included (rule 13). A record is judged by that of its own partition:
+by record, the current one included (rule 13). The stream time of its own partition decides whether a record is late:
 
     event time     10  30  20  40
     stream time    10  30  30  40      20 is late for a window that closes at 25
@@ -18,9 +18,9 @@ Partition = str  # "topic/topic id/partition"
 
 
 def is_superseded(old_partition: Partition, new_partition: Partition) -> bool:
-    """Say whether a partition belongs to a deleted topic: `new` is of the recreated topic.
+    """Say whether a partition belongs to a deleted topic, and `new_partition` to the topic recreated under its name.
 
-    The new partition begins a new time, and the deleted one must not hold the watermark back forever.
+    The new partition begins a new time, and the deleted one must not hold back the watermark forever.
     """
     old_parts, new_parts = old_partition.split("/"), new_partition.split("/")
     return len(old_parts) == len(new_parts) == 3 and old_parts[0] == new_parts[0] and old_parts[1] != new_parts[1]
@@ -36,7 +36,7 @@ class Clock:
     watermark: int | None = None
 
     def observe(self, partition: Partition, event_time: int, order_time: int) -> int:
-        """Take a record in; return its partition's stream time."""
+        """Take in a record; return its partition's stream time."""
         if partition not in self.stream_times:
             for deleted_partition in [name for name in self.stream_times if is_superseded(name, partition)]:
                 del self.stream_times[deleted_partition], self.order_times[deleted_partition]

@@ -1,4 +1,4 @@
-"""The differences of two contents of a keyed table: the one form of result for every comparison of rows."""
+"""The differences between two contents of a keyed table: the result of every comparison of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unlike(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Difference(InNotebook):
-    """The numbers of keys added, removed and changed; and, if they were asked for, the first of these keys.
+    """The numbers of keys added, removed and changed; and the first of these keys, if requested.
 
     versions: the versions that were compared; None for rows that are not a version.
     """

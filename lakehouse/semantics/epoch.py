@@ -2,9 +2,9 @@
 
     version = epoch * 2**40 + tick
 
-A table's commits carry this number as Delta's transaction version. A tick is never applied twice, because Delta skips a
-number that is not larger than the table's last one. A writer that takes over a table opens the next epoch first, so
-everything that an older, still running writer (a zombie) sends has a smaller number and is skipped.
+A table's commits have this number as Delta's transaction version. A tick is never applied twice, because Delta skips a
+number that is not larger than the table's last one. A writer that takes over a table first opens the next epoch; every
+commit of an older writer that still runs (a zombie) then has a smaller number, and Delta skips it.
 2**40 ticks at ten a second are 3,484 years; 2**23 epochs are left.
 """
 
@@ -16,7 +16,7 @@ TICK_BITS = 40
 EPOCH_MAX = 2**23 - 1
 TICK_MAX = 2**TICK_BITS - 1
 EVER = 2**62  # a tick after all ticks
-OPEN_EPOCH = "open epoch"  # the operation of the empty commit that opens one
+OPEN_EPOCH = "open epoch"  # the operation of the empty commit that opens an epoch
 NO_TICK = 0  # the first tick is 1: a table whose progress is 0 has applied nothing
 
 

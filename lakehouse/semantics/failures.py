@@ -1,6 +1,7 @@
 """Users' functions that fail on records: the number of these records, and the first one's error.
 
-Such a record stops nothing: `map` gives a null, an aggregate leaves it out. It is counted, so that people notice.
+Such a record stops nothing: `map` gives a null, an aggregate leaves the record out. It is counted, so that people
+notice.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ ERROR_LENGTH_MAX = 200
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error as one short line; it may hold parts of a record, so it must be escaped when printed."""
+    """Return an error as one short line. It may contain parts of a record, so escape it when printing."""
     try:
         text = " ".join(f"{type(error).__name__}: {error}".split())
-    except Exception:  # even this may be a user's code
+    except Exception:  # str(error) may be a user's code too
         text = type(error).__name__
     return text[:ERROR_LENGTH_MAX].encode(errors="backslashreplace").decode()
 
 
 class Tally:
-    """The number of records on which one function failed. Call it with each error; `after` says which record it was."""
+    """The number of records on which one function failed. Call it with each error, and `after` after each record."""
 
     def __init__(self) -> None:
         self._error: str | None = None
@@ -33,14 +34,14 @@ class Tally:
         self._error = self._error or error_text(error)
 
     def after(self, record_position: Any) -> None:
-        """Note that the record at this position is done: it counts once, whatever number of windows it is in."""
+        """Note the end of the record at this position: it counts once, whatever number of windows it is in."""
         if self._error is not None:
             self.records += 1
             self.first = self.first or (record_position, self._error)
             self._error = None
 
-    def taken(self) -> tuple[int, tuple[Any, str] | None]:
-        """Return the number of records, and the first one's position and error; begin again."""
+    def take_tally(self) -> tuple[int, tuple[Any, str] | None]:
+        """Return the number of records, and the first one's position and error; then begin again from 0."""
         record_tally = self.records, self.first
         self.records, self.first = 0, None
         return record_tally
@@ -48,7 +49,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A function ("map price", "reduce total"), how many records it failed on, the first ("orders/0/12"), its error."""
+    """A function ("map price", "reduce total"): on how many records it failed, the first ("orders/0/12"), its error."""
 
     function: str
     records: int
@@ -56,7 +57,7 @@ class Failed:
     error: str
 
     def plain(self) -> dict[str, Any]:
-        """Return it in the form that a commit keeps."""
+        """Return the form in which a commit keeps it."""
         return {"function": self.function, "records": self.records, "first": self.first, "error": self.error}
 
 
@@ -66,7 +67,7 @@ def failures_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
 
 
 def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:
-    """Return the sums by function, sorted by name, with the first record of the earlier entry."""
+    """Return the sums by function, sorted by name; each keeps the first record of the earlier entry."""
     failures_by_function: dict[str, Failed] = {}
     for failure in (*old_failures, *new_failures):
         earlier_failure = failures_by_function.get(failure.function)

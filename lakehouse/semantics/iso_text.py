@@ -1,4 +1,4 @@
-"""Moments and dates in all the forms of ISO 8601 that people's programs write, as the one form that Spark reads.
+"""Convert moments and dates, in all the forms of ISO 8601 that programs write, to the form that Spark reads.
 
 | written                                  | by                                                                |
 |------------------------------------------|-------------------------------------------------------------------|
@@ -9,17 +9,17 @@
 | 2026-01-31Z, 2026-01-31+01:00            | Java's ISO_OFFSET_DATE, xs:date                                   |
 | +002026-01-31T12:01:00Z                  | JavaScript's year of six digits                                   |
 
-A text that Spark reads as it is (yyyy-MM-ddTHH:mm:ss, with any fraction and a zone behind it, or less of that) means
-what it means there. Dates by weeks or by the days of a year are in none of these programs' texts, and stay unread.
+A text that Spark reads already (yyyy-MM-ddTHH:mm:ss, with any fraction and zone, or less of that) keeps its meaning.
+None of these programs writes dates by weeks or by days of the year, so those stay unread.
 """
 
 from __future__ import annotations
 
 import re
 
-BLANKS = "".join(map(chr, range(33)))  # around a moment they mean nothing
-# What is replaced, one after the other, in a text that is not read as it is. Java and Python read these patterns alike,
-# and none takes longer than the text is long: a record may have megabytes of blanks.
+BLANKS = "".join(map(chr, range(33)))  # ignored around a moment
+# Replacements, in order, for a text that Spark does not read already. Java and Python read these patterns alike, and
+# each takes time in proportion to the text: a record may have megabytes of blanks.
 _BLANK = r"[\x00-\x20]"
 FORMS: tuple[tuple[str, str], ...] = (
     (r"^\+?0{0,2}([0-9]{4})(?=-)", "$1"),
@@ -33,7 +33,7 @@ FORMS: tuple[tuple[str, str], ...] = (
     (rf"^([0-9-]+[T ][0-9]{{1,2}})({_BLANK}*[A-Za-z+-].*)$", "$1:00:00$2"),
     (r"^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$", "$1T00:00:00$2"),
 )
-# What a text in such a form begins with: no plain one does.
+# The beginning of a text in one of these forms; no text that Spark reads already begins like it.
 OTHER = (
     rf"{_BLANK}*(?:\+|[0-9]{{5,6}}-|[0-9]{{8}}(?:[Tt Zz+-]|{_BLANK}*$)|[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[tzZ+-]|"
     rf"[T ](?:[0-9]{{1,2}}(?::[0-9]{{1,2}})?{_BLANK}*[A-Za-z+-]|[0-9:]+(?:,|(?:[.][0-9]*)?{_BLANK}*z))))"
@@ -42,7 +42,7 @@ _FORMS = tuple((re.compile(pattern), re.sub(r"\$(\d)", r"\\\1", new)) for patter
 
 
 def normal_form(text: str) -> str:
-    """Return a text in the form that Spark reads; one that is no moment in any of the forms is none after it either."""
+    """Return a text in the form that Spark reads; a text that is no moment does not become one."""
     text = text.strip(BLANKS)
     for pattern, replacement in _FORMS:
         text = pattern.sub(replacement, text)

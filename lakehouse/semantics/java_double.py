@@ -1,4 +1,4 @@
-"""Doubles as texts, as Java writes them: 1.0, 1.5E10, NaN."""
+"""Doubles as text in Java's form: 1.0, 1.5E10, NaN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def java_double(value: float) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     python_text = repr(value)
-    # Java writes two digits at least: of the numbers of two digits that are read as this one the nearest, 4.9E-324.
+    # Java writes at least two digits: the nearest two-digit number that parses to this double, such as 4.9E-324.
     if "." not in python_text and float(short_text := f"{value:.1e}") == value:
         python_text = short_text
     sign, digits, exponent = Decimal(python_text).normalize().as_tuple()

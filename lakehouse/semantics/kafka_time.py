@@ -1,7 +1,7 @@
-"""Kafka timestamps that are no possible time: the field can hold any number of 64 bits, such as nanoseconds.
+"""Kafka timestamps that are not possible times: the field can contain any 64-bit number, such as nanoseconds.
 
-A record must not be lost because of it, nor may it move the clocks of others. So bronze holds such a record at the
-first or the last possible time, and a header beside it keeps Kafka's own number; the record moves no clock.
+Such a record must not be lost, nor may it move the clocks of others. So bronze keeps it at the first or the last
+possible time, with Kafka's own number in a header, and the record moves no clock.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 def bronze_time(ms: int) -> tuple[int, tuple[tuple[str, bytes], ...]]:
-    """Return the time at which a record is held, milliseconds since 1970, and the header with Kafka's own number."""
+    """Return a record's time in bronze, in milliseconds since 1970, and the header with Kafka's own number."""
     if is_possible_time(ms):
         return ms, ()
     return LAST_MS if ms > LAST_MS else FIRST_MS, ((HEADER, str(ms).encode()),)
 
 
 def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
-    """Return Kafka's own number for a record's time if that is not a possible time, else None.
+    """Return Kafka's own number for a record's time if it is not a possible time, else None.
 
-    A record to which a producer gave such a header is not mistaken for one: its time is another one.
+    A record with such a header from its producer is not mistaken for one: its time in bronze differs.
     """
     if ms not in (FIRST_MS, LAST_MS):
         return None
@@ -37,7 +37,7 @@ def no_time(ms: int, headers: Iterable[tuple[str, bytes | None]]) -> int | None:
 
 
 def order_time(ms: int, carried_ms: int | None) -> int:
-    """Return a record's order time, see `lakehouse.semantics.position`; an impossible time moves nothing.
+    """Return a record's order time, see `lakehouse.semantics.position`; an impossible time does not move it.
 
     ms: Kafka's own number, milliseconds since 1970. carried_ms: the order time of the record before, if there is one.
     """
@@ -46,6 +46,6 @@ def order_time(ms: int, carried_ms: int | None) -> int:
 
 
 def record_time(record: Record) -> int:
-    """Return a record's own time, milliseconds since 1970: Kafka's own number, even if that is not a possible time."""
+    """Return a record's own time in milliseconds since 1970: Kafka's number, even if it is not a possible time."""
     kafka_number = no_time(record.timestamp, record.headers)
     return record.timestamp if kafka_number is None else kafka_number

@@ -1,8 +1,7 @@
-"""Values as parts of keys: which of them are one key.
+"""Values as parts of keys: which values are the same key.
 
-The two zeros of a float or a double are one key, 0.0, and all its NaN are one, as Spark groups and joins them; nothing
-else is made equal: a text stays as it is, whatever else looks like it. So every table has one row for them, be it of
-the latest values, of an aggregate, or of rows; ksqlDB, whose keys are bytes, has two.
+The two zeros of a float or a double are one key, 0.0, and all NaN are one key, as in Spark's groups and joins; no other
+values are made equal. So every kind of table has one row for them; ksqlDB, whose keys are bytes, has two.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-NAN = math.nan  # one object: Python's NaN equals nothing, but a tuple finds an object that is in it
+NAN = math.nan  # one object: NaN equals nothing, but tuples with the same object are equal
 
 
 def key_value(value: Any) -> Any:
-    """Return a value as it stands in a key, where a struct is a dict and an array a list."""
+    """Return a value's form in a key; structs are dicts and arrays lists."""
     match value:
         case float():
             return 0.0 if value == 0 else NAN if math.isnan(value) else value

@@ -1,10 +1,10 @@
-"""Moments: the times of rows in milliseconds since 1970, and the ways to name a moment of the past of a table.
+"""Moments: times in milliseconds since 1970, and the ways to name a moment in the past of a table.
 
 version   of the Delta table
 tick      the last tick taken in; several tables read at one tick are consistent with each other
 commit    a time of the wall clock: what the table held then, "what we knew then"
 offsets   the first offset not taken in, by topic and partition
-event     an event time: the fold of those applied records that are not later, "the world then"
+event     an event time: the fold of the applied records that are not later, "the world then"
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def to_datetime(ms: int) -> datetime:
 
 
 def to_milliseconds(time: Any) -> int:
-    """Return a timestamp as milliseconds since the epoch; microseconds are cut off, since Kafka has none."""
+    """Return a timestamp as milliseconds since the epoch, without its microseconds, which Kafka does not have."""
     return int((time - EPOCH) // timedelta(milliseconds=1))
 
 
 def to_microseconds(time: Any) -> int:
-    """Return a timestamp as microseconds since the epoch: all that it has."""
+    """Return a timestamp as microseconds since the epoch, its full precision."""
     return int((time - EPOCH) // timedelta(microseconds=1))
 
 
@@ -58,7 +58,7 @@ class AtVersion:
 
 @dataclass(frozen=True, slots=True)
 class AtTick:
-    """After this tick."""
+    """The end of this tick."""
 
     tick: int
 
@@ -68,7 +68,7 @@ class AtTick:
 
 @dataclass(frozen=True, slots=True)
 class AtCommit:
-    """What was committed at this time (milliseconds since the epoch) or before."""
+    """The commits up to this time (milliseconds since the epoch)."""
 
     ms: int
 
@@ -78,7 +78,7 @@ class AtCommit:
 
 @dataclass(frozen=True, slots=True)
 class AtEvent:
-    """The records whose event time is this one (milliseconds since the epoch) or an earlier one."""
+    """The records with event times up to this one (milliseconds since the epoch)."""
 
     ms: int
 
@@ -112,9 +112,9 @@ def moment_of(
     tick: int | None = None,
     offsets: str | Offsets | None = None,
 ) -> At | None:
-    """Return the moment that is meant; None for now. Raises ConfigError for two moments, or for an impossible one.
+    """Return the moment that is named; None for now. Raises ConfigError for two moments, or an impossible one.
 
-    time: by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
+    time: a time by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
     """
     values_by_option = {"at": time, "version": version, "tick": tick, "offsets": offsets}
     given_names = [name for name, value in values_by_option.items() if value is not None]
@@ -139,7 +139,7 @@ def moment_of(
 
 
 def parsed(text: str) -> At | None:
-    """Return the moment that a text such as `tick:7` means, see `FORMS`; None for now. Raises ConfigError otherwise.
+    """Return the moment that a text such as `tick:7` names, see `FORMS`; None for now. Raises ConfigError otherwise.
 
     A number alone is a version, a time alone an event time.
     """
@@ -226,9 +226,9 @@ def moment_text(ms: int) -> str:
 
 
 def partitions_left_out(offsets: Offsets, next_offsets: Mapping[tuple[str, int], int]) -> str:
-    """Return the partitions with records that offsets leave out, in their written form: "t/0=7,t/1=9"; "" if none.
+    """Return the partitions with records that `offsets` leaves out, in the form "t/0=7,t/1=9"; "" if there are none.
 
-    known: the first offset not taken in, by topic and partition.
+    next_offsets: the first offset not taken in, by topic and partition.
     """
     named_places = {(topic, partition) for topic, topic_offsets in offsets.items() for partition in topic_offsets}
     missing_offsets = {place: offset for place, offset in next_offsets.items() if place not in named_places}

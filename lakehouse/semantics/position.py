@@ -1,20 +1,20 @@
-"""The place of a record in the lake's one order, and its identity.
+"""The place of a record in the order of the lake, and its identity.
 
 All meaning that depends on order uses `Position` and nothing else (docs/decisions/order-is-the-position.md):
 
     (tick, order_time, topic, partition, offset, ordinals)
 
-A *tick* is one micro-batch of the lake's one ingest query. Inside a tick, records of several partitions are put in
-order by their *order time*: the running maximum of the record timestamp in its partition. A running maximum never
-goes back, so the order of a partition is always the order of its offsets:
+A *tick* is one micro-batch of the lake's ingest query. Inside a tick, records of several partitions are ordered by
+their *order time*: the running maximum of the record timestamps in a partition. A running maximum never goes back, so
+the order of a partition is always the order of its offsets:
 
     offset      0   1   2   3
     timestamp  10  30  20  40
     order time 10  30  30  40        right: offset 2 stays behind offset 1
                10  20  30  40        wrong: sorting by timestamp would put offset 2 before offset 1
 
-A step that makes several records from one (explode, a table's changes) appends its number to the *ordinals*, and a
-merge puts the number of the stream before them. A path never runs out of numbers, and it sorts as its numbers do:
+A step that makes several records from one (explode, a table's changes) appends each record's number to its *ordinals*,
+and a merge puts the number of the stream before them. Ordinals never run out of numbers, and sort as lists of numbers:
 
     record      ()
     explode     (0,)            (1,)
@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 
 class Position(NamedTuple):
-    """The place of a record in the order of the lake; compares like the tuple that it is.
+    """The place of a record in the order of the lake; compares as a tuple.
 
-    `order_time` is in milliseconds since the epoch; `ordinals` number the records made from one, each from 0,
-    a number for each step that makes several; they are empty for a record as it came.
+    `order_time` is in milliseconds since the epoch. `ordinals` has a number, from 0, for each step that makes several
+    records from one; it is empty for a record of a topic.
     """
 
     tick: int
@@ -43,28 +43,28 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Position:
-        """Return a position from its fields as Spark, Arrow and JSON give them: with the ordinals as a list."""
+        """Return a position from its fields in the form of Spark, Arrow and JSON, with the ordinals as a list."""
         # By name and without a copy: this runs for each record of a fold in Python.
         place_fields = (fields["tick"], fields["order_time"], fields["topic"], fields["partition"], fields["offset"])
         return cls(*place_fields, tuple(fields["ordinals"]))
 
     @property
     def text(self) -> str:
-        """The position as a text that no other record of the lake has: tick/topic/partition/offset/ordinals."""
+        """The position as text, unique in the lake: tick/topic/partition/offset/ordinals."""
         place_fields = (self.tick, self.topic, self.partition, self.offset, ".".join(map(str, self.ordinals)))
         return "/".join(map(str, place_fields))
 
     @property
     def of_record(self) -> Position:
-        """The position of the record as it came."""
+        """The position of the topic's record from which this one was made."""
         return self._replace(ordinals=())
 
     def with_number(self, number: int) -> Position:
-        """Return the position of one of several records that a step makes from the one here."""
+        """Return the position of one of several records that a step makes from the record at this position."""
         return self._replace(ordinals=(*self.ordinals, number))
 
     def merged(self, number: int) -> Position:
-        """Return the position in a merge of several streams: those of its first stream come first."""
+        """Return the position in a merge of streams; records of the first stream come first."""
         return self._replace(ordinals=(number, *self.ordinals))
 
 

@@ -1,4 +1,4 @@
-"""A record as delivered by Kafka, with its place in the lake: one row of bronze."""
+"""A record as Kafka delivered it, with its place in the lake: one row of bronze."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from enum import Enum
 
 Row = dict[str, object]
 
-# The order of a delete that is newer than whatever came before it, where nothing did: see `order_of_newest`.
+# The order of a delete that is newer than everything before it, if nothing came before it: see `order_of_newest`.
 LEAST_ORDER = -(2**63)
 
 
@@ -42,16 +42,16 @@ def effect_on_table(null_key: bool, value: Row | None) -> Effect:
 
 
 def order_of_newest(largest_order: int | None) -> int:
-    """Return the order of a null value that is newer than all before it, by the largest order of its key before it.
+    """Return the order of a null value that is newer than all records before it. largest_order: the largest of its key.
 
-    It is the same order, at a later position: so the row goes, and a record that comes later brings it back if its
-    order is the same or larger, as such a record replaces a row.
+    It is that same order, at a later position: so the row goes, and a later record with the same or a larger order
+    brings it back, as such a record also replaces a row.
     """
     return LEAST_ORDER if largest_order is None else largest_order
 
 
 def takes_part_in_aggregates(group_values: tuple[object, ...], value: Row | None) -> bool:
-    """Say whether a stream record counts in an aggregate grouped by `group`.
+    """Say whether a stream's record counts in an aggregate; group_values: the values of its GROUP BY columns.
 
     A null in any GROUP BY column leaves the record out (rule 1); a struct whose fields are all null is not a null.
     A null value takes no part (rule 2).

@@ -14,8 +14,8 @@ A record is late for a window that closed before it (rule 14):
 
 Kafka Streams: `TimeWindows`, `SlidingWindows`, `SessionWindows`.
 
-No window reaches beyond the possible times (`lakehouse.semantics.years`): a tumbling or hopping window is cut there,
-and a record whose sliding windows would reach beyond is late.
+No window reaches beyond the possible times (`lakehouse.semantics.years`): a tumbling or hopping window ends there, and
+a record whose sliding windows would reach beyond is late.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """Windows of `size` that begin every `advance`, at most `size`; tumbling if equal. The end is outside."""
+    """Windows of `size` that begin every `advance`, which is at most `size`; tumbling if equal. The end is outside."""
 
     size: int
     advance: int
@@ -91,7 +91,7 @@ class Sliding:
 
     @property
     def needed(self) -> int:
-        """How long after its end a record may still need the window: new windows begin with values of a closed one."""
+        """How long after its end a record may still need the window: a new window may begin with its values."""
         return 2 * self.difference + self.grace
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """How long after its end a record may still need the session: the end of the merged one decides."""
+        """How long after its end a record may still need the session: the end of the merged session decides."""
         return 2 * self.gap + self.grace
 
     def __str__(self) -> str:

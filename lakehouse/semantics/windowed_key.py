@@ -17,14 +17,14 @@ _BOUND, _BOUNDS = struct.Struct(">q"), struct.Struct(">qq")
 
 
 def format_with(format: str, size: int | None) -> str:
-    """Return the name of a key's format with a window behind it. size: in milliseconds; None for sessions."""
+    """Return the name of a key's format with a window after it. size: in milliseconds; None for sessions."""
     return f"{format}{_SESSION}" if size is None else f"{format}{_TIME}{size}"
 
 
 def window_of(format: str) -> tuple[str, Window | None]:
-    """Return the format of the key itself, and the window behind it: None if there is none.
+    """Return the format of the key itself, and the window after it; None without a window.
 
-    Of the window only the kind and the size are known; it is taken as one that neither overlaps nor waits.
+    Only the kind and the size of the window are known; it gets no overlap and no grace.
     """
     if format.endswith(_SESSION):
         return format.removesuffix(_SESSION), Session(0, 0)
@@ -44,5 +44,5 @@ def split_windowed_key(data: bytes, window: Window) -> tuple[bytes, Span] | None
 
 
 def with_window(own_bytes: bytes, window: Window, span: Span) -> bytes:
-    """Return the bytes of a key and its window."""
+    """Return the bytes of a key with its window."""
     return own_bytes + (_BOUNDS.pack(span.end, span.start) if isinstance(window, Session) else _BOUND.pack(span.start))

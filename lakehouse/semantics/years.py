@@ -1,7 +1,7 @@
 """The possible times: the years 1 to 9999 (UTC), in milliseconds since 1970.
 
-ISO texts, Python's datetimes, and so most readers of Delta have no others. A record with a time outside them goes to
-the quarantine; most often it is a number of microseconds or nanoseconds that was read as milliseconds.
+ISO texts, Python's datetimes, and so most readers of Delta have no other years. A record with a time outside them goes
+to the quarantine; most often a number of microseconds or nanoseconds was read as milliseconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ def is_possible_time(epoch_ms: int) -> bool:
 
 
 def impossible_time_message(subject: str, epoch_ms: int) -> str:
-    """Return the message about an impossible time (milliseconds since 1970); `what` names it: "the event time at".
+    """Return the message about an impossible time (milliseconds since 1970); `subject` names it: "the event time at".
 
-    As a quarantine's reason: the part before "; found" is the same for all such records.
+    For the quarantine's reasons, the part before "; found" is the same for all such records.
     """
     reason_text = f"{subject} is outside the years 1 to 9999; found {epoch_ms} milliseconds since 1970"
     for unit, factor in (("microseconds", 1_000), ("nanoseconds", 1_000_000)):
-        # Probably meant: a time of 1990 to 2099.
+        # The producer probably meant a time of 1990 to 2099.
         if 631_152_000_000 <= epoch_ms // factor < 4_102_444_800_000:
             likely_time = datetime.fromtimestamp(epoch_ms // factor // 1000, UTC).replace(tzinfo=None)
             return f"{reason_text} ({unit}? then it is {likely_time.isoformat()}Z)"

@@ -1,4 +1,4 @@
-"""The checks of single settings, for lakehouse.settings.config: a value as read -> the value as used, or Wrong."""
+"""The checks of single settings, for lakehouse.settings.config: from the given value to the used one, or WrongValue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OWN_AIRFLOW_OPTIONS = {
 
 
 class WrongValue(Exception):
-    """An unusable value: found, expected, do. ``key``: the option of a table that it belongs to."""
+    """An unusable value: found, expected, advice. ``key``: the option of a table to which it belongs."""
 
     def __init__(self, message: str, key: str | None = None) -> None:
         super().__init__(message)
@@ -48,14 +48,14 @@ class WrongValue(Exception):
 
 
 def check_text(value: object) -> str:
-    """Any text that is not empty."""
+    """Accept any text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise WrongValue(f'found {value!r}; expected text in "quotes" that is not empty')
     return value.strip()
 
 
 def check_servers(value: object) -> str:
-    """``host:port``, or several separated by commas."""
+    """Accept ``host:port``, or several separated by commas."""
     server_texts = [server_text.strip() for server_text in check_text(value).split(",")]
     for server_text in server_texts:
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", server_text):
@@ -66,7 +66,7 @@ def check_servers(value: object) -> str:
 
 
 def make_integer_check(least_number: int, most_number: int | None) -> Check:
-    """A whole number from ``least`` to ``most``, both included."""
+    """Return a check for a whole number from ``least_number`` to ``most_number``, both included."""
     expected_text = (
         f"a whole number from {least_number} to {most_number}"
         if most_number is not None
@@ -87,21 +87,21 @@ def make_integer_check(least_number: int, most_number: int | None) -> Check:
 
 
 def check_seconds(value: object) -> float:
-    """A number of seconds, 0 or more."""
+    """Accept a number of seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise WrongValue(f"found {value!r}; expected a number of seconds, 0 or more, such as 1.5")
     return float(value)
 
 
 def check_memory(value: object) -> str:
-    """A JVM memory size such as 3g or 512m."""
+    """Accept a JVM memory size such as 3g or 512m."""
     if not isinstance(value, str) or not re.fullmatch(r"[1-9]\d*[mMgG]", value.strip()):
         raise WrongValue(f'found {value!r}; expected a size in megabytes or gigabytes, such as "512m" or "3g"')
     return value.strip().lower()
 
 
 def make_word_check(*allowed_words: str) -> Check:
-    """One of these words."""
+    """Return a check for one of these words."""
 
     def check(value: object) -> str:
         if value not in allowed_words:
@@ -112,7 +112,7 @@ def make_word_check(*allowed_words: str) -> Check:
 
 
 def check_options(value: object) -> dict[str, str]:
-    """A table of properties, as text. Messages never show a value: it may be a secret."""
+    """Accept a table of properties; return them as texts. Messages never show a value: it may be a secret."""
     if not isinstance(value, dict):
         raise WrongValue(
             f"found {type(value).__name__}; expected a table of names and values, in the file "
@@ -122,7 +122,8 @@ def check_options(value: object) -> dict[str, str]:
     for name, option_value in value.items():
         if isinstance(option_value, dict):
             raise WrongValue(
-                f'found a table for {name}; a name with dots needs quotes: "{name}.{next(iter(option_value), "...")}" = ...',
+                f'found a table for {name}; a name with dots needs quotes: "{name}.{next(iter(option_value), "...")}" '
+                "= ...",
                 name,
             )
         if not isinstance(option_value, str | int | float):
@@ -134,7 +135,7 @@ def check_options(value: object) -> dict[str, str]:
 
 
 def check_kafka_options(value: object) -> dict[str, str]:
-    """Kafka client properties, except those that lakehouse sets itself."""
+    """Accept Kafka client properties, except those that lakehouse sets itself."""
     kafka_properties = check_options(value)
     for name in kafka_properties:
         property_name = name.removeprefix("kafka.")
@@ -146,7 +147,7 @@ def check_kafka_options(value: object) -> dict[str, str]:
 
 
 def check_airflow_options(value: object) -> dict[str, str]:
-    """Settings of Airflow by "section.name", except those that lakehouse sets itself."""
+    """Accept settings of Airflow by "section.name", except those that lakehouse sets itself."""
     airflow_settings = check_options(value)
     for name, setting_text in airflow_settings.items():
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*", name):
@@ -161,7 +162,7 @@ def check_airflow_options(value: object) -> dict[str, str]:
 
 
 def check_users(value: object) -> dict[str, str]:
-    """Users of Airflow and their roles; one is an admin."""
+    """Accept users of Airflow and their roles; one must be an admin."""
     role_by_user = check_options(value)
     for name, role in role_by_user.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,40}", name):
@@ -174,7 +175,7 @@ def check_users(value: object) -> dict[str, str]:
 
 
 def check_database(value: object) -> str:
-    """Airflow's database as a SQLAlchemy URL. Messages never show the value: it contains a password."""
+    """Accept Airflow's database as a SQLAlchemy URL. Messages never show the value: it contains a password."""
     if not isinstance(value, str) or not re.fullmatch(
         r"(postgresql(\+psycopg2)?://[^\s/]|sqlite:////)\S+", value.strip()
     ):
@@ -182,12 +183,12 @@ def check_database(value: object) -> str:
             'this is not a database URL for Airflow; expected "postgresql+psycopg2://user:password@host/name", '
             'or "sqlite:////absolute/path.db"'
         )
-    # If no driver is given, SQLAlchemy takes another one than Airflow's environment has.
+    # Without a driver, SQLAlchemy takes another one than Airflow's environment has.
     return re.sub(r"^postgresql:", "postgresql+psycopg2:", value.strip())
 
 
 def check_url(value: object) -> str:
-    """The address of a catalog."""
+    """Accept the address of a catalog."""
     if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url_text := check_text(value)):
         raise WrongValue(
             'expected an address without user and password, such as "http://localhost:5000/api/v1/lineage"'
@@ -196,21 +197,21 @@ def check_url(value: object) -> str:
 
 
 def check_secret(value: object) -> str:
-    """A secret in one line. Messages never show the value."""
+    """Accept a secret in one line. Messages never show the value."""
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]+", value.strip()):
         raise WrongValue("expected one word of printable ASCII characters")
     return value.strip()
 
 
 def check_host(value: object) -> str:
-    """An address to listen on."""
+    """Accept an address to listen on."""
     if not re.fullmatch(r"[A-Za-z0-9.:-]+", host_text := check_text(value)):
         raise WrongValue(f'found {value!r}; expected an address of this machine, such as "127.0.0.1"')
     return host_text
 
 
 def check_topics(value: object) -> tuple[str, ...]:
-    """A list of topic names; in the environment, separated by commas."""
+    """Accept a list of topic names; in the environment, separated by commas."""
     topic_names = value.split(",") if isinstance(value, str) else value
     if not isinstance(topic_names, list) or not all(
         isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name.strip()) for name in topic_names
@@ -220,7 +221,7 @@ def check_topics(value: object) -> tuple[str, ...]:
 
 
 def check_pattern(value: object) -> str:
-    """A regular expression that matches whole topic names."""
+    """Accept a regular expression that matches whole topic names."""
     pattern_text = check_text(value)
     try:
         re.compile(pattern_text)
@@ -230,14 +231,14 @@ def check_pattern(value: object) -> str:
 
 
 def check_boolean(value: object) -> bool:
-    """true or false."""
+    """Accept true or false."""
     if value not in (True, False, "true", "false") or (value in (0, 1) and not isinstance(value, bool)):
         raise WrongValue(f"found {value!r}; expected true or false")
     return value in (True, "true")
 
 
 def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = "") -> Check:
-    """A duration as text, at least `least`, or one of the words. `why`: the effect of a shorter one."""
+    """Return a check for one of the words or a duration, at least `shortest`. short_effect: of a shorter duration."""
     expected_text = " or ".join(
         ['a duration such as "7 days"', *[f'"{allowed_word}"' for allowed_word in allowed_words]]
     )
@@ -258,7 +259,7 @@ def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = 
     return check
 
 
-# The check of every setting, by section.
+# The check of each setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
     "lake": {"path": check_text, "app": check_text},
     "kafka": {

@@ -56,13 +56,13 @@ __all__ = [
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
-AIRFLOW_HOME = ".lakehouse/airflow"  # beside the settings file: one Airflow serves a project, whatever its lakes
+AIRFLOW_HOME = ".lakehouse/airflow"  # beside the settings file: one Airflow serves a project with all its lakes
 PREFIX = "LAKEHOUSE_"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings. ``source`` is the file they came from, None if there is none."""
+    """All settings. ``source`` is the file that they come from; None if there is none."""
 
     lake: LakeSection
     kafka: Kafka
@@ -173,7 +173,8 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             place_in_file = f"{source}:{find_line(toml_text, '', section)}"
             if section in CHECKS:
                 raise ConfigError(
-                    f"{place_in_file}: found {section} = ...; {section} is a section: write [{section}] and its settings below."
+                    f"{place_in_file}: found {section} = ...; {section} is a section: write [{section}] and its "
+                    "settings below."
                 )
             owner_section = next((name for name in CHECKS if section in CHECKS[name]), None)
             advice = (
@@ -184,7 +185,8 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
             place_in_file = f"{source}:{find_line(toml_text, section, key)}"
             if key not in CHECKS[section]:
                 raise ConfigError(
-                    f"{place_in_file}: found {key} under [{section}], which is not a setting. {_suggest_names(key, CHECKS[section])}"
+                    f"{place_in_file}: found {key} under [{section}], which is not a setting. "
+                    f"{_suggest_names(key, CHECKS[section])}"
                 )
             try:
                 values[section][key] = CHECKS[section][key](value)
@@ -205,7 +207,8 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
             in_section = any(variable_name.startswith(f"{PREFIX}{section}_".upper()) for section in CHECKS)
             if in_section or difflib.get_close_matches(variable_name, settings_by_variable, cutoff=0.85):
                 raise ConfigError(
-                    f"found the environment variable {variable_name}, which is not a setting. {_suggest_names(variable_name, settings_by_variable)}"
+                    f"found the environment variable {variable_name}, which is not a setting. "
+                    f"{_suggest_names(variable_name, settings_by_variable)}"
                 )
             continue
         section, key = settings_by_variable[variable_name]
@@ -216,7 +219,7 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
 
 
 def _parse_variable(text: str) -> object:
-    """A variable's text as a number or a JSON object if it is one, else the text unchanged."""
+    """Return a variable's text as a number or a JSON object if it is one, else the text unchanged."""
     try:
         parsed_value = json.loads(text)
     except ValueError:

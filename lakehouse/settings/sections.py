@@ -15,7 +15,7 @@ MASK = "********"
 
 
 class Options(Mapping[str, str]):
-    """Properties for Kafka or Spark. Read only; secrets do not appear in its repr."""
+    """Read-only properties for Kafka or Spark; their repr shows no secrets."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values = dict(values or {})
@@ -33,7 +33,7 @@ class Options(Mapping[str, str]):
         return hash(frozenset(self._values.items()))
 
     def masked_values(self) -> dict[str, str]:
-        """The properties with the values of secrets replaced."""
+        """Return the properties, without the values of secrets."""
         return {name: MASK if SECRET.search(name) else value for name, value in self._values.items()}
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class Options(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class LakeSection:
-    """The place of the lake, and the application that a command means if none is named.
+    """The place of the lake, and the application of commands that name none.
 
     path: absolute, or a Hadoop URI. app: a file, absolute, with :NAME behind it if it has several; or a module; None if
     there is no default.
@@ -91,7 +91,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How tables are kept small and their past readable: see docs/upkeep.md. Durations are text."""
+    """The settings that keep tables small and their past readable: see docs/upkeep.md. Durations are text."""
 
     enabled: bool = True
     every_ticks: int = 50
@@ -104,9 +104,9 @@ class Upkeep:
 
 @dataclass(frozen=True)
 class Log:
-    """What `lakehouse run` says while it runs. format: "auto" is bars on a terminal, and "text" everywhere else.
+    """The output of `lakehouse run` while it runs. format: "auto" is bars on a terminal, and "text" everywhere else.
 
-    lag_seconds: how often a continuous run says how many records wait in Kafka; 0.0 for never.
+    lag_seconds: how often a continuous run reports how many records wait in Kafka; 0.0 for never.
     """
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -116,7 +116,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics that a continuous run serves for Prometheus; none without a ``port``."""
+    """The metrics that a continuous run serves to Prometheus; none without a ``port``."""
 
     port: int | None = None
     host: str = "127.0.0.1"
@@ -124,7 +124,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The catalog that is told, as OpenLineage, what tables are made from; none without a ``url``.
+    """The catalog that gets, as OpenLineage, the sources of the tables; none without a ``url``.
 
     ``namespace``: of the jobs. ``api_key``: sent as a bearer token, never shown.
     """

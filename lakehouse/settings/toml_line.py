@@ -1,4 +1,4 @@
-"""Where a setting stands in a file, for messages."""
+"""Finds the line of a setting in a file, for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def find_line(text: str, section: str, key: str) -> int:
-    """The line (from 1) of ``key`` of ``section`` in TOML text; if it can't be located, the line of the section."""
+    """Return the line (from 1) of ``key`` of ``section`` in TOML text; the section's if the key can't be located."""
     current_section, nearest_line, wanted_name = "", 1, f"{section}.{key}" if section else key
     for line_number, line in enumerate(text.splitlines(), start=1):
         if header_match := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):

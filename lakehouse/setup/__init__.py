@@ -1,1 +1,1 @@
-"""What lakehouse needs besides Python packages, and where it lies: jars from Maven, and Airflow's own environment."""
+"""The needs of lakehouse besides Python packages, and their places: jars from Maven, Airflow's own environment."""

@@ -1,7 +1,7 @@
-"""Airflow's own Python environment: made once from airflow.lock, every file by its hash.
+"""Makes Airflow's own Python environment, once, from airflow.lock, every file by its hash.
 
-It is kept apart from lakehouse's own: infra/airflow/README.md says why. The page "Streams & Tables" reads the lake
-in it, by lakehouse's readers; so this package is on its path, and nothing else of the environment that runs this.
+It is apart from lakehouse's own: infra/airflow/README.md says why. The page "Streams & Tables" reads the lake in it, by
+lakehouse's readers; so this package is on its path, and nothing else of the environment that runs this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from lakehouse.errors import AirflowError, LakehouseError
 from lakehouse.setup import places
 
-STAMP = "installed.lock"  # a copy of the lock, written last: an interrupted set-up starts over
+STAMP = "installed.lock"  # a copy of the lock, written last, so that an interrupted set-up starts over
 STDERR = 2
 
 
@@ -26,8 +26,8 @@ def to_stderr(line: str) -> None:
 def set_up_airflow(say: Callable[[str], None] = to_stderr) -> Path:
     """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick if there is nothing to do.
 
-    say: is told that it takes a minute. What pip prints goes to stderr; pip's own configuration chooses the package
-    index. Raises AirflowError if it fails.
+    say: called with a line before the installation, which takes minutes. The output of pip goes to stderr; pip's own
+    configuration chooses the package index. Raises AirflowError if it fails.
     """
     environment_folder = places.airflow_environment()
     airflow_command, stamp_file = environment_folder / "bin" / "airflow", environment_folder / STAMP
@@ -44,7 +44,7 @@ def set_up_airflow(say: Callable[[str], None] = to_stderr) -> Path:
 
 
 def _install_packages(folder: Path) -> None:
-    # --clear: what an older lock installed must not stay behind.
+    # --clear: packages of an older lock must not stay behind.
     _run_command("make a virtual environment; on Debian and Ubuntu install python3-venv",
          [sys.executable, "-m", "venv", "--clear", str(folder)])  # fmt: skip
     _run_command("install the packages of airflow.lock",
@@ -68,7 +68,7 @@ def _link_lakehouse(folder: Path) -> None:
     """
     (site_packages,) = (folder / "lib").glob("python3*/site-packages")
     package_root = places.checkout_folder()
-    if package_root is None:  # beside the package lie all others of its environment, which Airflow must not see
+    if package_root is None:  # all other packages of its environment lie beside it, and Airflow must not see them
         package_root = folder / "lakehouse-package"
         package_root.mkdir(exist_ok=True)
         package_link = package_root / places.PACKAGE.name

@@ -1,9 +1,8 @@
 """Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark`` and ``<target>/kafka``.
 
-Nothing but Python's standard library, Java and the Apache Ivy jar that pyspark ships is needed; so make asks this file
-for Java before anything is installed. checksums.txt says what each jar must be, by SHA-256: a jar that is another one,
-or one too many, is refused, when it is fetched and whenever this runs. A second run reads the jars (66 MB, tenths of a
-second) and does nothing else.
+It needs only Python's standard library, Java and the Apache Ivy jar that pyspark ships; so make asks this file for Java
+before anything is installed. checksums.txt has the SHA-256 of each jar: another jar, or one too many, is refused, when
+it is fetched and whenever this runs. A second run reads the jars (66 MB, tenths of a second) and does nothing else.
 
     python lakehouse/setup/jars.py [--target FOLDER]
     python lakehouse/setup/jars.py --lock      write checksums.txt again, after ivy.xml has changed; look at the diff
@@ -34,11 +33,11 @@ LINES_SHOWN = 15
 
 
 class ResolveError(Exception):
-    """The jars can't be fetched. The message says what was found, what was expected and what to do."""
+    """The jars can't be fetched. The message gives the found state, the expected one, and advice."""
 
 
 def find_java() -> str:
-    """The path of a Java 17 or newer: ``JAVA_HOME`` if it is set, else the PATH. Raises ResolveError."""
+    """Return the path of a Java 17 or newer: from ``JAVA_HOME`` if it is set, else the PATH. Raises ResolveError."""
     java_home = os.environ.get("JAVA_HOME")
     java_path = shutil.which(str(Path(java_home) / "bin" / "java")) if java_home else shutil.which("java")
     advice = f"Install a JDK or JRE {JAVA_OLDEST} or newer and put it on the PATH, or set JAVA_HOME to its folder."
@@ -57,7 +56,7 @@ def find_java() -> str:
 
 
 def resolve_jars(target: Path) -> bool:
-    """Fill ``<target>/spark`` and ``<target>/kafka``. True: fetched. False: they were there already, and are right.
+    """Fill ``<target>/spark`` and ``<target>/kafka``; return False if the right jars were there already.
 
     A folder appears complete or not at all: the jars are gathered beside it and renamed. Raises ResolveError, also for
     jars that were changed since they were fetched.
@@ -65,10 +64,10 @@ def resolve_jars(target: Path) -> bool:
     target.mkdir(parents=True, exist_ok=True)
     expected_checksums = _expected_checksums()
     with (target / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second one finds the work done
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs at once, the second finds the work done
         stamp_file = target / "stamp.json"
         if differences := _describe_differences(_checksums_in(target), expected_checksums):
-            if _stamped_digest(stamp_file) == jars_digest():  # by these very files: the jars are not what was fetched
+            if _stamped_digest(stamp_file) == jars_digest():  # somebody has changed the jars since
                 raise ResolveError(
                     f"{target} was changed since its jars were fetched: {differences}. Expected the jars of "
                     f"{CHECKSUMS.name}, no other and no more. Find out who did it; then remove {target} and run "
@@ -76,7 +75,7 @@ def resolve_jars(target: Path) -> bool:
                 )
         elif _stamped_digest(stamp_file) == jars_digest():
             return False
-        else:  # the jars of another checkout, or of an older form of this file
+        else:  # the jars of another checkout, or of an older version of this file
             _write_stamp(stamp_file)
             return False
         java_path, ivy_jar = find_java(), _find_ivy_jar()
@@ -86,9 +85,9 @@ def resolve_jars(target: Path) -> bool:
             _retrieve_jars(java_path, ivy_jar, new_folder, target / "ivy-cache")
             if differences := _describe_differences(_checksums_in(new_folder), expected_checksums):
                 raise ResolveError(
-                    f"What was fetched is not what {CHECKSUMS.name} says: {differences}. Nothing of it was kept but Ivy's "
-                    f"cache. Remove {target} and run `lakehouse setup` again; if it stays so, the repository hands out "
-                    "other files than it did: don't use them before you know why."
+                    f"What was fetched is not what {CHECKSUMS.name} says: {differences}. Nothing of it was kept but "
+                    f"Ivy's cache. Remove {target} and run `lakehouse setup` again; if it stays so, the repository "
+                    "hands out other files than it did: don't use them before you know why."
                 )
             for kind in JAR_KINDS:
                 (new_folder / kind).chmod(0o755)
@@ -118,7 +117,7 @@ def lock_jars(target: Path) -> None:
 
 
 def _expected_checksums() -> dict[str, str]:
-    """The checksum of each jar by its place: spark/x.jar. Raises ResolveError if they are of another ivy.xml."""
+    """Return the checksum of each jar by its place: spark/x.jar. Raises ResolveError if they are of another ivy.xml."""
     head_line, *lines = CHECKSUMS.read_text().splitlines()
     if not head_line.endswith(_file_sha256(IVY_FILES[0])):
         raise ResolveError(
@@ -129,7 +128,7 @@ def _expected_checksums() -> dict[str, str]:
 
 
 def _checksums_in(target: Path) -> dict[str, str]:
-    """The checksum of each file in the folders of jars, by its place. What is no file has one that no jar has."""
+    """Return the checksum of each file in the folders of jars, by its place. No jar has the checksum of a non-file."""
     checksums: dict[str, str] = {}
     for kind in JAR_KINDS:
         for path in sorted((target / kind).glob("*")) if (target / kind).is_dir() else ():
@@ -145,7 +144,7 @@ def _file_sha256(path: Path) -> str:
 
 
 def _describe_differences(checksums: dict[str, str], expected_checksums: dict[str, str]) -> str:
-    """What differs, for an error; empty if nothing does."""
+    """Return the differences, for an error; empty if there are none."""
     changed_jars = sorted(
         name for name in checksums.keys() & expected_checksums.keys() if checksums[name] != expected_checksums[name]
     )
@@ -165,7 +164,7 @@ def _describe_differences(checksums: dict[str, str], expected_checksums: dict[st
 
 
 def jars_digest() -> str:
-    """Return a digest of what the jars are made from: it names them."""
+    """Return the digest of the files that determine the jars: it names their folder."""
     digest = hashlib.sha256()
     for path in (*IVY_FILES, CHECKSUMS):
         digest.update(path.read_bytes())
@@ -173,7 +172,7 @@ def jars_digest() -> str:
 
 
 def _stamped_digest(stamp: Path) -> str | None:
-    """The key that the jars were fetched by; None where that is not known."""
+    """Return the digest under which the jars were fetched; None if unknown."""
     try:
         return str(json.loads(stamp.read_text())["key"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -201,7 +200,7 @@ def _find_ivy_jar() -> Path:
 
 
 def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path) -> None:
-    """Run Ivy for both configurations at once: most of the time goes into waiting for small files."""
+    """Run Ivy for both configurations at once, because it spends most of the time waiting for small files."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
     log_files = {kind: folder / f"{kind}.log" for kind in JAR_KINDS}
     for kind in JAR_KINDS:
@@ -237,7 +236,7 @@ def _describe_failure(kind: str, exit_code: int, log_text: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line. Returns the exit code: 0 done, 1 with the reason on stderr."""
+    """Run the command line; return the exit code: 0 done, 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(description="Fetch the jars that lakehouse needs.")
     parser.add_argument(
         "--target", type=Path, default=SETUP_FOLDER.parents[1] / ".jars", help="default: .jars in the checkout"

@@ -1,11 +1,11 @@
-"""Where things lie on this machine: the checkout or the installed package, the jars, Airflow's environment.
+"""Places on this machine: the checkout or the installed package, the jars, Airflow's environment.
 
     in a checkout      <checkout>/.jars, <checkout>/.venv-airflow
     installed by pip   <cache>/jars-<digest>, <cache>/airflow-<digest>
 
-The cache is ``$LAKEHOUSE_CACHE``, else ``lakehouse`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Its folders are named by
-what they are made from, so two versions of lakehouse do not disturb each other. ``$LAKEHOUSE_JARS`` names the folder
-of the jars itself.
+The cache is ``$LAKEHOUSE_CACHE``, else ``lakehouse`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A digest of their sources
+names its folders, so two versions of lakehouse do not disturb each other. ``$LAKEHOUSE_JARS`` names the folder of the
+jars itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def project_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder for what is fetched and can be fetched again."""
+    """Return the folder for files that can be fetched again."""
     if named_folder := os.environ.get("LAKEHOUSE_CACHE"):
         return Path(named_folder).expanduser().absolute()
     cache_home = os.environ.get("XDG_CACHE_HOME", "")
@@ -60,7 +60,7 @@ def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
 
 
 def airflow_environment() -> Path:
-    """Return the folder of Airflow's Python environment, whether it was made or not."""
+    """Return the folder of Airflow's Python environment, whether it exists or not."""
     if checkout_root := checkout_folder():
         return checkout_root / ".venv-airflow"
     digest_source = f"{PACKAGE} {sys.version_info[:2]} ".encode() + AIRFLOW_LOCK.read_bytes()

@@ -1,7 +1,7 @@
-"""Checkpoints of streaming queries: clocks that may be lost. Every start makes a fresh one.
+"""Checkpoints of streaming queries: clocks that may be lost. Every start makes a fresh checkpoint.
 
-The place where a query goes on is in its target (docs/decisions/progress-lives-in-commits.md); a checkpoint only
-numbers the batches of one run. Its offset log is read for one thing: the end of the batch that is being written.
+The place where a query continues is in its target (docs/decisions/progress-lives-in-commits.md); a checkpoint only
+numbers the batches of one run. lakehouse reads its offset log only for the end of the batch that is being written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Delta's own objects, for operations that its public interface does with needless Spark jobs.
+"""Delta's own objects, for operations for which its public interface runs needless Spark jobs.
 
-Whoever reads or writes a table asks its snapshot how many files it has, and for the numbers of its writers. The
+Every read or write of a table asks its snapshot for the number of its files, and for the numbers of its writers. The
 checksum beside every commit lists them, but Delta reads the whole log to answer (two or three jobs for each snapshot;
-later versions of Delta ask the checksum). So a snapshot is told what its checksum says. And a commit without rows needs
-no job at all. If an object is not as expected here, Delta goes its own way.
+later versions of Delta ask the checksum). So this module gives a snapshot the state that its checksum lists. And a
+commit without rows needs no job at all. If an object is not as expected here, Delta computes the state itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-# Delta's class of snapshots, as SHA-256: the bit that says "the state is known". To look it up takes Spark jobs, the
-# first ones of a process, which are slow.
+# By the SHA-256 of Delta's snapshot class: the bit that says "the state is known". To find the bit takes Spark jobs,
+# the first of a process, which are slow.
 KNOWN_BITS = {"45b7de65a78da74785908dba3c35de97d8724757f5e6f2fe479d2a00d0ab75f7": 1 << 20}  # Delta 4.4.0
-_bits: list[int] = []  # that bit; empty until it is known, 0 if there is none
+_bits: list[int] = []  # the bit of this Delta; empty until it is known, 0 if there is none
 _lock = threading.Lock()
 
 
 def newest_snapshot(spark: SparkSession, path: str) -> Any:
-    """Return the newest snapshot of the table at `path`: Delta's own Java object. It knows what its checksum says."""
+    """Return the newest snapshot of the table at `path`, Delta's own Java object, with the state of its checksum."""
     none = _scala_none(spark)
     newest = _delta_log(spark, path).update(False, none, none)
     _set_state(spark, newest)
@@ -44,7 +44,7 @@ def transaction_numbers(snapshot: Any) -> dict[str, int] | None:
 def number_of_app(snapshot: Any, app_id: str) -> int | None:
     """Return the last number of an app id in a snapshot; None if it has none.
 
-    Without a checksum Spark puts the table's state together to tell, which takes half a second.
+    Without a checksum Spark computes the table's state for this, which takes half a second.
     """
     numbers_by_app = transaction_numbers(snapshot)
     if numbers_by_app is not None:
@@ -54,10 +54,10 @@ def number_of_app(snapshot: Any, app_id: str) -> int | None:
 
 
 def commit_number(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
-    """Commit a number, and the commit's metadata, to the table at `path`; no rows.
+    """Commit a number, and the commit's metadata, to the table at `path`, without rows.
 
-    As with Delta's own numbered writes nothing is done if the table has that number, or a larger one. Raises
-    delta.exceptions.ConcurrentTransactionException if another commit of the app id comes between.
+    As with Delta's own numbered writes, nothing happens if the table has that number or a larger one. Raises
+    delta.exceptions.ConcurrentTransactionException if another commit of the app id comes in between.
     """
     jvm: Any = spark._jvm
     delta, none = jvm.org.apache.spark.sql.delta, _scala_none(spark)
@@ -85,7 +85,7 @@ def _scala_none(spark: SparkSession) -> Any:
 
 
 def _set_state(spark: SparkSession, snapshot: Any) -> None:
-    """Give a snapshot its state, as its checksum has it: all but the removed files, which only checkpoints count."""
+    """Give a snapshot the state that its checksum has: all but the removed files, which only checkpoints count."""
     checksum = snapshot.checksumOpt()
     if not checksum.isDefined():
         return
@@ -99,19 +99,30 @@ def _set_state(spark: SparkSession, snapshot: Any) -> None:
             return
         jvm: Any = spark._jvm
         state = jvm.org.apache.spark.sql.delta.SnapshotState(
-            checksum.tableSizeBytes(), transactions.get().size(), checksum.numFiles(), 0, checksum.numDeletedRecordsOpt(),
-            checksum.numDeletionVectorsOpt(), 1, 1, transactions.get(), domain_metadata.get(), checksum.metadata(), checksum.protocol(),
-            checksum.fileSizeHistogram(), checksum.deletedRecordCountsHistogramOpt(),
-        )  # fmt: skip
+            checksum.tableSizeBytes(),
+            transactions.get().size(),
+            checksum.numFiles(),
+            0,
+            checksum.numDeletedRecordsOpt(),
+            checksum.numDeletionVectorsOpt(),
+            1,
+            1,
+            transactions.get(),
+            domain_metadata.get(),
+            checksum.metadata(),
+            checksum.protocol(),
+            checksum.fileSizeHistogram(),
+            checksum.deletedRecordCountsHistogramOpt(),
+        )
         private_field(snapshot, "computedState").set(snapshot, state)
         bitmap.set(snapshot, bitmap.get(snapshot) | state_bit)
-    except Exception:  # another Delta: it puts the state together itself
+    except Exception:  # another version of Delta: it computes the state itself
         with _lock:
             _bits[:] = [0]
 
 
 def _state_bit(snapshot: Any) -> int:
-    """Which bit of a snapshot says that its lazy `computedState` is known."""
+    """Return the bit of a snapshot that says that its lazy `computedState` is known; 0 if it is not found."""
     with _lock:
         if not _bits:
             if (bit := KNOWN_BITS.get(class_hash(snapshot)) or find_state_bit(snapshot)) is None:
@@ -121,7 +132,7 @@ def _state_bit(snapshot: Any) -> int:
 
 
 def class_hash(snapshot: Any) -> str:
-    """Return the SHA-256 of the class file that a snapshot is of; empty if it is not to be had."""
+    """Return the SHA-256 of the class file of a snapshot; empty if not available."""
     file = snapshot.getClass().getResourceAsStream("Snapshot.class")
     if file is None:
         return ""
@@ -132,10 +143,10 @@ def class_hash(snapshot: Any) -> str:
 
 
 def find_state_bit(snapshot: Any) -> int | None:
-    """Return the bit, by asking a snapshot for its state; None if it has that already, 0 if there is no such bit."""
+    """Find the bit by asking a snapshot for its state; None if it has its state already, 0 if there is no such bit."""
     if snapshot._computedStateTriggered():
         return None
-    snapshot.stateDF()  # what the state is made of has bits of its own
+    snapshot.stateDF()  # the parts of the state have bits of their own
     bitmap = private_field(snapshot, "bitmap$0")
     bits_before = bitmap.get(snapshot)
     snapshot.computedState()
@@ -144,7 +155,7 @@ def find_state_bit(snapshot: Any) -> int | None:
 
 
 def private_field(java_object: Any, name: str) -> Any:
-    """Return a private field of a Java object's class, which can be read and set."""
+    """Return a private field of a Java object's class, made readable and writable."""
     field = java_object.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field

@@ -1,10 +1,10 @@
-"""Functions with a lambda: what all its calls make together is bounded, as the value of one call is.
+"""Functions with a lambda: bounds the size of all the lambda's values together, like the value of a single call.
 
 `transform(xs, x -> doc)` has the document as often as there are elements, and `aggregate(xs, 'a', (all, x) ->
 concat(all, all))` doubles a text for each. So a value is null where its elements would have more than MADE_MAX
-characters in all, told before it is made: each element is made alone, measured, and let go.
+characters in all. That is computed before the value: each element is made alone, measured, and dropped.
 
-Trees are Catalyst's, as its parser gives them; so no type is known here.
+Trees come from Catalyst's parser, so their types are not known here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.spark.refused_values import MADE_MAX
 
-# By the place of the lambda, the last argument: its variables for one element, which `e` holds as v0, v1, ...
+# By function: an array with an element for each call of the lambda, its last argument: the variables as v0, v1, ...
 ENTRIES = {
     "transform": "transform(`0`, (x, i) -> named_struct('v0', x, 'v1', i))",
     "transform_keys": "transform(map_entries(`0`), x -> named_struct('v0', x.key, 'v1', x.value))",
@@ -22,7 +22,7 @@ ENTRIES = {
     "zip_with": "zip_with(`0`, `1`, (x, y) -> named_struct('v0', x, 'v1', y))",
     "map_zip_with": "map_values(map_zip_with(`0`, `1`, (k, x, y) -> named_struct('v0', k, 'v1', x, 'v2', y)))",
 }
-# One call of a lambda with so many variables, for one element.
+# By the number of a lambda's variables: one call of it, for an element `e` of ENTRIES.
 CALLS = {
     1: "element_at(transform(array({e}.v0), `{place}`), 1)",
     2: "element_at(zip_with(array({e}.v0), array({e}.v1), `{place}`), 1)",
@@ -32,7 +32,7 @@ LENGTH = "coalesce(length(cast(`0` AS string)), 0) + 1D"
 KEPT = f"element_at(filter(array(`0`), x -> coalesce(length(cast(x AS string)), 0) <= {MADE_MAX}), 1)"
 FOLDS = ("aggregate", "reduce")
 
-# What has a value of some bytes, whatever its arguments hold.
+# Nodes and functions whose value has a few bytes, whatever their arguments are.
 SMALL = word_set(
     """
     Add Subtract Multiply Divide IntegralDivide Remainder UnaryMinus UnaryPositive And Or Not IsNull IsNotNull EqualTo
@@ -42,7 +42,7 @@ SMALL = word_set(
     position regexp_count regexp_like rlike round second sign size smallint startswith tinyint year
     """
 )
-# What has the value of one of its arguments, or a few times what they hold.
+# Nodes and functions whose value is one of their arguments, or at most a few times as large as these together.
 LINEAR = word_set(
     """
     Literal If CaseWhen Cast Concat UnresolvedExtractValue CreateNamedStruct Alias NamePlaceholder
@@ -53,15 +53,15 @@ LINEAR = word_set(
 
 
 def size_condition(name: str, lambda_: Any, place: int) -> str | None:
-    """Return the condition under which what a lambda's calls make is too much; None where it can't be.
+    """Return the condition under which a lambda's values together are too large; None if they can't be.
 
-    place: the placeholder that stands for the lambda which gives the LENGTH of the value instead of the value.
+    place: the placeholder of the lambda that gives the LENGTH of the value instead of the value.
     """
     body, *arguments = _tree_children(lambda_)
     variable_names = [str(argument.nameParts().head()) for argument in arguments]
     if name not in ENTRIES or _is_bounded(body, variable_names):
         return None
-    # Names that no lambda around this one has.
+    # Names that no lambda around this lambda has.
     size_name, entry_name = "_lakehouse_so_far", "_lakehouse_e"
     next_size = f"{size_name} + {CALLS[len(variable_names)].format(e=entry_name, place=place)}"
     fold_step = f"({size_name}, {entry_name}) -> if({size_name} > {MADE_MAX}, {size_name}, {next_size})"
@@ -69,12 +69,12 @@ def size_condition(name: str, lambda_: Any, place: int) -> str | None:
 
 
 def may_double(name: str, lambda_: Any) -> bool:
-    """Say whether a fold's step may make more of what the steps before it made."""
+    """Say whether a fold's step may enlarge the result of the steps before it."""
     return name in FOLDS and _tree_name(_tree_children(lambda_)[0]) not in SMALL
 
 
 def _is_bounded(body: Any, variable_names: list[str]) -> bool:
-    """Whether a lambda makes at most a few times what its own variables hold."""
+    """Say whether a lambda's value is at most a few times as large as its own variables."""
     name = _tree_name(body)
     if name == "UnresolvedNamedLambdaVariable":
         return str(body.nameParts().head()) in variable_names

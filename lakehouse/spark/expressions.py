@@ -1,10 +1,10 @@
-"""A declared expression as a Spark column: if it fails on a record it is null there, and nothing reads a clock.
+"""A declared expression as a Spark column: it is null for a record on which it fails, and never reads a clock.
 
-With ANSI mode off most of Spark's expressions are null if they fail; others raise all the same (element_at(xs, 0), a
-bad pattern, a map with a key twice), which would stop the job for ever. So every call that is not known to be harmless
-is wrapped in TryEval, which Spark has for its own try_ functions, and which has no name in SQL.
+With ANSI mode off most of Spark's expressions are null if they fail; others raise nevertheless (element_at(xs, 0), a
+bad pattern, a map with a key twice), which would stop the job for ever. So TryEval wraps every call that is not known
+to be harmless; Spark has it for its own try_ functions, and SQL has no name for it.
 
-Spark reads a text with a time and no day as a moment of today ("12:30"), by the clock: such a text is a null here.
+Spark reads a text with a time and no day ("12:30") as a moment of today, by the clock: such a text gives a null here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse.spark.guard import cast_values, json_numbers
 from lakehouse.spark.java.functions import FUNCTIONS
 from lakehouse.spark.refused_values import refused_condition
 
-# What does not raise itself; its arguments may. These are names of Spark's classes, and of its functions.
+# Nodes and functions that do not raise themselves, though their arguments may: Spark's classes, and its functions.
 LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
 HARMLESS = word_set(
     """
@@ -40,7 +40,7 @@ HARMLESS_FUNCTIONS = word_set(
     named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
     """
 )
-# The arguments that each of these reads as moments, if they are texts; to_timestamp with a format does not.
+# The places of the arguments that a function reads as moments, if they are texts; not to_timestamp with a format.
 MOMENTS = {
     "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
     "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
@@ -48,15 +48,15 @@ MOMENTS = {
     "to_utc_timestamp": (0,), "try_to_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
     "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
 }  # fmt: skip
-BOUND = "_lakehouse_bound"  # a variable that stands for what was computed
-# Spark knows names in single quotes, $['user-id']; ksqlDB's are in double ones, which Spark reads as no path: a null.
+BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
+# Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.
 JSON_NAME = re.compile(r"""\["([^"'?]+)"\]""")
 TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 
 
 def column_of(expression: Expression) -> Column:
     """Return the column for a declared expression."""
-    # Most are just a column's name: that can't raise, and each look at a tree is a call to the JVM.
+    # Most are just a column's name: that can't raise, and each access to a tree is a call to the JVM.
     return F.expr(expression.text) if expression.is_column else _guarded_column(expression.text)
 
 
@@ -67,7 +67,7 @@ def _guarded_column(text: str) -> Column:
 
 
 def _parse_tree(text: str) -> Any:
-    """The tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
+    """Return the tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
     return _active_jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
 
 
@@ -78,7 +78,7 @@ def _active_jvm() -> Any:
 
 
 def _guard_tree(tree: Any) -> Any:
-    """The same tree with every call that may raise wrapped."""
+    """Return a tree with every call wrapped that may raise."""
     kind, name = _class_and_name(tree)
     if kind in LEAVES:
         return tree
@@ -90,7 +90,7 @@ def _guard_tree(tree: Any) -> Any:
     if name == "get_json_object" and len(children) == 2:
         return _exact_numbers(json_numbers.AT_PATH, [children[0], _quote_json_path(children[1])])
     if name == "map" and all(map(_is_value, children)):
-        # The options of a function, which Spark takes only as they are written; values can't raise.
+        # The options of a function, which Spark takes only as literals; they can't raise.
         return tree
     if name == "regexp_substr" and len(children) == 2:
         # Spark moves a part of this function's replacement out of a TryEval around it.
@@ -122,9 +122,8 @@ def _guard_tree(tree: Any) -> Any:
     by_interval = name == "sequence" and _is_interval(guarded_children[-1])
     conditions, measured_lambdas = [], []
     if name in element_values.ENTRIES:
-        conditions = [
-            element_values.size_condition(name, children[-1], len(guarded_children))
-        ]  # first: others make all its values
+        # First, as the other conditions compute all its values.
+        conditions = [element_values.size_condition(name, children[-1], len(guarded_children))]
         measured_lambdas = [_wrap_lambda(guarded_children[-1], element_values.LENGTH)]
     conditions.append(
         refused_condition(name or kind, [_literal_text(child) for child in guarded_children], by_interval=by_interval)
@@ -134,7 +133,7 @@ def _guard_tree(tree: Any) -> Any:
 
 
 def _quote_json_path(tree: Any) -> Any:
-    """A path of get_json_object with its names in single quotes, where it stands in the declaration."""
+    """Return a path of get_json_object with its names in single quotes, if it is a literal."""
     json_path = _literal_text(tree)
     if json_path is None or not JSON_NAME.search(json_path):
         return tree
@@ -143,12 +142,11 @@ def _quote_json_path(tree: Any) -> Any:
 
 
 def _guard_cast(tree: Any, child: Any) -> Any:
-    """A cast that is null for what its type can't hold."""
+    """Return a cast that is null for a value that its type can't hold."""
     target_type = str(tree.dataType().sql()).lower()
     element_cast = cast_values.cast_elements(target_type)
-    if (
-        element_cast is not None and _class_and_name(child)[0] != "Literal" and not _is_of_variant(child)
-    ):  # NULL is no array
+    # The literal NULL is no array.
+    if element_cast is not None and _class_and_name(child)[0] != "Literal" and not _may_be_variant(child):
         return _try_eval(_with_children(tree, [_guard_tree(_fill_template(element_cast, [child]))]))
     guarded_child, condition = _guard_tree(child), cast_values.unfit_cast_condition(target_type)
     if target_type.startswith("timestamp"):
@@ -160,9 +158,8 @@ def _guard_cast(tree: Any, child: Any) -> Any:
     is_try_cast = str(tree.evalMode()) == "TRY" and not target_type.startswith("decimal")
     if condition is None or is_try_cast or _is_short_literal(child):
         guarded_child = _with_children(tree, [guarded_child])
-        return (
-            guarded_child if _class_and_name(child)[0] == "Literal" else _try_eval(guarded_child)
-        )  # the cast of a VARIANT may raise
+        # The cast of a VARIANT may raise.
+        return guarded_child if _class_and_name(child)[0] == "Literal" else _try_eval(guarded_child)
 
     def fit_value(value: Any) -> Any:
         cast_tree = _with_children(tree, [value])
@@ -173,22 +170,22 @@ def _guard_cast(tree: Any, child: Any) -> Any:
             "if(coalesce(`0`, true), null, `1`)", [_try_eval(_fill_template(condition, [value])), _try_eval(cast_tree)]
         )
 
-    # What reads moments looks for what guards a text right below a cast.
+    # `is_whole_moment` looks for a text's guard right below a cast.
     return fit_value(guarded_child) if target_type.startswith("timestamp") else _compute_once(guarded_child, fit_value)
 
 
 def _compute_once(value: Any, form: Callable[[Any], Any]) -> Any:
-    """What a form makes of a value that it uses several times, with the value computed once."""
+    """Return `form` applied to a value that it uses several times, with the value computed once."""
     if _class_and_name(value)[0] in LEAVES:
         return form(value)
-    bound = _bound_fields(1)[0]
+    bound_field = _bound_fields(1)[0]
     return _fill_template(
-        f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound), value]
+        f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound_field), value]
     )
 
 
 def _is_short_literal(tree: Any) -> bool:
-    """Whether a tree is a literal that fits wherever its cast is not null: a null, a small number, a short text."""
+    """Say whether a tree is a literal that fits wherever its cast is not null: a null, small number or short text."""
     if _class_and_name(tree)[0] != "Literal":
         return False
     value = tree.value()
@@ -197,10 +194,10 @@ def _is_short_literal(tree: Any) -> bool:
     return value is None or (tree.dataType().typeName() == "string" and len(str(value)) < 10)
 
 
-def _is_of_variant(tree: Any) -> bool:
-    """Whether a tree may give a VARIANT, which is cast as a whole: `transform` does not take it."""
+def _may_be_variant(tree: Any) -> bool:
+    """Say whether a tree may give a VARIANT, which must be cast as a whole: `transform` does not take it."""
     name = _class_and_name(tree)[1]
-    return "parse_json" in name or "variant" in name or any(map(_is_of_variant, _child_trees(tree)))
+    return "parse_json" in name or "variant" in name or any(map(_may_be_variant, _child_trees(tree)))
 
 
 def _with_children(tree: Any, children: list[Any]) -> Any:
@@ -208,18 +205,18 @@ def _with_children(tree: Any, children: list[Any]) -> Any:
 
 
 def _exact_numbers(form: str, children: list[Any]) -> Any:
-    """A function of a JSON text, with its numbers as they are written."""
+    """Return a function of a JSON text, with the numbers as the text writes them."""
     json_text, json_path = map(_guard_tree, children)
     return _compute_once(json_text, lambda value: _try_eval(_fill_template(form, [value, json_path])))
 
 
 def _is_value(tree: Any) -> bool:
-    """Whether it is a literal that is not null: as a map's key that would raise."""
+    """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
     return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
 
 
 def _wrap_lambda(lambda_: Any, form: str) -> Any:
-    """A lambda that gives what a form makes of its value."""
+    """Return the lambda with its body wrapped in the template `form`."""
     function, *variables = _child_trees(lambda_)
     return lambda_.withNewChildren(_active_jvm().PythonUtils.toSeq([_fill_template(form, [function]), *variables]))
 
@@ -229,7 +226,10 @@ def _try_eval(tree: Any) -> Any:
 
 
 def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: list[Any]) -> Any:
-    """A call, null where a condition over its arguments, and more, holds. What they compute is computed once."""
+    """Return a call that is null where a condition holds; arguments that both use are computed once.
+
+    condition: over the call's arguments and, after them, the extra trees.
+    """
     plain_kinds = LEAVES | {"LambdaFunction"}
     computed_places = [
         place
@@ -252,19 +252,19 @@ def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: lis
 
 
 def _bound_fields(count: int) -> list[Any]:
-    """The trees of so many fields, a0, a1, ..., of the variable of a lambda."""
+    """Return the trees of the first `count` fields, a0, a1, ..., of the lambda variable BOUND."""
     fields = ", ".join(f"{BOUND}.a{number}" for number in range(count))
     (function,) = _child_trees(_parse_tree(f"f({BOUND} -> array({fields}))"))
     return _child_trees(_child_trees(function)[0])
 
 
 def _literal_text(tree: Any) -> str | None:
-    """What stands in the declaration; None for what is computed."""
+    """Return the text of a literal; None for a computed value."""
     return str(tree.value()) if _class_and_name(tree)[0] == "Literal" else None
 
 
 def _is_interval(tree: Any) -> bool:
-    """Whether a tree is an interval, as far as its text tells."""
+    """Say whether a tree is an interval, as far as its nodes show."""
     kind, name = _class_and_name(tree)
     if kind in ("TryEval", "UnaryMinus"):
         return _is_interval(_child_trees(tree)[0])
@@ -273,7 +273,7 @@ def _is_interval(tree: Any) -> bool:
 
 
 def _class_and_name(tree: Any) -> tuple[str, str]:
-    """The class of a node, and the name of the function if it is one."""
+    """Return the class of a node, and the function's name if the node is a function."""
     kind = tree.getClass().getSimpleName()
     return kind, tree.nameParts().last().lower() if kind == "UnresolvedFunction" else ""
 
@@ -284,15 +284,15 @@ def _child_trees(tree: Any) -> list[Any]:
 
 
 def _guard_moment(tree: Any) -> Any:
-    """The value, or null if it is a text with a time and no day."""
+    """Return the value, or null if it is a text with a time and no day."""
     if tree.getClass().getSimpleName() == "Literal":
-        return tree  # it was checked when it was declared
+        return tree  # the plan checked it when it was declared
     pattern = TIME_ALONE.replace("\\", r"\\")
     return _fill_template(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
 
 
 def is_whole_moment(tree: Any) -> bool:
-    """Say whether a resolved tree never gives a text with a time and no day: a guard gives a null for such a text."""
+    """Say whether a resolved tree never gives a text with a time and no day: a guard makes such a text null."""
     kind, _ = _class_and_name(tree)
     if kind == "Literal":
         return re.match(TIME_ALONE, str(tree.value())) is None
@@ -300,7 +300,7 @@ def is_whole_moment(tree: Any) -> bool:
 
 
 def _fill_template(form: str, values: list[Any]) -> Any:
-    """The tree of an expression over `0`, `1`, ..., which stand for other trees."""
+    """Return the tree of an expression over `0`, `1`, ..., with other trees in their place."""
 
     def fill_tree(tree: Any) -> Any:
         # The parser takes every name in a lambda for a variable.

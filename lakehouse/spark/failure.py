@@ -1,4 +1,4 @@
-"""A streaming query that ended badly, as one message: the cause. Spark's own trace is 150 lines of Java."""
+"""Reports why a streaming query failed, in one message: the cause. Spark's own trace is 150 lines of Java."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
 
-SPARK_ERRORS = (PySparkException, Py4JError)  # what calls of Spark raise
+SPARK_ERRORS = (PySparkException, Py4JError)  # the exceptions that calls of Spark raise
 ENDED = (
     "Spark's process has ended: most often it needed more than its memory ([spark] memory), or somebody ended it. "
     "Nothing is half done; start again."
@@ -42,17 +42,17 @@ class Catching:
                 raise
 
     def wait(self) -> None:
-        """Wait for the end of a batch that is under way: only then is the reason it ended known."""
+        """Wait for the end of a batch that is under way: only then is its error known."""
         with self._running:
             pass
 
     def stop(self, query: StreamingQuery) -> None:
-        """Stop a query between two batches: one that is under way is finished first.
+        """Stop a query after the batch that is under way.
 
-        Spark would interrupt it, and a lease could be given back while its commit is still being written.
+        Spark would interrupt the batch, and its lease could be released while its commit is still being written.
         """
         self._stopped = True
-        self.wait()  # whatever comes after this returns at once
+        self.wait()  # a batch that starts after this returns at once
         stop_query(query)
 
 
@@ -73,7 +73,7 @@ def is_gone(spark: SparkSession) -> bool:
 
 
 def raise_failure(query: StreamingQuery, catching: Catching) -> None:
-    """Raise what ended a query, if it ended with an error: our own error as it was, else JobFailed with the cause."""
+    """Raise the error that ended a query, if any: lakehouse's own error itself, else JobFailed with the cause."""
     if isinstance(catching.error, LakehouseError):
         raise catching.error
     try:
@@ -85,7 +85,7 @@ def raise_failure(query: StreamingQuery, catching: Catching) -> None:
 
 
 def root_cause(text: str) -> str:
-    """Return the line of a Java trace that says why: the last "Caused by", else the first line."""
+    """Return the line of a Java trace that gives the cause: the last "Caused by", else the first line."""
     causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return str(causes[-1] if causes else lines[0] if lines else "no reason was given")[:2000]

@@ -1,4 +1,4 @@
-"""Folders of the lake, wherever it lies: through Hadoop's file systems."""
+"""Folders of the lake, on any of Hadoop's file systems."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 def path_and_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return a path, and its file system: Hadoop's own Java objects."""
+    """Return a path and its file system, as Hadoop's own Java objects."""
     jvm: Any = spark._jvm
     java_session: Any = spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(path)
@@ -17,19 +17,19 @@ def path_and_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
 
 
 def folder_exists(spark: SparkSession, path: str) -> bool:
-    """Return whether there is such a folder."""
+    """Say whether there is such a folder."""
     folder, file_system = path_and_system(spark, path)
     return bool(file_system.exists(folder))
 
 
 def files_exist(spark: SparkSession, files: Iterable[str]) -> bool:
-    """Return whether all of these files exist: their URIs, as Spark gives them."""
+    """Say whether all of these files exist. files: their URIs, as Spark gives them."""
     jvm: Any = spark._jvm
     return all(folder_exists(spark, jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file)).toString()) for file in files)
 
 
 def create_folder(spark: SparkSession, path: str) -> None:
-    """Create an empty folder; nothing happens if it is there."""
+    """Create an empty folder; do nothing if it exists."""
     folder, file_system = path_and_system(spark, path)
     file_system.mkdirs(folder)
 
@@ -43,7 +43,7 @@ def folder_names(spark: SparkSession, path: str) -> list[str]:
 
 
 def list_content(spark: SparkSession, path: str) -> list[str]:
-    """Return the names of what a folder holds, in order; none if there is no such folder."""
+    """Return the names of a folder's files and folders, in order; none if there is no such folder."""
     folder, file_system = path_and_system(spark, path)
     return (
         sorted(str(status.getPath().getName()) for status in file_system.listStatus(folder))
@@ -53,7 +53,7 @@ def list_content(spark: SparkSession, path: str) -> list[str]:
 
 
 def remove_folder(spark: SparkSession, path: str) -> None:
-    """Remove a folder and its content; nothing happens if there is none."""
+    """Remove a folder and its content; do nothing if there is none."""
     folder, file_system = path_and_system(spark, path)
     file_system.delete(folder, True)
 

@@ -1,4 +1,4 @@
-"""Functions on Spark: Python over Arrow batches, shipped to the workers from any module, and large literals."""
+"""Functions on Spark: Python over Arrow batches, sent to the workers from any module; and large literals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,8 +24,7 @@ from lakehouse.semantics.failures import error_text
 
 def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
     """Return a column function that runs a Python function over Arrow batches."""
-    # The hints decide the kind of function; as text (PEP 563) Spark does not find them.
-    function.__annotations__ = {"batch": pa.Array, "return": pa.Array}
+    _annotate(function, pa.Array)
     return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
 
 
@@ -32,8 +32,13 @@ def over_arrow_in_turn(
     function: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], result: DataType | str
 ) -> Callable[[Column], Column]:
     """Return a column function that runs a Python function over all Arrow batches of a task, one after the other."""
-    function.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    _annotate(function, Iterator[pa.Array])
     return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
+
+
+def _annotate(function: Callable[..., Any], batch_type: object) -> None:
+    """Give a function the hints by which Spark decides its kind: Spark does not find hints that are text (PEP 563)."""
+    function.__annotations__ = dict.fromkeys([*signature(function).parameters, "return"], batch_type)
 
 
 def spark_type(text: str) -> DataType:
@@ -47,26 +52,26 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def frame_of_rows(spark: SparkSession, schema: StructType, rows: list[tuple[Any, ...]]) -> DataFrame:
-    """Return rows as a frame, with the entries of maps in their order, which Spark's own way by pickled rows loses."""
+    """Return rows as a frame that keeps the order of maps' entries, which Spark's own way, by pickled rows, loses."""
     arrow = pa.schema(list(arrow_type(schema)))
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), schema)
 
 
 def literal_map(values: Mapping[str, Any], kind: str) -> Column:
-    """A literal map; as one JSON text, because thousands of literals are slow to plan."""
+    """Return a literal map, read from one JSON text, because thousands of literals are slow to plan."""
     return F.from_json(F.lit(json.dumps(values)), f"map<string, {kind}>")
 
 
 def ship_by_value(function: Callable[..., Any] | None) -> None:
-    """Send a user's function to the workers by value, unless its module is installed: then they import it."""
+    """Let Spark send a user's function to the workers by value, unless they have its module installed."""
     name = getattr(function, "__module__", None)
     module = sys.modules.get(name) if name else None
     file = getattr(module, "__file__", None)
     if module is None or file is None or name == "__main__":
         return
-    installed = [sysconfig.get_path(part) for part in ("stdlib", "purelib", "platlib")]
-    if not any(Path(file).is_relative_to(folder) for folder in installed):
+    library_folders = [sysconfig.get_path(part) for part in ("stdlib", "purelib", "platlib")]
+    if not any(Path(file).is_relative_to(folder) for folder in library_folders):
         cast(Any, cloudpickle).register_pickle_by_value(module)
 
 
@@ -93,7 +98,7 @@ def column_function_of_map(step: Map) -> Callable[[Column], Column]:
         if len(values) != len(batch):
             raise ValueError(f"{len(values)} values for {len(batch)} records")
         result_values = values.cast(value_type)
-        result_values.validate(full=True)  # texts of bytes that are no UTF-8 would go on as they are
+        result_values.validate(full=True)  # else texts of bytes that are no UTF-8 would pass
         return result_values
 
     def run_record(record: pa.Array) -> pa.Array:

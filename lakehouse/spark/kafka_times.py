@@ -1,4 +1,4 @@
-"""Kafka's timestamps that are no valid time, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
+"""Kafka's timestamps that are not valid times, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
 
 def with_valid_times(frame: DataFrame) -> DataFrame:
-    """Return rows from Kafka in which each timestamp is a valid time; others are held as `kafka_time.held` says."""
+    """Return rows from Kafka with valid times as timestamps; invalid times change as in `kafka_time.bronze_time`."""
     ms = F.unix_millis("timestamp")
-    time_header = F.struct(
-        F.lit(kafka_time.HEADER).alias("key"), ms.cast("string").cast("binary").alias("value")
-    )  # fmt: skip
+    time_header = F.struct(F.lit(kafka_time.HEADER).alias("key"), ms.cast("string").cast("binary").alias("value"))
     headers = F.concat(F.coalesce("headers", F.array().cast(frame.schema["headers"].dataType)), F.array(time_header))
     nearest_time = F.timestamp_millis(F.when(ms < FIRST_MS, F.lit(FIRST_MS)).otherwise(F.lit(LAST_MS)))
     is_outside = (ms < FIRST_MS) | (ms > LAST_MS)
@@ -27,7 +25,7 @@ def with_valid_times(frame: DataFrame) -> DataFrame:
 
 
 def invalid_kafka_time(timestamp: str, headers: str) -> Column:
-    """Return Kafka's own timestamp of a bronze row (milliseconds) if it is no valid time; null if it is one."""
+    """Return Kafka's own timestamp of a bronze row (milliseconds) if it is not a valid time, else null."""
     number_pattern = f"^{kafka_time.NUMBER.pattern.decode()}$"
     time_headers = F.filter(
         headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number_pattern)

@@ -1,6 +1,6 @@
-"""Keys on Spark: values as they stand in one (the rule is `lakehouse.semantics.key_value`), and the rows of one key.
+"""Keys on Spark: values as a key has them (the rule is `lakehouse.semantics.key_value`), and the rows of one key.
 
-Spark itself takes both zeros for one where it groups and joins, but not where it skips files, and keeps either.
+Spark takes both zeros for the same value where it groups and joins, but not where it skips files, and keeps either.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def computed_keys(rows: DataFrame, expressions: Sequence[Expression]) -> list[SparkColumn]:
-    """Return the values of expressions over rows, as they stand in a key."""
+    """Return the values of expressions over rows, as a key has them."""
     computed_columns = compute_columns(rows, expressions)
     # To ask Spark for types takes time in every batch.
     if all(item.is_column for item in expressions) and not _has_float(rows.schema):
@@ -34,7 +34,7 @@ def computed_keys(rows: DataFrame, expressions: Sequence[Expression]) -> list[Sp
 
 
 def key_value(value: SparkColumn, kind: DataType) -> SparkColumn:
-    """Return a value as it stands in a key. kind: its type."""
+    """Return a value as a key has it. kind: its type."""
     if not _has_float(kind):
         return value
     match kind:
@@ -57,9 +57,10 @@ def _has_float(kind: DataType) -> bool:
 
 
 def is_key(schema: StructType, names: Iterable[str], text: str, prefix: str = "") -> SparkColumn:
-    """Return the condition for the rows of one key; its columns lie inside a struct ("_of."), or in the frame itself.
+    """Return the condition for the rows of one key.
 
-    text: see `lakehouse.formats.key_text`. Raises ConfigError for a text that is no key of this schema.
+    names: the key's columns, which lie in the frame itself, or in a struct if there is a prefix ("_of."). text: the
+    key, see `lakehouse.formats.key_text`. Raises ConfigError for a text that is no key of this schema.
     """
     columns = [Column(name, schema[name].dataType.simpleString()) for name in names]
     condition = F.lit(True)

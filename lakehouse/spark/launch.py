@@ -1,7 +1,7 @@
 """Starts Spark's JVM with its settings in a private file: every account of a machine can read command lines.
 
-Py4J asks the JVM for each part of a dotted name, each time that it is written. A part that is no class costs the most,
-as Java looks for it in every jar: of `jvm.org.apache.spark.sql.functions` these are four
+The module also caches names of the JVM. Py4J asks the JVM for each part of a dotted name, at each use. A part that is
+no class costs the most, as Java looks for it in every jar: `jvm.org.apache.spark.sql.functions` has four of them
 (docs/decisions/spark-is-asked-once.md).
 """
 
@@ -23,14 +23,14 @@ from pyspark.sql import SparkSession
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 GREETING = "WARNING: Using incubator modules"
 STDERR = 2
-_FILTERS: list[subprocess.Popen[bytes]] = []  # kept, so that Python does not warn about a process that goes on
+_FILTERS: list[subprocess.Popen[bytes]] = []  # kept, so that Python does not warn about a process that still runs
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM for the next session, if there is none yet, with Spark's settings, which may hold secrets.
 
-    PySpark would write each of them on the command line. The file (0600, in a folder of 0700) is removed once the JVM
-    has read it. What Spark itself puts on a command line stays there: memory, class path, extraJavaOptions.
+    PySpark would write each setting on the command line. The file (0600, in a folder of 0700) is removed once the JVM
+    has read it. Spark itself still puts memory, class path and extraJavaOptions on a command line.
     """
     arguments_before = os.environ.get(ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
@@ -41,11 +41,11 @@ def start_jvm(settings: Mapping[str, str]) -> None:
             properties_file.writelines(
                 f"{_escape_property(name)}={_escape_property(value)}\n" for name, value in settings.items()
             )
-        # A user's own spark-defaults.conf still counts for settings that are not given.
+        # A user's own spark-defaults.conf still applies to settings that are not in `settings`.
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or 'pyspark-shell'}"
         try:
-            with _without_java_s_greeting():
+            with _without_java_greeting():
                 SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
             if arguments_before is None:
@@ -55,16 +55,16 @@ def start_jvm(settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _without_java_s_greeting() -> Iterator[None]:
-    """Give the JVM that starts meanwhile a stderr without one line: Java warns of a module that Spark asks for.
+def _without_java_greeting() -> Iterator[None]:
+    """Remove one line from the stderr of the JVM that starts in the block: Java's warning about a module of Spark's.
 
-    No option of Java leaves it out. A `grep` of its own filters what the JVM writes, and ends with it; all other lines
-    come through, also when this process has been killed.
+    No option of Java turns the warning off. A `grep` process filters the JVM's output, and ends with the JVM; all other
+    lines pass, even after this process was killed.
     """
     if (grep := shutil.which("grep")) is None:
         yield
         return
-    # -a: a record in an error may hold any bytes, and after them grep would show no line.
+    # -a: a record in an error may have any bytes, after which grep would print no more lines.
     command = [grep, "-a", "--line-buffered", "-v", GREETING]
     _FILTERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True))
     grep_input = _FILTERS[-1].stdin
@@ -72,7 +72,7 @@ def _without_java_s_greeting() -> Iterator[None]:
     stderr_before = os.dup(STDERR)
     try:
         os.dup2(grep_input.fileno(), STDERR)
-        grep_input.close()  # the JVM alone writes into it: at its end the filter ends
+        grep_input.close()  # now only the JVM writes to it, so the filter ends with the JVM
         yield
     finally:
         os.dup2(stderr_before, STDERR)
@@ -80,7 +80,7 @@ def _without_java_s_greeting() -> Iterator[None]:
 
 
 def _escape_property(text: str) -> str:
-    r"""The text as java.util.Properties reads it, in ASCII: what is not a letter, a digit or . - _ / as \uXXXX."""
+    r"""Return the text as java.util.Properties reads it: in ASCII, all but letters, digits and . - _ / as \uXXXX."""
     units = text.encode("utf-16-be", "surrogatepass")
     codes = [int.from_bytes(units[index : index + 2], "big") for index in range(0, len(units), 2)]
     return "".join(
@@ -89,7 +89,7 @@ def _escape_property(text: str) -> str:
 
 
 def remember_names(spark: SparkSession) -> None:
-    """Let a session's view of the JVM keep the packages, classes and static methods that were asked of it."""
+    """Let a session's view of the JVM cache the packages, classes and static methods that it has looked up."""
     _as_remembering(spark._jvm)
 
 
@@ -112,7 +112,7 @@ REMEMBERING = {JVMView: _View, JavaPackage: _Package, JavaClass: _Class}
 
 
 def _remember_member(self: Any, name: str, member: Any) -> Any:
-    """What was found, kept where Python looks first; the value of a static field is not, as it may change."""
+    """Return a member, kept where Python looks first; the value of a static field may change, and is not kept."""
     if type(member) in REMEMBERING or type(member) is JavaMember:
         self.__dict__[name] = _as_remembering(member)
     return member

@@ -1,4 +1,4 @@
-"""A lake, and a table in it, through one Spark session: most functions of this room take one of them.
+"""A lake, and a table in it, through one Spark session: most functions of this package take one of them.
 
 OpenLake    the session, and the places of the lake's folders
 OpenTable   a declared table in it: where its rows lie, whether it exists, its properties
@@ -30,13 +30,13 @@ Kind = TypeVar("Kind")
 
 @dataclass(slots=True)
 class Versions:
-    """The last version of each table that was read: Delta asks Spark anew for its files whenever one is named."""
+    """The last version of each table that was read: whenever a version is named, Delta lists its files with Spark."""
 
     known: dict[str, tuple[str, int, Any]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
         """Return the rows of the table at a path, at a version."""
-        table_id = str(newest_snapshot(spark, path).metadata().id())  # another table may be made at the same path
+        table_id = str(newest_snapshot(spark, path).metadata().id())  # another table may be created at the same path
         cached_plan = self.known.get(path)
         if cached_plan is None or cached_plan[:2] != (table_id, version):
             rows = spark.read.format("delta").option("versionAsOf", version).load(path)
@@ -48,7 +48,8 @@ class Versions:
 class OpenLake:
     """A lake, as one Spark session reads and writes it.
 
-    facts: what is known of its bronze, which could be told again at any time; one of a kind. All sessions share them.
+    facts: cached facts about its bronze, one of each type, which can be computed again at any time. All sessions of a
+    lake share them.
     """
 
     spark: SparkSession
@@ -56,7 +57,7 @@ class OpenLake:
     facts: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def open(self, table: Table) -> OpenTable:
-        """Return a table in this lake, whether it is there or not."""
+        """Return a table in this lake, whether it exists or not."""
         return OpenTable(self, table)
 
     def at(self, layout: Layout) -> OpenLake:
@@ -65,7 +66,7 @@ class OpenLake:
         return replace(self, layout=layout, facts=facts)
 
     def fact(self, kind: type[Kind]) -> Kind:
-        """Return what is known of one kind; nothing yet if it was not asked for before."""
+        """Return the cached fact of a type; a new, empty one if there is none yet."""
         fact: Kind = self.facts.setdefault(kind, kind())
         return fact
 
@@ -94,19 +95,19 @@ class OpenLake:
         return self.spark.read.format("delta").load(path)
 
     def past(self, path: str, version: int) -> DataFrame:
-        """Return the rows of the Delta table at a path, at a version of which files may be gone.
+        """Return the rows of the Delta table at a path, at a version whose files may be gone.
 
         Raises AnalysisException if Delta's log no longer has the version, or VACUUM removed some of its files.
         """
         rows = self.read(path, version)
-        # Without Spark where that can be: it takes milliseconds, and Spark runs queries to list the files.
+        # Where possible check without Spark, in milliseconds: Spark runs queries to list the files.
         is_local = "://" not in path
         if not (is_version_readable(path, version) if is_local else folders.files_exist(self.spark, rows.inputFiles())):
             raise AnalysisException(f"{path}: version {version} lacks some of its files (VACUUM).")
         return rows
 
     def progress(self, place: TablePlace) -> Progress:
-        """Return how far a table is; epoch 0, tick 0 if nothing was ever applied. Its Delta table must exist."""
+        """Return how far a table is; epoch 0, tick 0 if it has no commit of lakehouse. Its Delta table must exist."""
         return read_progress(self.spark, place)
 
     def commits(self, place: TablePlace, back_to: int | None = None, up_to: int | None = None) -> list[Commit]:
@@ -137,7 +138,7 @@ class OpenTable:
         return self.table.name
 
     def at(self, layout: Layout) -> OpenTable:
-        """Return the table as it lies elsewhere: built beside the live one, or in another lake."""
+        """Return the table at another place: built beside the live one, or in another lake."""
         return replace(self, lake=self.lake.at(layout))
 
     def own_session(self) -> OpenTable:
@@ -165,7 +166,7 @@ class OpenTable:
 
     @property
     def late(self) -> str:
-        """The path of the records that came too late for it."""
+        """The path of the records that came too late for the table."""
         return self.layout.late(self.name)
 
     @property
@@ -175,12 +176,12 @@ class OpenTable:
 
     @property
     def progress(self) -> Progress:
-        """How far the state is; epoch 0, tick 0 if nothing was ever applied. It must exist."""
+        """How far the state is; epoch 0, tick 0 if it has no commit of lakehouse. It must exist."""
         return self.lake.progress(self.state)
 
     @property
     def skip(self) -> str | None:
-        """Which offsets a restored table holds already, as its property says; None for one built from bronze."""
+        """The offsets that a restored table has already, from its property; None for a table built from bronze."""
         return read_properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
 
     @property

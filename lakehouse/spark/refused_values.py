@@ -1,11 +1,10 @@
 """Values that a function call must not produce: far too large ones, and maps with a null key.
 
-`repeat(s, 2000000000)` takes all the memory of the process, which ends; at the next start the record is there again.
-So does a pattern that repeats a group, `(a|b)*`: Java calls itself for each repetition, to the end of its stack.
-A null among the keys of a map raises in the middle of it, and Spark's builder of maps then keeps what it has taken for
-the map of the next record.
+`repeat(s, 2000000000)` takes all memory and ends the process; at the next start the same record comes again. A pattern
+that repeats a group, `(a|b)*`, does the same to the stack: Java recurses for each repetition. A null among the keys of
+a map raises in the middle of it, and Spark's builder of maps then keeps the entries for the map of the next record.
 
-What a declaration itself makes longer, by texts that stand in it, is the declaration's: only records are bounded here.
+Only values of records are bounded here: a declaration may lengthen values by its own literal texts.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from collections.abc import Sequence
 
 MADE_MAX = 10_000_000  # characters of a text, elements of an array
 DAY_MICROS = 86_400_000_000
-# A thread's stack; and how far Java can call itself in it: characters of a text times signs of a pattern. Measured with
-# Java 17: at most 220 bytes for each of those, before the pattern is compiled to machine code.
+# A thread's stack; and how far Java can recurse in it: characters of a text times signs of a pattern. Measured with
+# Java 17: at most 220 bytes for each, before the pattern is compiled to machine code.
 STACK_MEGABYTES = 256
 WALKED_MAX = 1_000_000
-SIGNS = "()|*+?{^$\\"  # the characters of a pattern that stand for more than themselves
-SHORT = 10  # characters of a text in a declaration: a value may become so many times as long by it
+SIGNS = "()|*+?{^$\\"  # the characters of a pattern that do not just match themselves
+SHORT = 10  # characters of a literal text: it may make a value this many times as long
 
 _NUMBER = "cast(cast(`{}` AS string) AS double)"  # null for a time
 _LENGTH = "cast(length(cast(`{}` AS string)) AS double)"
@@ -32,11 +31,11 @@ SIZES = {
 }  # fmt: skip
 NULL_KEYS = {
     "map_from_arrays": "exists(`0`, x -> x IS NULL)",
-    # By their place: the names of an entry's fields may be anything.
+    # Fields are taken by place: the fields of an entry may have any names.
     "map_from_entries": "exists(`0`, x -> cast(x AS struct<k: string, v: string>).k IS NULL)",
     "transform_keys": "exists(zip_with(map_keys(`0`), map_values(`0`), `1`), x -> x IS NULL)",
 }
-# What reads numbers as decimals, of which Java would write one with such an exponent out, digit by digit.
+# Functions that read numbers as decimals; with such an exponent Java would write a decimal digit by digit.
 READERS = ("from_json", "from_csv", "from_xml")
 LARGE_EXPONENT = "[0-9.][eE][+-]?0*[1-9][0-9]{4,}"
 # The arguments that are patterns; the text is the first one. By Spark's functions, and the classes of its operators.
@@ -45,25 +44,25 @@ PATTERNS = dict.fromkeys(
      "rlike", "split", "RLike"), (1,)
 ) | {"str_to_map": (1, 2)}  # fmt: skip
 LIKES = ("like", "ilike", "Like", "ILike")
-# What Java walks through by calling itself; more than that is taken for it, such as an escaped parenthesis.
+# Repeated groups, for which Java recurses. The pattern also matches others, such as an escaped parenthesis.
 REPEATED = r"(?:\)|\\[RX])[*+{]"
-# In a format: how wide something is to be, and how many digits it is to have; the second group.
+# In a format: the width of a value, and the number of its digits; the second group has the number.
 WIDTHS = ("%([0-9]+[$])?[-#+ ,(<0]*([0-9]*)", "%([-#+ ,(<0-9$]*)[.]([0-9]+)")
 LOOKS_AROUND = r"\(\?<?[=!]"
 
 
 def refused_condition(name: str, texts: Sequence[str | None], *, by_interval: bool) -> str | None:
-    """Return the condition, over the arguments `0`, `1`, ..., under which a function's value is null; None if none.
+    """Return the condition, over the arguments `0`, `1`, ..., under which a function's value must be null, if any.
 
-    It is null itself only where the function's value is, too. For a name that is no function's there is none.
-    texts: for each argument what stands in the declaration, as a text; None for what a record says.
-    by_interval: the last argument is an interval: the step of a sequence of times.
+    The condition is null only where the function's value is null, too. A name that is no function has no condition.
+    texts: for each argument, the text of the literal; None for an argument that depends on the record.
+    by_interval: whether the last argument is an interval: the step of a sequence of times.
     """
     size_terms = [SIZES[name]] if name in SIZES and not (name == "format_number" and texts[1] is not None) else []
     if name == "sequence":
         size_terms = [_sequence_length(len(texts), by_interval=by_interval)]
     size_terms += filter(None, [_added_length(name, texts)])
-    # What would walk too far stands first: the other conditions may use the same pattern.
+    # Patterns that would recurse too far come first: the other conditions may use the same pattern.
     conditions = [f"{walk_length} > {WALKED_MAX}" for walk_length in _walk_lengths(name, texts)]
     conditions += [f"{size} > {MADE_MAX}" for size in size_terms]
     if name == "map" and len(texts) > 2:
@@ -75,7 +74,7 @@ def refused_condition(name: str, texts: Sequence[str | None], *, by_interval: bo
 
 
 def _sequence_length(arguments: int, *, by_interval: bool) -> str:
-    """The number of elements of a sequence: of numbers, or else of times."""
+    """Return the number of elements of a sequence: of numbers, or else of times."""
     step = f"abs({_NUMBER.format(2)})" if arguments > 2 and not by_interval else "1"
     numbers = f"abs({_NUMBER.format(1)} - {_NUMBER.format(0)}) / {step}"
     first_time, last_time = (f"unix_micros(cast(`{number}` AS timestamp))" for number in range(2))
@@ -84,9 +83,9 @@ def _sequence_length(arguments: int, *, by_interval: bool) -> str:
 
 
 def _walk_lengths(name: str, texts: Sequence[str | None]) -> list[str]:
-    """How far Java would call itself in matching, for each pattern by which it could be far."""
+    """Return how deep Java would recurse in matching, for each pattern that may recurse too deep."""
     if name in LIKES and texts[1] is None:
-        return [_LENGTH.format(1)]  # it has no groups, so only its own length counts
+        return [_LENGTH.format(1)]  # LIKE has no groups, so only the length of its pattern counts
     walk_lengths = []
     for index in PATTERNS.get(name, ()):
         if index >= len(texts):
@@ -109,14 +108,14 @@ def _escape_backslashes(text: str) -> str:
 
 
 def _added_length(name: str, texts: Sequence[str | None]) -> str | None:
-    """How many characters a call adds to a text by what a record says; None where it is a few times the text."""
+    """Return how many characters a call may add to a text, by the record; None if only a few times the text."""
     if name == "replace" and len(texts) > 2 and not _is_short(texts[2]):
         match_count = (
             f"({_LENGTH.format(0)} - length(replace(cast(`0` AS string), `1`, ''))) / greatest({_LENGTH.format(1)}, 1)"
         )
         return f"{match_count} * {_LENGTH.format(2)}"
     if name == "regexp_replace" and not (_is_short(texts[2]) and _uses_own_match(texts[1], texts[2] or "")):
-        # A group stands for what it has matched, and by looking around that may be the whole text each time.
+        # A replacement may use a group's match, which by looking around may be the whole text each time.
         groups = f"({_LENGTH.format(2)} - length(replace(cast(`2` AS string), '$', ''))) * {_LENGTH.format(0)}"
         return f"regexp_count(`0`, `1`) * ({_LENGTH.format(2)} + {groups})"
     if name == "array_join" and not all(map(_is_short, texts[1:])):
@@ -135,7 +134,7 @@ def _added_length(name: str, texts: Sequence[str | None]) -> str | None:
 
 
 def _total_length(texts: Sequence[str | None]) -> str:
-    """The characters of all arguments but the first; a null has none."""
+    """Return the number of characters of all arguments but the first; a null has none."""
     return " + ".join(["0", *(f"coalesce({_LENGTH.format(index)}, 0)" for index in range(1, len(texts)))])
 
 
@@ -144,5 +143,5 @@ def _is_short(text: str | None) -> bool:
 
 
 def _uses_own_match(pattern: str | None, replacement: str) -> bool:
-    """Whether what stands for a match is made of that match alone."""
+    """Say whether a replacement uses at most the characters of its own match."""
     return "$" not in replacement or (pattern is not None and re.search(LOOKS_AROUND, pattern) is None)

@@ -1,4 +1,4 @@
-"""The Spark session: one for all streams of a process, set up for small batches on few cores."""
+"""The Spark session: all streams of a process share it; it is set up for small batches on few cores."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # An expression that fails is null, as in ksqlDB; a bad record must not stop the job.
     "spark.sql.ansi.enabled": "false",
-    # Of a key that a map has twice, the last counts, as in JSON. Otherwise Spark raises in the middle of a map, and the
-    # entries it already has would be in the next record's map.
+    # If a map has a key twice, the last entry counts, as in JSON. Otherwise Spark raises in the middle of a map, and
+    # the entries it already has would be in the next record's map.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # A job keeps some hundred pieces of generated code in use. With the default of 100, batches compile many again.
     "spark.sql.codegen.cache.maxEntries": "2000",
@@ -45,19 +45,19 @@ DEFAULTS = {
     "spark.sql.maxConcurrentOutputFileWriters": "32",
     # Ingest and silver share the cores: a long job of one must not starve the other.
     "spark.scheduler.mode": "FAIR",
-    # It cuts the observed part out of a plan whose result turns out to be empty, and the counts with it.
+    # This rule removes the observed part from a plan whose result turns out to be empty, and the counts with it.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-    # Without it, what two expressions share is computed before both, also where a record gets to neither: for example
-    # the right side of an AND that the left side answers. That was half of what reading JSON cost.
+    # Without it, Spark computes the common part of two expressions before both, also for a record that needs neither:
+    # for example the right side of an AND whose left side is false. That was half of the time to read JSON.
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.streaming.ui.enabled": "false",
-    # Its pages show plans as text, written for each job and again for each of its stages, read or not: the short form.
+    # For its pages Spark writes plans as text, for each job and each stage, even if nobody reads them: in short form.
     "spark.sql.ui.explainMode": "simple",
-    # Where in Python each column was made, for errors: ten calls to Java for each. Ours name the declaration.
+    # It records where in Python each column was made, for errors: ten calls to Java each. Ours name the declaration.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
@@ -82,32 +82,33 @@ MEANING = (
     "spark.sql.mapKeyDedupPolicy",
 )
 
-# They write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
+# These loggers write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
 PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# A pattern needs it for a long text. Only what a thread has used of it is memory.
+# A pattern needs a large stack for a long text. Only the part that a thread has used takes memory.
 STACK = f"-Xss{STACK_MEGABYTES}m"
-# By default Java collects the whole heap nine times in the first minute: classes need more room than it began with,
-# and a heap that begins small has to grow. Half of the heap is there from the start.
+# By default Java collects the whole heap nine times in the first minute: classes need more room than at the start, and
+# a small heap has to grow. So half of the heap is allocated at the start.
 ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
-# Java compiles later, and less, once half of what it has for compiled code is full: with its own 240 MB after a few
-# minutes, as Spark makes new code for each plan. Only what is used of it is memory.
+# Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
+# minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
-# How the checksum of a commit, and what a query has reached, become files of a local disk. By default Hadoop starts
-# about eight processes for each (chmod, readlink): a quarter of a small commit's time. Elsewhere the default is right.
+# How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
+# processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
 LOCAL_FILES = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
-# Where Java's compiler and its collector share few cores with the work: a method is compiled with all optimisations
-# after ten times as many calls as by default, and one thread collects. benchmarks/README.md has the figures.
+# With at most this many cores, Java's compiler and collector share them with the work: a method is compiled with all
+# optimisations after ten times as many calls as by default, and one thread collects. Figures: benchmarks/README.md.
 FEW_CORES = 2
-# A MERGE joins a batch with all rows of the files that it touches, and must keep what is on one side only. By default
-# Spark sorts both sides; the small one as a hash table takes a sixth less at 10 million rows. This small, as a shuffle
-# writes it, its rows fit into memory however well they were compressed: no hash table can be put on disk. The second
-# must not be larger than the first, and is nothing else here: there are as many partitions as cores.
+# A MERGE joins a batch with all rows of the files that it touches, and must keep rows that are on one side only. By
+# default Spark sorts both sides; with the small side as a hash table it takes a sixth less at 10 million rows. Spark
+# can't put a hash table on disk; a side of this size, as a shuffle writes it, fits into memory however well it is
+# compressed. The second setting must not be larger than the first, and has no other effect here: there are as many
+# partitions as cores.
 SMALL_SIDES = dict.fromkeys(
     ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes"), "1m"
 )
@@ -118,14 +119,19 @@ LATE_COMPILER = (
 )
 
 
+def is_session_open() -> bool:
+    """Say whether this process has a Spark session."""
+    return SparkSession.getActiveSession() is not None
+
+
 def open_session(settings: Settings) -> SparkSession:
     """Return the process's Spark session, started with these settings if there is none yet.
 
     Under spark-submit the session's master and jars are those of the command line. Raises ConfigError if the JVM
     dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
-    if (active := SparkSession.getActiveSession()) is not None:
-        return _check_session(active)
+    if (active_session := SparkSession.getActiveSession()) is not None:
+        return _check_session(active_session)
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}
     is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
@@ -176,23 +182,22 @@ def _count_cores(master: str) -> int:
 
 
 def java_options(user_options: str, memory: str | None = None) -> str:
-    """Return the options of Spark's JVM that precede the user's own; with theirs Java must still start.
+    """Return the options of Spark's JVM that precede the user's own; Java must start with both.
 
-    memory: the largest heap, such as "3g"; None if Java is told another.
+    memory: the largest heap, such as "3g"; None if the user sets another.
     """
     log4j = Path(__file__).with_name("log4j2.properties")
-    # Without memory a JVM may go on for minutes, or for ever, and do nothing; ended, the next start can read otherwise.
+    # Without memory a JVM may run on for ever and do nothing; if it exits, the next start can read in another way.
     own_options = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
     own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
     if memory is not None:
         own_options += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:
-        own_options += f" {LATE_COMPILER}" + (
-            "" if COLLECTOR.search(user_options) else " -XX:+UseSerialGC"
-        )  # Java refuses two
-    own_options += (
-        " -Xlog:cds=off -Xlog:cds+dynamic=off"  # of an archive that is of another Java there is nothing to do
-    )
+        own_options += f" {LATE_COMPILER}"
+        if not COLLECTOR.search(user_options):  # Java refuses two collectors
+            own_options += " -XX:+UseSerialGC"
+    # Java would warn about an archive of another Java, though a user need not do anything.
+    own_options += " -Xlog:cds=off -Xlog:cds+dynamic=off"
     if (archive := class_archive()).is_file() and archive.stat().st_size:
         own_options += f' "-XX:SharedArchiveFile={archive}"'
     return f"{own_options} -Dlog4j2.configurationFile={log4j.as_uri()}"

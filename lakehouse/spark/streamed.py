@@ -1,8 +1,8 @@
-"""The rows of a frame on the driver, in order, a few megabytes at a time, however many and however large they are.
+"""Brings the rows of a frame to the driver, in order, a few megabytes at a time, however many and large they are.
 
 Spark's own methods bring a whole result to the driver, or a whole partition of it, and refuse more than
 spark.driver.maxResultSize. Here the tasks pack their rows into chunks, which Spark keeps (in memory, then on disk), and
-the driver fetches one after the other.
+the driver fetches a few at a time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def fetch_chunks(frame: DataFrame) -> Generator[list[bytes]]:
 
 
 def _group_places(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[ChunkPlace]]:
-    """Group the places of all chunks, given with their bytes, into those that are fetched at once."""
+    """Group the places of all chunks, given with their bytes, into groups to fetch at once."""
     places: list[ChunkPlace] = []
     volume = 0
     for place, size in sizes:
@@ -68,7 +68,7 @@ def _group_places(sizes: Iterable[tuple[ChunkPlace, int]]) -> Iterator[list[Chun
 
 
 def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On a worker: each batch as one row, with the task's number and its own."""
+    """On a worker, yield each batch as one row, with the task's number and its own."""
     context = TaskContext.get()
     assert context is not None
     part, numbers = context.partitionId(), count()

@@ -1,8 +1,8 @@
 """Progress in the target: Delta's transaction identifiers, read back and checked after every commit.
 
-Delta silently skips a write that carries (app id, version) if the table has that version or a larger one. So the number
-is read before, to know what to do, and after, to know that it was done. Two writers may have chosen the same number:
-each commit carries a *nonce*, which nobody else has, and which is read back as well.
+Delta silently skips a write that carries (app id, version) if the table has that version or a larger one. So a writer
+reads the number before a commit, to know what to do, and after it, to know that it was done. Two writers may choose the
+same number: each commit carries a *nonce* that no other commit has, and the writer reads it back as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def app_id(name: str) -> str:
 
 
 def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
-    """Return how far a table is; epoch 0, tick 0 if nothing was ever applied."""
+    """Return how far a table is; epoch 0, tick 0 if it has no commit of lakehouse."""
     number = number_of_app(newest_snapshot(spark, place.path), app_id(place.name))
     return Progress(0, 0) if number is None else progress_of_version(number)
 
@@ -50,18 +50,18 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
 
 
 def new_table(spark: SparkSession, path: str, columns: StructType | str) -> DeltaTableBuilder:
-    """Return Delta's builder of a table at a path; one that is there stays as it is.
+    """Return Delta's builder of a table at a path; a table that exists stays as it is.
 
-    Delta makes the folder of a log some time before the first commit, and then makes no table over it: what a job left
-    that was killed between is removed. Raises StorageError for files of which no commit knows.
+    Delta makes the folder of the log some time before the first commit, and makes no table over such a folder: a folder
+    that a killed job left is removed. Raises StorageError for files that no commit names.
     """
     if not is_delta_table(spark, path):
         folders.remove_folder(spark, f"{path}/_delta_log")
         if left_files := folders.list_content(spark, path):
             raise StorageError(
-                f"Found {', '.join(left_files[:SHOWN])} in {path}, and no commit that names them: the table's log is lost. "
-                "Expected a table, or an empty folder. Put the log back from a copy, or move the folder away: then the "
-                "table is made anew."
+                f"Found {', '.join(left_files[:SHOWN])} in {path}, and no commit that names them: the table's log is "
+                "lost. Expected a table, or an empty folder. Put the log back from a copy, or move the folder away: "
+                "then the table is made anew."
             )
     schema = spark.createDataFrame([], columns).schema if isinstance(columns, str) else columns
     return DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
@@ -89,7 +89,7 @@ def read_properties(spark: SparkSession, path: str) -> dict[str, str]:
 def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], metadata: Mapping[str, Any]) -> None:
     """Set properties of the table at `path` in a commit of its own, with this metadata.
 
-    On a session that nothing else uses: a commit's metadata is a setting of the session.
+    Call it on a session that nothing else uses: a commit's metadata is a setting of the session.
     """
     assignments = ", ".join(f"{_text_literal(name)} = {_text_literal(value)}" for name, value in values.items())
     spark.conf.set(METADATA, json.dumps(metadata))
@@ -100,17 +100,17 @@ def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], me
 
 
 def quote_name(name: str) -> str:
-    """Return a name, or a path, as Spark SQL takes it."""
+    """Return a name or a path in quotes, as Spark SQL takes it."""
     return f"`{name.replace('`', '``')}`"
 
 
 def _text_literal(text: str) -> str:
-    """A text as Spark SQL, which takes no parameters in properties, and substitutes ${...} even in texts."""
+    """Return a text as a literal of Spark SQL, which takes no parameters in properties, and replaces ${...} in them."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def is_empty(spark: SparkSession, path: str) -> bool:
-    """Say whether the table at `path` has no rows; False if only reading all of it would tell."""
+    """Say whether the table at `path` is known to have no rows, without reading it."""
     checksum = newest_snapshot(spark, path).checksumOpt()
     return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
 
@@ -124,7 +124,7 @@ def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
 
 
 def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
-    """The user metadata of a numbered commit."""
+    """Return the user metadata of a numbered commit."""
     own_metadata = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
     return json.dumps({**own_metadata, **metadata})
 
@@ -133,7 +133,7 @@ def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str,
 def _checked_commit(
     spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Give the user metadata for the block's one numbered commit; then check that the table has it, and not another's.
+    """Yield the user metadata for the block's one numbered commit; then check that the table has this commit.
 
     Raises Fenced if another writer has taken the table over.
     """
@@ -149,10 +149,10 @@ def _checked_commit(
 def numbered_writes(
     spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Give every Delta write in the block the number of one progress; then check that the table has it.
+    """Give the Delta write in the block the number of a progress; then check that the table has it.
 
-    Used around one MERGE on a session that nothing else uses: a second write under the same number would be skipped
-    silently. Raises Fenced if another writer has taken the table over.
+    Use it around one MERGE on a session that nothing else uses: Delta would silently skip a second write with the same
+    number. Raises Fenced if another writer has taken the table over.
     """
     with _checked_commit(spark, place, target, metadata) as text:
         settings = {APP_ID: app_id(place.name), APP_VERSION: str(target.version), METADATA: text}
@@ -168,9 +168,9 @@ def numbered_writes(
 def append(
     frame: DataFrame, place: TablePlace, target: Progress, metadata: Mapping[str, Any], *, instead: bool = False
 ) -> None:
-    """Append rows to a table in one numbered commit, and check that it was ours.
+    """Append rows to a table in one numbered commit, and check that the table has this commit.
 
-    instead: replace the rows that it has.
+    instead: replace the rows of the table.
     """
     spark, mode = frame.sparkSession, "overwrite" if instead else "append"
     with _checked_commit(spark, place, target, metadata) as text:
@@ -179,7 +179,7 @@ def append(
 
 
 def append_empty_commit(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> None:
-    """Make a numbered commit without rows: it only says how far the table is, and under which epoch."""
+    """Make a numbered commit without rows: it only records how far the table is, and under which epoch."""
     with _checked_commit(spark, place, target, metadata) as text:
         commit_number(spark, place.path, app_id(place.name), target.version, text)
 
@@ -187,8 +187,8 @@ def append_empty_commit(spark: SparkSession, place: TablePlace, target: Progress
 def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None) -> Progress:
     """Open the next epoch of a table, or a given later one; return the progress.
 
-    Whatever an older writer still sends is then skipped. A writer that owns the table already gives the epoch after its
-    own: the next one could be a successor's. Raises Fenced if another writer has opened that epoch, or a later one.
+    Delta then skips all that an older writer still sends. A writer that owns the table already passes the epoch after
+    its own: the next epoch could be a successor's. Raises Fenced if another writer has opened that epoch, or a later.
     """
     last_progress = read_progress(spark, place)
     target = Progress(last_progress.epoch + 1 if epoch is None else epoch, last_progress.tick)
@@ -197,19 +197,19 @@ def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None)
 
 
 def check_progress(spark: SparkSession, place: TablePlace, target: Progress, nonce: str) -> None:
-    """Raise Fenced when the table's number is not the one just written, or when another commit has that number."""
+    """Raise Fenced if the table's number is not the number just written, or if another commit has that number."""
     if read_progress(spark, place) != target or _last_nonce(spark, place) != nonce:
         raise _fenced_error(spark, place, target)
 
 
 def check_epoch(spark: SparkSession, place: TablePlace, epoch: int) -> None:
-    """Raise Fenced when the table is in another epoch than this: before a write that has no number in it."""
+    """Raise Fenced if the table is in another epoch; call it before a write that carries no number."""
     if (table_progress := read_progress(spark, place)).epoch != epoch:
         raise _fenced_error(spark, place, Progress(epoch, table_progress.tick))
 
 
 def _last_nonce(spark: SparkSession, place: TablePlace) -> str | None:
-    """The nonce of the newest numbered commit of a table; others' commits (OPTIMIZE, an UPDATE) may follow it."""
+    """Return the nonce of the newest numbered commit of a table; foreign commits (OPTIMIZE, UPDATE) may follow it."""
     commit_metadata = (commit.metadata for commit in commit_log_of(spark, place.path).walk_back())
     own_metadata = (metadata for metadata in commit_metadata if metadata.get("app") == app_id(place.name))
     return next((metadata[NONCE] for metadata in own_metadata if NONCE in metadata), None)
@@ -217,8 +217,9 @@ def _last_nonce(spark: SparkSession, place: TablePlace) -> str | None:
 
 def _fenced_error(spark: SparkSession, place: TablePlace, target: Progress) -> Fenced:
     table_progress = read_progress(spark, place)
+    by_other = ", by another commit" if table_progress == target else ""
     return Fenced(
-        f"{place.name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch {table_progress.epoch}, "
-        f"tick {table_progress.tick}{', by another commit' if table_progress == target else ''}. Another writer has taken it over; this "
-        "one stops. Nothing was written twice."
+        f"{place.name}: committed epoch {target.epoch}, tick {target.tick}, but the table is at epoch "
+        f"{table_progress.epoch}, tick {table_progress.tick}{by_other}. Another writer has taken it over; this one "
+        "stops. Nothing was written twice."
     )

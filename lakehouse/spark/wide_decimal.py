@@ -1,4 +1,4 @@
-"""The parts of `lakehouse.semantics.aggregate.wide_sum` in Spark SQL: a decimal becomes three parts of 18 digits."""
+"""The parts of `lakehouse.semantics.aggregate.wide_sum` on Spark: a decimal becomes three parts of 18 digits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def split_into_parts(value: Column, scale: int) -> Column:
 
 
 def parts_struct(parts: tuple[Column, ...]) -> Column:
-    """Return parts as the struct that an accumulator keeps."""
+    """Return parts as the struct of an accumulator."""
     return F.struct(*[part.cast(PART_TYPE).alias(name) for part, name in zip(parts, PARTS, strict=True)])
 
 
 def sum_as_text(accumulator: Column, scale: int) -> Column:
     """Return the sum of an accumulator as a number in text, with all its digits."""
-    signed = _compute_with(
+    parts_with_sign = _compute_with(
         _carry_parts(accumulator), lambda parts: F.struct((parts["high"] < 0).alias("negative"), parts.alias("parts"))
     )
     return _compute_with(
-        signed, lambda signed_parts: _format_digits(signed_parts["negative"], signed_parts["parts"], scale)
+        parts_with_sign, lambda signed_parts: _format_digits(signed_parts["negative"], signed_parts["parts"], scale)
     )
 
 
@@ -47,16 +47,16 @@ def _format_digits(negative: Column, parts: Column, scale: int) -> Column:
 
 
 def _carry_parts(parts: Column) -> Column:
-    """The same sum with two lower parts that are not negative and have at most 18 digits."""
+    """Return the same sum with two lower parts that are not negative and have at most 18 digits."""
     part_size = _power_of_ten(PART_DIGITS)
 
-    def from_low(sum_parts: Column) -> Column:
+    def carry_from_low(sum_parts: Column) -> Column:
         low_rest = F.pmod(sum_parts["low"], part_size)
         return parts_struct(
             (sum_parts["high"], sum_parts["middle"] + _whole_quotient(sum_parts["low"] - low_rest, part_size), low_rest)
         )
 
-    def from_middle(sum_parts: Column) -> Column:
+    def carry_from_middle(sum_parts: Column) -> Column:
         middle_rest = F.pmod(sum_parts["middle"], part_size)
         return parts_struct(
             (
@@ -66,11 +66,11 @@ def _carry_parts(parts: Column) -> Column:
             )
         )
 
-    return _compute_with(_compute_with(parts, from_low), from_middle)
+    return _compute_with(_compute_with(parts, carry_from_low), carry_from_middle)
 
 
 def _compute_with(value: Column, body: Callable[[Column], Column]) -> Column:
-    """The result of `body` for a value that it uses several times, with the value computed once."""
+    """Return `body` applied to a value that it uses several times, with the value computed once."""
     return F.transform(F.array(value), body)[0]
 
 
@@ -79,11 +79,11 @@ def _pad_part(part: Column) -> Column:
 
 
 def _power_of_ten(exponent: int) -> Column:
-    """10 to the power of `exponent`, as an exact decimal."""
+    """Return 10 to the power of `exponent`, as an exact decimal."""
     digits = f"1{'0' * exponent}" if exponent >= 0 else f"0.{'0' * (-exponent - 1)}1"
     return F.expr(f"{digits}BD")
 
 
 def _whole_quotient(value: Column, divisor: Column) -> Column:
-    """value / by without its fraction; the result has at most 19 digits."""
+    """Return value / divisor without its fraction; the result has at most 19 digits."""
     return F.call_function("div", value, divisor).cast(PART_TYPE)

@@ -1,7 +1,7 @@
 """The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.years`.
 
-A time outside of them makes a record's bytes unfit; an expression that gives one has failed, and is null. So has one
-that gives a text of bytes which are no UTF-8.
+Bytes with a time outside of these years do not fit; an expression that gives such a time has failed, and is null. So is
+an expression that gives a text of bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakehouse.spark.expressions import column_of
 
 Test = Callable[[Column, DataType], Column]
 
-# What makes bytes: they become a text also where nothing says so, upper(unhex('ff')), and are not UTF-8 then.
+# Functions that make bytes, which may become a text without a cast, upper(unhex('ff')), and need not be UTF-8.
 BYTES = re.compile("binary|hex|encode|base64|aes", re.IGNORECASE)
 
 BOUNDS: dict[type[DataType], tuple[str, str]] = {
@@ -42,12 +42,12 @@ BOUNDS: dict[type[DataType], tuple[str, str]] = {
 
 
 def in_range(ms: Column) -> Column:
-    """Say whether milliseconds since 1970 are a valid time; null for null."""
+    """Return whether milliseconds since 1970 are a valid time; null for null."""
     return ms.between(FIRST_MS, LAST_MS)
 
 
 def compute_columns(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
-    """Return the values of expressions over rows."""
+    """Return the values of expressions over rows; null where a value is not valid."""
     computed_columns = [column_of(item) for item in expressions]
     if all(item.is_column for item in expressions):
         return computed_columns
@@ -68,12 +68,12 @@ def is_text(field: StructField) -> bool:
 
 
 def null_outside_years(value: Column, kind: DataType) -> Column:
-    """Return a value; null if it is, or has anywhere in it, a time outside of the years."""
+    """Return a value; null if it is, or contains, a time outside of the years."""
     return F.when(~is_outside_years(value, kind), value) if has_time(kind) else value
 
 
 def has_time(kind: DataType) -> bool:
-    """Say whether a type is, or has anywhere in it, a timestamp or a date."""
+    """Say whether a type is, or contains, a timestamp or a date."""
     match kind:
         case StructType():
             return any(has_time(field.dataType) for field in kind)
@@ -85,12 +85,12 @@ def has_time(kind: DataType) -> bool:
 
 
 def is_outside_years(value: Column, kind: DataType) -> Column:
-    """Say whether a value is, or has anywhere in it, a time outside of the years; never null."""
+    """Return whether a value is, or contains, a time outside of the years; never null."""
     return has_any_time(value, kind, lambda time, time_type: ~time.between(*map(F.expr, BOUNDS[type(time_type)])))
 
 
 def has_any_time(value: Column, kind: DataType, test: Test) -> Column:
-    """Say whether a test is true of any time in a value; never null. test: takes a time and its type."""
+    """Return whether a test is true of any time in a value; never null. test: takes a time and its type."""
     match kind:
         case StructType():
             parts = [(value.getField(field.name), field.dataType) for field in kind]

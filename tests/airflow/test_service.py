@@ -106,7 +106,7 @@ def test_down_waits_for_an_up_that_is_still_running(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
         "from lakehouse.airflow import service; from lakehouse.settings.config import Airflow; "
-        "print(service.down(Airflow(Path(sys.argv[1]))))"
+        "print(service.stop_airflow(Airflow(Path(sys.argv[1]))))"
     )
     with service._start_lock(home):
         waiting = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)

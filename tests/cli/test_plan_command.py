@@ -226,9 +226,10 @@ def test_ingest_alone_does_not_need_the_tables(folder):
     declare(folder)
     make(folder, "counts")
     declare(folder, count='count("n")')
-    code = "import sys; from lakehouse.run.start.changing import check; from lakehouse.run.lake import Lake\n"
-    code += "from lakehouse.run.start.application import load_app\n"
-    code += "check(Lake('lake').settings, load_app('app.py'), ('ingest',)); print('pyspark' in sys.modules)"
+    code = "import sys; from lakehouse.run.start.changing import check_declarations\n"
+    code += "from lakehouse.run.lake import Lake; from lakehouse.run.start.application import load_app\n"
+    code += "check_declarations(Lake('lake').settings, load_app('app.py'), ('ingest',))\n"
+    code += "print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
     assert done.stdout.strip() == "False"
 

@@ -30,7 +30,7 @@ def settings(folder: Path, **log: str) -> Settings:
 def test_a_run_begins_and_ends_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with run_logged_in_lines(settings(tmp_path), APP, "here:9092") as lines:
         lines(JobEvent("tick", 7, 1_200, 1.0, {"took": 0.5}))
-        lines.done({**DONE, "quarantined": {"readings": 1_100}})
+        lines.write_summary({**DONE, "quarantined": {"readings": 1_100}})
     said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
     assert said == [
         f"info    run: readings of Kafka on here:9092 into {tmp_path}/lake",
@@ -46,7 +46,7 @@ def test_a_run_warns_at_its_begin_and_says_at_its_end_which_records_had_no_key(
     tables = {"newest": {"rows": 0}, "counts": {"rows": 2}}
     done = {**DONE, "tables": tables, "null_keys": {"newest": 1_200, "counts": 1}}
     with run_logged_in_lines(settings(tmp_path), app, "here:9092") as lines:
-        lines.done(done)
+        lines.write_summary(done)
     said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
     assert said[1].startswith("warning table 'newest': order_by=n: a null value has no such number")
     assert said[2].endswith("bronze is at tick 7; without a key: newest 1,200, counts 1")
@@ -62,7 +62,7 @@ def test_as_json_every_line_is_an_object_also_the_error(tmp_path: Path, capsys: 
     def run() -> None:
         log = settings(tmp_path, format="json")
         with errors_as_lines(log.log), run_logged_in_lines(log, APP, "here:9092") as lines:
-            lines.done(DONE)
+            lines.write_summary(DONE)
             raise LeaseHeld("bronze is being written\nby another process")
 
     with pytest.raises(typer.Exit) as end:

@@ -56,7 +56,7 @@ def independent(days: int) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect()
     database.execute("SET TimeZone = 'UTC'")
     for name in ("flights", "planes", "weather", "airlines"):
-        database.register(f"{name}_csv", getattr(source, name)())
+        database.register(f"{name}_csv", getattr(source, f"read_{name}")())
     places = [(one.code, one.name, one.latitude, one.longitude) for one in source.read_airports().values()]
     database.execute("CREATE TABLE airports (faa VARCHAR, name VARCHAR, lat DOUBLE, lon DOUBLE)")
     database.executemany("INSERT INTO airports VALUES (?, ?, ?, ?)", places)

@@ -98,9 +98,9 @@ def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-from lakehouse.plan.function import digest, value_text
+from lakehouse.plan.function import function_digest, value_text
 f = eval("lambda a: a in {'x', 'y', 'z'} or a == 'it'")
-print(digest(f), value_text({'a', 'b', 'c'}), value_text([object()]))
+print(function_digest(f), value_text({'a', 'b', 'c'}), value_text([object()]))
 """
 
 

@@ -7,9 +7,9 @@ import sys
 
 WRITES = r"""
 import subprocess, sys
-from lakehouse.spark.launch import _FILTERS, _without_java_s_greeting
+from lakehouse.spark.launch import _FILTERS, _without_java_greeting
 line = b"\none\xff\0two\nWARNING: Using incubator modules: x\nthree\n"
-with _without_java_s_greeting():
+with _without_java_greeting():
     subprocess.run([sys.executable, "-c", f"import sys; sys.stderr.buffer.write({line!r})"], check=True)
 for one in _FILTERS:
     one.wait()

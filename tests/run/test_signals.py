@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, signal, threading
-from lakehouse.signals import setting
+from lakehouse.signals import event_setter
 from lakehouse.cli.start.job import _stopped_by_signals
 
 def signalled(stop):
@@ -18,7 +18,7 @@ def signalled(stop):
     print(stop.wait(20))
 """
 WAYS = {
-    "a handler of its own": "stop = threading.Event(); signal.signal(15, setting(stop)); signalled(stop)",
+    "a handler of its own": "stop = threading.Event(); signal.signal(15, event_setter(stop)); signalled(stop)",
     "a continuous job": "\nwith _stopped_by_signals() as stop: signalled(stop)",
 }
 

@@ -34,7 +34,7 @@ class World:
         self.lake: Any = SimpleNamespace(spark=None, layout=Layout(str(folder)))
         self.bronze = "bronze-1"
         monkeypatch.setattr(telling, "stream_events", lambda lake, of, after, to: (after, to))
-        monkeypatch.setattr(telling.streamed, "rows", self.between)
+        monkeypatch.setattr(telling.streamed, "stream_rows", self.between)
         monkeypatch.setattr(telling, "table_id", lambda spark, path: self.bronze)
 
     def between(self, frame: Any) -> Generator[dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_ticks_under_way_are_finished_before_later_ones_are_read(world: World) -
             yield row(1, 7)
         yield from between(frame)
 
-    telling.streamed.rows = with_fixed  # type: ignore[assignment]
+    telling.streamed.stream_rows = with_fixed  # type: ignore[assignment]
     world.tell(4)
     assert world.ids[3:] == ["tell/2/numbers/0/2/", "tell/3/numbers/0/3/", "tell/3/numbers/0/4/", "tell/1/numbers/0/7/"]
 

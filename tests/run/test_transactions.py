@@ -109,14 +109,14 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
         def publish(self, *_: object) -> int:
             raise KafkaUnavailable("gone")
 
-    sink = object.__new__(publishing._Open)
+    sink = object.__new__(publishing._OpenSink)
     mine = OwnPublication(None, "lake", AFTER + 2)  # type: ignore[arg-type]
-    for name, value in {"_standing": ResumePoint(AFTER), "_who": mine, "_publisher": Failing()}.items():
+    for name, value in {"_resume_point": ResumePoint(AFTER), "_own_publication": mine, "_publisher": Failing()}.items():
         setattr(sink, name, value)
     stream = lh.stream("in", key="k string", schema="v string")
     for name, value in {"_lake": None, "_sink": stream.to_topic("out")}.items():
         setattr(sink, name, value)
-    monkeypatch.setattr(publishing.published, "records", records)
+    monkeypatch.setattr(publishing.published, "producer_records", records)
     monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)
     with pytest.raises(KafkaUnavailable) as failed:
         sink.publish(AFTER + 2)

@@ -11,8 +11,8 @@ from lakehouse.semantics.aggregate.custom import Custom, Reduce
 SPAN = Custom(
     initial=None,
     function=lambda seen, n: seen if n is None else (n, n) if seen is None else (min(seen[0], n), max(seen[1], n)),
-    shown=lambda seen: None if seen is None else seen[1] - seen[0],
-    merged=lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
+    show_result=lambda seen: None if seen is None else seen[1] - seen[0],
+    merge_accumulators=lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
 )
 
 

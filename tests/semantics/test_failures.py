@@ -14,8 +14,8 @@ def test_a_record_counts_once_and_the_first_error_is_kept() -> None:
         for _ in range(2):
             rule.add(8, value, None)
         tally.after(position)
-    assert tally.taken() == (2, (2, "ZeroDivisionError: division by zero"))
-    assert tally.taken() == (0, None)
+    assert tally.take_tally() == (2, (2, "ZeroDivisionError: division by zero"))
+    assert tally.take_tally() == (0, None)
 
 
 def test_a_result_that_raises_counts_for_its_row() -> None:
@@ -23,7 +23,7 @@ def test_a_result_that_raises_counts_for_its_row() -> None:
     rule = Custom(0, lambda a, b: a + b, lambda a: 1 // a).with_listener(tally)
     assert rule.result(0) is None
     tally.after("here")
-    assert tally.taken()[0] == 1
+    assert tally.take_tally()[0] == 1
 
 
 def test_an_error_is_one_short_line_of_valid_text_whatever_it_says() -> None:

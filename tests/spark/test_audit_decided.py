@@ -291,7 +291,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("lakehouse.spark.silver.writer.held", killed)
+        patch.setattr("lakehouse.spark.silver.writer.hold_with_bounds", killed)
         with pytest.raises(KeyboardInterrupt):
             backfill(bench.lake.open(new), lh.app(new))
     assert bench.late(new) == [(4, 0), (6, 10)], "they come before the table"

@@ -57,10 +57,10 @@ def test_an_audit_without_problems_is_ok_and_sums_up_the_fates() -> None:
 def test_a_kafka_that_does_not_answer_is_reported_and_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing, "PATIENCE_SECONDS", 0.3)
     with ExitStack() as stack:
-        asking = missing._Asking(missing.KafkaAccess("127.0.0.1:1"), stack)
+        asking = missing._HoleExplainer(missing.KafkaAccess("127.0.0.1:1"), stack)
         for _ in range(2):
             ranges = missing._CountedRanges([(0, 3), (5, 6)])
-            said, why = asking.about(Known("t", "id", 0, 0, None, None, 6), ranges)
+            said, why = asking.explain_holes(Known("t", "id", 0, 0, None, None, 6), ranges)
             assert (said, ranges.total) == (HoleCounts(), 4)
             assert why.startswith("Kafka could not be asked (Kafka on 127.0.0.1:1 did not answer within 0.3 s")
             monkeypatch.setattr(missing.Cluster, "topics", None)  # must not be called

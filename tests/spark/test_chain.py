@@ -59,7 +59,7 @@ def test_a_chain_is_the_models_at_every_tick(
     bench = Bench(spark, tmp_path)
     write_bronze(bench.lake, APP, sent)
     bench.catch_up(APP, WHOLE)
-    merge = writer.merge
+    merge = writer.merge_batch
 
     def failing(session: SparkSession, path: str, *arguments: Any, **named: Any) -> None:
         if path.endswith(f"/{SUMS.name}"):
@@ -67,7 +67,7 @@ def test_a_chain_is_the_models_at_every_tick(
         merge(session, path, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer, "merge", failing)
+        patched.setattr(writer, "merge_batch", failing)
         with pytest.raises(Exception, match="broken off"):
             bench.catch_up(APP, HALF)
     # Half of the chain is ahead. At the tick that all of it has, nothing of that is seen.

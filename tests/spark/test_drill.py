@@ -93,7 +93,7 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
     from lakehouse.run.drill import drill as module
 
     monkeypatch.setattr(module, "inspect", lambda *args: None)
-    monkeypatch.setattr(module._Running, "_from_bronze", lambda self, into: self._expected.limit(100))
+    monkeypatch.setattr(module._RunningDrill, "_from_bronze", lambda self, into: self._expected.limit(100))
     done = module.drill(OpenLake(spark, layout).open(SUMS), damages=("wrong merge",))
     bronze = next(one for one in done.cases[0].restored if one.way == "bronze")
     assert (done.ok, done.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)

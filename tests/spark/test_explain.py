@@ -82,10 +82,16 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: i
 
     frame = changefeed.changes_of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
     return [
-        (row["_position"]["offset"], row["_position"]["ordinals"], plain_value({n: row[n] for n in table.key}),
-         None if row["_tombstone"] else plain_value({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}))
+        (
+            row["_position"]["offset"],
+            row["_position"]["ordinals"],
+            plain_value({n: row[n] for n in table.key}),
+            None
+            if row["_tombstone"]
+            else plain_value({n: v for n, v in row.items() if n[0] != "_" and n not in table.key}),
+        )
         for row in published.rows_of_frame(frame)
-    ]  # fmt: skip
+    ]
 
 
 def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:

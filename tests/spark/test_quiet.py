@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 from lakehouse.settings.config import load
 from lakehouse.spark.session import open_session
-from lakehouse.spark.table.files import vacuum
+from lakehouse.spark.table.files import vacuum_files
 
 spark = open_session(load(environ={}, start=Path.cwd()))
 place = str(Path(sys.argv[1]) / "things")
 spark.range(3).write.format("delta").save(place)
 spark.range(3).write.format("delta").mode("overwrite").save(place)
 spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-vacuum(spark, place, 0)
+vacuum_files(spark, place, 0)
 try:
     spark.range(1).selectExpr("size(id)")
 except Exception as error:

@@ -110,7 +110,7 @@ def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 file.write(data.decode() + "\n")
         return decode_part(name, format, columns, data)
 
-    monkeypatch.setattr(part, "part_of", logged)
+    monkeypatch.setattr(part, "decode_part", logged)
     return Bench(spark, tmp_path)
 
 
@@ -152,8 +152,8 @@ def test_counts_of_each_table_with_a_bad_record_and_an_idle_topic(bench: Bench) 
     bench.check(beside, [*records, *rest])
     for table in (LATEST, COUNTS):
         commits = bench.lake.commits(bench.lake.open(table).state)
-        assert sum(commit.said.get("records", 0) for commit in commits) == len(records)
-        assert sum(commit.said.get("bad", 0) for commit in commits) == 1
+        assert sum(commit.metadata.get("records", 0) for commit in commits) == len(records)
+        assert sum(commit.metadata.get("bad", 0) for commit in commits) == 1
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     bench.write(WIDE, records)
     with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
         with monkeypatch.context() as patched:
-            patched.setattr(*((writer, "merge") if where == "merge" else (part, "part_of")), failing(where))
+            patched.setattr(*((writer, "merge_batch") if where == "merge" else (part, "decode_part")), failing(where))
             with pytest.raises(Exception, match=f"{where} failed"):
                 silver.catch_up(1)
             bench.check_nothing_held(wait_s=30.0)  # an error refers to the frames of the step that it ended
@@ -245,7 +245,7 @@ def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(benc
         for later in ([], records[EACH:]):
             session = bench.spark.newSession()
             bench.write(WIDE, later)
-            frame = sharing.through(session).records(EVENTS.source, 0, 1)
+            frame = sharing.view(session).records(EVENTS.source, 0, 1)
             assert frame is not None
             assert frame.sparkSession is session
             assert frame.count() == EACH
@@ -256,6 +256,6 @@ def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(benc
 def test_one_reader_holds_nothing(bench: Bench) -> None:
     alone = [Stands(LATEST, 2), Stands(COUNTS, 1), Stands(HOURS, 2, whole=False)]
     with Sharing(bench.lake, alone, 4) as sharing:
-        assert sharing.through(bench.spark).records(EVENTS.source, 2, 4) is None
-        assert sharing.through(bench.spark).records(EVENTS.source, 1, 4) is None
+        assert sharing.view(bench.spark).records(EVENTS.source, 2, 4) is None
+        assert sharing.view(bench.spark).records(EVENTS.source, 1, 4) is None
     bench.check_nothing_held()

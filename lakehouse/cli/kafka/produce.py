@@ -14,12 +14,12 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 from lakehouse.errors import ConfigError
 
 STDIN = Path("-")
-# The topics of a lake are its truth: Kafka keeps their records until somebody says otherwise.
+# The topics of a lake are its truth: Kafka keeps their records until somebody changes that.
 TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
 class Format(StrEnum):
-    """How a line describes a record."""
+    """The form of a line that describes a record."""
 
     json = "json"
     tsv = "tsv"

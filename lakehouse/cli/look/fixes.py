@@ -1,4 +1,4 @@
-"""What a fix would make of quarantined records, shown: those that fit now, before and after, and those that do not."""
+"""Shows the results of a fix for quarantined records: those that fit now, before and after, and those that do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NewBytes:
-    """A new key or value as the command line gives it: a text, a file, or null."""
+    """A new key or value from the command line: a text, a file, or null."""
 
     text: str | None = None
     file: Path | None = None
@@ -30,13 +30,13 @@ class NewBytes:
 
     @property
     def given(self) -> int:
-        """The number of ways in which it is given."""
+        """The number of ways in which the command line gives it."""
         return (self.text is not None) + (self.file is not None) + self.null
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A fix of the chosen records of a stream, as an application declares it. fix: a function; edits: by key, value."""
+    """A fix of chosen records of a stream of an application. fix: a function; edits: by "key", "value"."""
 
     app: str
     stream: str
@@ -47,9 +47,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """Why, and by whose decision, the records that fit now count from now on.
+    """A request that the records that fit now count from now on: why, and by whose decision.
 
-    again: records that were fixed before are left out; instead: they get new bytes.
+    again: leave out records that were fixed before; instead: give them new bytes.
     """
 
     reason: str
@@ -61,7 +61,7 @@ class ReplayRequest:
 def attempt_fix(
     settings: Settings, fix_attempt: Attempt, replay_request: ReplayRequest | None, limit: int | None, *, json: bool
 ) -> None:
-    """Show what a fix makes of records; replay those that fit, if `replay` is given."""
+    """Show the results of a fix; replay the records that fit, if there is a `replay_request`."""
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.fixes import fixed_records, replay_refusal, source_of
     from lakehouse.run.start.application import find_app
@@ -77,9 +77,14 @@ def attempt_fix(
         from lakehouse.run.lake import Lake
 
         replay_tick = Lake(settings=settings).replay(
-            found_app.app, fix_attempt.stream, fix_result.fixed,
-            reason=replay_request.reason, by=replay_request.by, again=replay_request.again, instead=replay_request.instead,
-        )  # fmt: skip
+            found_app.app,
+            fix_attempt.stream,
+            fix_result.fixed,
+            reason=replay_request.reason,
+            by=replay_request.by,
+            again=replay_request.again,
+            instead=replay_request.instead,
+        )
     if json:
         all_records: list[Fixed | StillBad] = [*fix_result.fixed, *fix_result.bad]
         for tried_record in sorted(all_records, key=lambda tried_record: tried_record.was.record.position)[:limit]:
@@ -142,7 +147,7 @@ def _new_bytes(source: Source, part: str, new_value: NewBytes) -> bytes | None:
 
 
 def _values_before_and_after(tried_record: Fixed | StillBad) -> tuple[Any, ...]:
-    """The key and the value as they were, and as the fix made them, where it changed them."""
+    """Return the key and the value before and after the fix, where it changed them."""
     bad_record = tried_record.was.record
     value_pairs = ((tried_record.key, bad_record.key), (tried_record.value, bad_record.value))
     return (
@@ -155,7 +160,7 @@ def _values_before_and_after(tried_record: Fixed | StillBad) -> tuple[Any, ...]:
 def _print_fit_table(
     title: str, column_titles: Sequence[str], rows: Sequence[Sequence[Any]], limit: int | None
 ) -> None:
-    # A column that says nothing but "same" is left out.
+    # Leave out a column that has nothing but "same".
     kept_columns = [
         n
         for n, name in enumerate(column_titles)
@@ -174,8 +179,17 @@ def _print_fit_table(
 def _fix_facts(tried_record: Fixed | StillBad) -> dict[str, Any]:
     bad_record = tried_record.was.record
     return {
-        "topic": bad_record.topic, "topic_id": bad_record.topic_id, "partition": bad_record.partition, "offset": bad_record.offset,
-        "tick": bad_record.tick, "timestamp": to_datetime(bad_record.timestamp), "reason_before": tried_record.was.reason,
-        "key_before": bad_record.key, "value_before": bad_record.value, "key": tried_record.key, "value": tried_record.value,
-        "fits": (reason := getattr(tried_record, "reason", None)) is None, "reason": reason,
-    }  # fmt: skip
+        "topic": bad_record.topic,
+        "topic_id": bad_record.topic_id,
+        "partition": bad_record.partition,
+        "offset": bad_record.offset,
+        "tick": bad_record.tick,
+        "timestamp": to_datetime(bad_record.timestamp),
+        "reason_before": tried_record.was.reason,
+        "key_before": bad_record.key,
+        "value_before": bad_record.value,
+        "key": tried_record.key,
+        "value": tried_record.value,
+        "fits": (reason := getattr(tried_record, "reason", None)) is None,
+        "reason": reason,
+    }

@@ -1,4 +1,4 @@
-"""`lakehouse look interventions`: what was decided by hand; read without Spark."""
+"""`lakehouse look interventions`: the decisions made by hand; read without Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def interventions(
     newer_first = intervention_log.read_interventions(layout, table, row_limit)
     first_row = next(newer_first, None)
     if table is not None and first_row is None:
-        reader.read_table_facts(layout, "silver", table)  # says so if there is no such table
+        reader.read_table_facts(layout, "silver", table)  # fails if there is no such table
     if json:
         for row in () if first_row is None else chain([first_row], newer_first):
             show.as_json({**row, "details": _shorten_details(row["details"])})
@@ -85,7 +85,7 @@ def _describe_times(details: dict[str, Any]) -> list[str]:
 
 
 def _describe_offsets(offsets: dict[str, Any]) -> list[str]:
-    """A backfill's have the first and the last one, a revert's the first that does not count."""
+    """Return offsets in words: a backfill has the first and the last, a revert the first that does not count."""
     return [
         f"{topic}/{partition}={'..'.join(map(str, offset_range)) if isinstance(offset_range, list) else offset_range}"
         for topic, parts in offsets.items()

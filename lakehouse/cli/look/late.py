@@ -15,7 +15,7 @@ from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption,
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
 
-# Every column that tells rows apart, so that the same rows are chosen each time.
+# Every column that distinguishes rows, so that the choice is the same each time.
 ORDER = 'ORDER BY tick DESC, topic, "partition", "offset" DESC, ordinals DESC, window_start DESC'
 NEWEST = """
     SELECT * FROM late."{table}" ANTI JOIN taken_in USING ({place})
@@ -23,9 +23,9 @@ NEWEST = """
 """
 COUNTS = 'SELECT tick, count(*) FROM late."{table}" GROUP BY tick ORDER BY tick DESC'
 TICKS = "SELECT topic, min(tick), max(tick) FROM ({newest}) GROUP BY topic"
-# So many records are read at once, with their bytes; more where one tick has more.
+# How many records to read at once, with their bytes; more where one tick has more.
 RECORDS_A_READ = 20_000
-# The tick tells a topic's records from those of an earlier topic of its name; its bounds spare the rest of bronze.
+# The tick separates a topic's records from those of an earlier topic of its name; its bounds spare the rest of bronze.
 RECORDS = """
     SELECT l.*, b."timestamp", b.key AS record_key, b."value"
     FROM ({newest}) AS l JOIN (SELECT * FROM bronze."{topic}" WHERE tick BETWEEN {first} AND {last}) AS b
@@ -71,7 +71,7 @@ def late(
 
 
 def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator[dict[str, Any]]:
-    """Yield late records, the newest first, some ticks at a time; NotFound for a table that does not exist.
+    """Yield late records, the newest first, some ticks at a time. Raises NotFound for a table that does not exist.
 
     Each has the columns of the late table, `key` as an object, and the record's timestamp, record_key and value.
     """
@@ -108,7 +108,7 @@ def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator
 
 
 def _tick_ranges(counts_by_tick: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of ticks, the newest first, that have no more records than are read at once."""
+    """Yield ranges of ticks, the newest first, each with no more records than one read takes."""
     ticks_in_range: list[int] = []
     record_total = 0
     for tick, record_count in counts_by_tick:

@@ -1,4 +1,4 @@
-"""`lakehouse look quarantine`: records that did not fit a stream's schema: a list, by reason, or with a fix tried."""
+"""`lakehouse look quarantine`: records that did not fit a stream's schema: a list, by reason, or after a trial fix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})/(\d{1,9})/(\d{1,18})", re.ASCII)
 
 
 class CountBy(StrEnum):
-    """What records are counted by."""
+    """The property by which to count records."""
 
     reason = "reason"
 
@@ -151,17 +151,23 @@ def _list_records(layout: Layout, stream: str, choice: Choice, limit: int | None
     elif not bad_records:
         _say_none_found(stream, choice)
     else:
-        # Where some are fixed, the tick from which on they count.
+        # If some are fixed, a column for the tick from which on they count.
         fix_ticks = (
             [bad_record.fixed_at for bad_record in bad_records]
             if any(bad_record.fixed_at is not None for bad_record in bad_records)
             else None
         )
         record_rows = [
-            (str(bad_record.place), to_datetime(bad_record.record.timestamp), bad_record.reason, bad_record.record.key, bad_record.record.value,
-             *([] if fix_ticks is None else [bad_record.fixed_at]))
+            (
+                str(bad_record.place),
+                to_datetime(bad_record.record.timestamp),
+                bad_record.reason,
+                bad_record.record.key,
+                bad_record.record.value,
+                *([] if fix_ticks is None else [bad_record.fixed_at]),
+            )
             for bad_record in bad_records
-        ]  # fmt: skip
+        ]
         column_titles = (
             "position",
             "time",
@@ -192,10 +198,18 @@ def _count_by_reason(layout: Layout, stream: str, choice: Choice, limit: int | N
         _say_none_found(stream, choice)
     else:
         reason_rows = [
-            (reason_count.kind, reason_count.records, reason_count.open, _format_tick_span(reason_count.first_tick, reason_count.last_tick), reason_count.first_time, reason_count.last_time,
-             str(reason_count.example.place), reason_count.example.record.value)
+            (
+                reason_count.kind,
+                reason_count.records,
+                reason_count.open,
+                _format_tick_span(reason_count.first_tick, reason_count.last_tick),
+                reason_count.first_time,
+                reason_count.last_time,
+                str(reason_count.example.place),
+                reason_count.example.record.value,
+            )
             for reason_count in reason_counts
-        ]  # fmt: skip
+        ]
         column_titles = ("reason", "records", "open", "ticks", "first time", "last time", "for example", "its value")
         print_first_rows(
             reason_rows,
@@ -215,9 +229,11 @@ def _format_tick_span(first_tick: int, last_tick: int) -> str:
 
 
 def record_facts(bad_record: Quarantined) -> dict[str, Any]:
-    """A quarantined record as JSON has it."""
+    """Return a quarantined record in JSON's form."""
     field_names = ("topic", "topic_id", "partition", "offset", "tick", "key", "value")
     return {
         **{name: getattr(bad_record.record, name) for name in field_names},
-        "timestamp": to_datetime(bad_record.record.timestamp), "reason": bad_record.reason, "fixed_at": bad_record.fixed_at,
-    }  # fmt: skip
+        "timestamp": to_datetime(bad_record.record.timestamp),
+        "reason": bad_record.reason,
+        "fixed_at": bad_record.fixed_at,
+    }

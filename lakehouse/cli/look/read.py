@@ -1,4 +1,4 @@
-"""`lakehouse query`, `tables`, `describe` and `log`: what the lake holds, read without Spark."""
+"""`lakehouse query`, `tables`, `describe` and `log`: the lake's content, read without Spark."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def query(
 def _ask_lake(
     layout: Layout, sql: str, row_limit: int | None, past_moment: At | None = None, fold_rows: FoldRows | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of an answer's columns, and its rows."""
+    """Return the names of an answer's columns, and its rows."""
     from lakehouse.lake.moment.answer import answer_query
 
     answer = answer_query(layout, sql, past_moment, fold_rows, row_limit)
@@ -108,7 +108,7 @@ def _print_answer(column_names: list[str], rows: list[tuple[Any, ...]], limit: i
 
 
 def _watch_answers(layout: Layout, sql: str, row_limit: int | None, limit: int | None) -> None:
-    """Show an answer, and each other answer that a commit brings; on a terminal in place of the one before."""
+    """Show an answer, and each new answer that a commit brings; on a terminal in place of the one before."""
     from lakehouse.cli.terminal.repeating import each_change, until_ctrl_c
     from lakehouse.lake import reader
 
@@ -124,7 +124,7 @@ def _watch_answers(layout: Layout, sql: str, row_limit: int | None, limit: int |
 
 
 def print_first_rows(rows: list[Any], limit: int | None, print_table: Any) -> None:
-    """Print a table of the first rows, and say when there are more."""
+    """Print a table of the first rows, and say whether there are more."""
     shown_limit = limit or ROWS_SHOWN
     has_more = len(rows) > shown_limit
     print_table(rows[:shown_limit], f"the first {shown_limit:,} rows; --limit shows more" if has_more else None)
@@ -244,11 +244,19 @@ def log(
     )
     version_rows = [
         (
-            v["version"], show.moment(v["time_ms"], "milliseconds"), v["operation"], _format_tick_range(v), v["records"],
-            v["null_keys"] or None, v["inserted"], v["updated"], v["deleted"], _format_next_offsets(v["offsets"]),
+            v["version"],
+            show.moment(v["time_ms"], "milliseconds"),
+            v["operation"],
+            _format_tick_range(v),
+            v["records"],
+            v["null_keys"] or None,
+            v["inserted"],
+            v["updated"],
+            v["deleted"],
+            _format_next_offsets(v["offsets"]),
         )
         for v in versions
-    ]  # fmt: skip
+    ]
     kept_columns = [n for n, _ in enumerate(column_titles) if n < 4 or any(row[n] is not None for row in version_rows)]
     show.print_table(
         table, [column_titles[n] for n in kept_columns], [[row[n] for n in kept_columns] for row in version_rows]
@@ -256,7 +264,7 @@ def log(
 
 
 def _format_tick_range(version: dict[str, Any]) -> str | None:
-    """The ticks that a version took in: 7, or 5-7."""
+    """Return the ticks that a version took in: 7, or 5-7."""
     first_tick, last_tick = version["from_tick"], version["tick"]
     return (
         None
@@ -268,7 +276,7 @@ def _format_tick_range(version: dict[str, Any]) -> str | None:
 
 
 def _format_next_offsets(offsets: dict[str, dict[str, int]] | None) -> str | None:
-    """How far each topic is after a version: the next offset of each of its partitions."""
+    """Return the progress of each topic after a version: the next offset of each of its partitions."""
     if offsets is None:
         return None
     return "\n".join(
@@ -284,9 +292,9 @@ def layout_of(config: Path | None, lake: str | None) -> Layout:
 
 
 def layer_and_name(table: str, layout: Layout) -> tuple[str, str]:
-    """Return the layer and the name, as the lake has it, in visits, bronze.flights or late.visits.
+    """Return the layer and the name, as the lake spells it, of visits, bronze.flights or late.visits.
 
-    PlanError for what can be no name.
+    Raises PlanError for a text that can be no name.
     """
     from lakehouse.lake.reader import LAYERS
     from lakehouse.plan.schema import check_topic
@@ -300,7 +308,7 @@ def layer_and_name(table: str, layout: Layout) -> tuple[str, str]:
 
 
 def stored_table_name(table: str, layout: Layout, layer: str = "silver") -> str:
-    """Return a table's name as the lake has it, whatever the case that people write; PlanError for what is no name."""
+    """Return a table's name as the lake spells it, from any case. Raises PlanError for a text that can be no name."""
     from lakehouse.lake.reader import find_stored_name
     from lakehouse.plan.schema import check_name
 

@@ -1,4 +1,4 @@
-"""`lakehouse past blame` and `bisect`: which record last set a row, and at which version a condition became false."""
+"""`lakehouse past blame` and `bisect`: the record that last set a row, and the version that made a condition false."""
 
 from __future__ import annotations
 
@@ -92,20 +92,26 @@ def bisect(
     if json:
         show.as_json(
             {
-                "version": first_false.version, "time_ms": first_false.time_ms, "tick": first_false.tick,
-                "from_tick": first_false.from_tick, "last_true": bisection_result.before, "tried": len(bisection_result.tried),
+                "version": first_false.version,
+                "time_ms": first_false.time_ms,
+                "tick": first_false.tick,
+                "from_tick": first_false.from_tick,
+                "last_true": bisection_result.before,
+                "tried": len(bisection_result.tried),
             }
-        )  # fmt: skip
+        )
         return
     commit_time = show.moment(first_false.time_ms, "milliseconds")
     show.say(
-        f"{first_false}, committed {commit_time}, is the first where it is not true; it is at version {bisection_result.before}.\n"
-        f"Versions tried: {len(bisection_result.tried)}. What it changed: lakehouse past show {table} {first_false.version}"
+        f"{first_false}, committed {commit_time}, is the first where it is not true; it is at version "
+        f"{bisection_result.before}.\n"
+        f"Versions tried: {len(bisection_result.tried)}. What it changed: lakehouse past show {table} "
+        f"{first_false.version}"
     )
 
 
 def _record_columns(row: dict[str, Any]) -> tuple[Any, ...]:
-    """The record's columns; of one that bronze does not have only its place."""
+    """Return the record's columns; for a record that bronze does not have only its place."""
     record, record_place = row["record"], row["position"] or {}
     place_text = (
         f"{record_place['topic']}/{record_place['partition']}@{record_place['offset']}"

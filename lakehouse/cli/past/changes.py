@@ -89,7 +89,7 @@ def changes(
 def _net_changes(
     settings: Settings, name: str, first_version: int | None, last_version: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The net changes, version by version: only those of a few versions are in memory at a time."""
+    """Yield the net changes, version by version, with those of only a few versions in memory at a time."""
     from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.row import net_changes
@@ -103,7 +103,7 @@ def _net_changes(
 def _coming_changes(
     settings: Settings, name: str, first_version: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The net changes as they come, without end; without `first`, of the versions after the newest one."""
+    """Yield the net changes as they come, without end; without `first_version`, of versions after the newest."""
     from lakehouse.cli.terminal import repeating
     from lakehouse.lake import reader
     from lakehouse.lake.layout import Layout
@@ -139,7 +139,7 @@ def _net_change(row: dict[str, Any], key_columns: tuple[str, ...]) -> dict[str, 
 def _follow_changes(
     settings: Settings, name: str, first_version: int | None, key: str | None, limit: int | None, *, as_json: bool
 ) -> None:
-    """Print the changes of each version that comes, a line each."""
+    """Print the changes of each version that comes, a line for each."""
     from lakehouse.cli.terminal.repeating import until_ctrl_c
 
     with until_ctrl_c():
@@ -177,7 +177,7 @@ def _changes_per_event(
 
 
 def change_event(row: dict[str, Any], key_columns: tuple[str, ...]) -> dict[str, Any]:
-    """Return a row of the per-event changelog in the form that is shown."""
+    """Return a row of the per-event changelog in the form that the command shows."""
     value_columns = {n: v for n, v in row.items() if n[0] != "_" and n not in key_columns}
     return {
         "tick": row["_position"]["tick"],

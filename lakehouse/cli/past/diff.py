@@ -1,4 +1,4 @@
-"""`lakehouse past show` and `diff`: the rows that a version changed, and what differs between two moments."""
+"""`lakehouse past show` and `diff`: the rows that a version changed, and the differences between two moments."""
 
 from __future__ import annotations
 

@@ -114,10 +114,17 @@ def _explanation_as_json(explained_row: Explained, limit: int | None) -> dict[st
         "steps": [
             {
                 **({name: getattr(step.record, name) for name in place_names} if step.record is not None else {}),
-                "event_time_ms": step.event_ms, "tick": step.position.tick, "key": step.record_key, "value": step.record_value,
-                "did": step.did, "row": step.row, **({"reason": step.reason} if step.reason else {}),
+                "event_time_ms": step.event_ms,
+                "tick": step.position.tick,
+                "key": step.record_key,
+                "value": step.record_value,
+                "did": step.did,
+                "row": step.row,
+                **({"reason": step.reason} if step.reason else {}),
             }
             for step in shown_steps
         ],
-        "found": explained_row.found, "agrees": explained_row.agrees, "note": explained_row.note,
-    }  # fmt: skip
+        "found": explained_row.found,
+        "agrees": explained_row.agrees,
+        "note": explained_row.note,
+    }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RebuildOrigin(StrEnum):
-    """What a table is rebuilt from."""
+    """The source from which to rebuild a table."""
 
     version = "version"
     bronze = "bronze"
@@ -122,7 +122,7 @@ def rebuild(
 
 
 def free_name(app: App, name: str) -> str:
-    """Return a new table's name; ConfigError for one that the application keeps, PlanError for an invalid one."""
+    """Return a new table's name. Raises ConfigError for a name that the application keeps, PlanError for a bad one."""
     from lakehouse.plan.schema import check_name
 
     if name in [table.name for table in app.tables]:
@@ -131,7 +131,7 @@ def free_name(app: App, name: str) -> str:
 
 
 def changelog_topic(app: App, table: Table, topic_option: str | None) -> str | None:
-    """Return the topic of a table's changelog: the given one, or that of the application's one sink of it."""
+    """Return the topic of a table's changelog: the given one, or that of the table's one sink in the application."""
     from lakehouse.plan.schema import check_topic
 
     if topic_option is not None:
@@ -141,7 +141,7 @@ def changelog_topic(app: App, table: Table, topic_option: str | None) -> str | N
 
 
 def print_proofs(proofs: list[Proof], table: str, json: bool) -> None:
-    """Print what every way gave; end with exit code 1 where they do not prove that it is the same."""
+    """Print the result of every way; end with exit code 1 if they do not prove that all are the same."""
     contents = [proof.content for proof in proofs if proof.content is not None]
     is_equal = len(contents) > 1 and len(set(contents)) == 1
     if json:

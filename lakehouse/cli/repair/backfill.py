@@ -101,7 +101,7 @@ def backfill(
 
 
 def chosen_range(start: str | None, end: str | None, offsets: str | None) -> Range | None:
-    """Return the range that a command line means; None for all. Raises ConfigError."""
+    """Return the range that the options mean; None for all. Raises ConfigError."""
     from lakehouse.run.repair.backfill import Range
     from lakehouse.semantics.moment import ranges_of, time_ms
 
@@ -118,7 +118,7 @@ def chosen_range(start: str | None, end: str | None, offsets: str | None) -> Ran
 
 @contextmanager
 def show_build_progress(*, as_json: bool) -> Iterator[ShowProgress]:
-    """Show a build on stderr while it lasts; give its listener. as_json: a line for each step, for programs."""
+    """Show a build on stderr while it lasts; give its listener. as_json: print a line for each step, for programs."""
     if as_json:
         yield lambda phase, record_count, record_total: show.as_json(
             {"event": "progress", "phase": phase, "records": record_count, "of": record_total}, stderr=True
@@ -140,7 +140,7 @@ def show_build_progress(*, as_json: bool) -> Iterator[ShowProgress]:
 
 
 def change_as_json(declared_table: Table, outcome: Backfilled, *, plan: bool) -> dict[str, Any]:
-    """Return what was changed, for programs; of a plan also the first rows that would change, if any are wanted."""
+    """Return the changes, for programs; of a plan also the first rows that would change, if any are wanted."""
     differences = outcome.differing
     return {
         "table": declared_table.name, "plan": plan, "tick": outcome.tick, "back_to": outcome.before,
@@ -150,7 +150,7 @@ def change_as_json(declared_table: Table, outcome: Backfilled, *, plan: bool) ->
 
 
 def way_to_undo(declared_table: Table, outcome: Backfilled) -> str:
-    """Say what undoes a change, or would: what `revert` of `lakehouse.run.repair.backfill` refuses is not promised."""
+    """Return the command that undoes a change, or would; only if `lakehouse.run.repair.backfill.revert` allows it."""
     from lakehouse.plan.rows import takes_out
 
     how_to_read = f"what it was can still be read, at tick {outcome.before}, and made a table of its own by a checkout"
@@ -162,7 +162,7 @@ def way_to_undo(declared_table: Table, outcome: Backfilled) -> str:
 
 
 def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled) -> None:
-    """Say what was changed, and how to go back."""
+    """Print the changes, and how to go back."""
     from lakehouse.plan.rows import takes_out
 
     differences, table_name = outcome.differing, declared_table.name
@@ -182,7 +182,8 @@ def say_what_changed(app: str | None, declared_table: Table, outcome: Backfilled
         show.say("The way back: lakehouse repair backfill, with the declaration that it had.")
     if outcome.changed or takes_out(declared_table):
         show.say(
-            f"What it was: lakehouse past checkout {table_name} {table_name}_before --tick {outcome.before}{with_app(app)}"
+            f"What it was: lakehouse past checkout {table_name} {table_name}_before --tick "
+            f"{outcome.before}{with_app(app)}"
         )
     else:
         show.say(f"The way back: lakehouse repair revert {table_name} --tick {outcome.before}{with_app(app)}")

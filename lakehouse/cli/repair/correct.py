@@ -51,9 +51,15 @@ def correct(
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
     outcome = Lake(settings=settings).correct(
-        application, application.table(table), key=key, start=_parse_window_time(start, "--from"), end=_parse_window_time(end, "--to"),
-        reason=why, by=decided_by, dry_run=plan,
-    )  # fmt: skip
+        application,
+        application.table(table),
+        key=key,
+        start=_parse_window_time(start, "--from"),
+        end=_parse_window_time(end, "--to"),
+        reason=why,
+        by=decided_by,
+        dry_run=plan,
+    )
     if json:
         json_outcome = {
             "table": table,
@@ -69,8 +75,9 @@ def correct(
         show.say(f"{outcome.records:,} late records of {table} were taken in, at tick {outcome.tick}.")
     if outcome.out_of_reach:
         show.say(
-            f"{outcome.out_of_reach:,} more stay out: they came too late for a join whose rows go through another join, "
-            "or a merge, before they reach the table. Declare that join with a longer grace, and backfill the table."
+            f"{outcome.out_of_reach:,} more stay out: they came too late for a join whose rows go through another "
+            "join, or a merge, before they reach the table. Declare that join with a longer grace, and backfill the "
+            "table."
         )
 
 

@@ -73,7 +73,7 @@ def _parse_partitions(text: str) -> int | None:
 
 @contextmanager
 def _show_written_records(target_topic: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many records are in the topic, of how many, while it is written; on stderr, for a person only."""
+    """Show how many of the records are in the topic while it is written; on stderr, for a person only."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -87,17 +87,26 @@ def _show_written_records(target_topic: str) -> Iterator[Callable[[int, int], No
 
 def _outcome_facts(outcome: Rehydrated) -> dict[str, Any]:
     return {
-        "topic": outcome.topic, "to": outcome.to, "records": outcome.records, "written": outcome.written, "created": outcome.created,
-        "partitions": outcome.partitions, "before_1970": outcome.untimed,
+        "topic": outcome.topic,
+        "to": outcome.to,
+        "records": outcome.records,
+        "written": outcome.written,
+        "created": outcome.created,
+        "partitions": outcome.partitions,
+        "before_1970": outcome.untimed,
         "moved": [
             {
-                "topic_id": moved_part.part.topic_id, "partition": moved_part.part.partition, "records": moved_part.part.records,
-                "from_offset": moved_part.part.first_offset, "last_offset": moved_part.part.last_offset, "to_offset": moved_part.offset,
+                "topic_id": moved_part.part.topic_id,
+                "partition": moved_part.part.partition,
+                "records": moved_part.part.records,
+                "from_offset": moved_part.part.first_offset,
+                "last_offset": moved_part.part.last_offset,
+                "to_offset": moved_part.offset,
                 "holes": moved_part.holes,
             }
             for moved_part in outcome.moved
         ],
-    }  # fmt: skip
+    }
 
 
 def _print_outcome(outcome: Rehydrated) -> None:
@@ -106,15 +115,21 @@ def _print_outcome(outcome: Rehydrated) -> None:
     )
     run_text = "by this run" if outcome.written == outcome.records else f"{outcome.written:,} of them by this run"
     show.say(
-        f"{outcome.records:,} records of {outcome.topic} were written to topic {outcome.to} ({topic_state}), {run_text}."
+        f"{outcome.records:,} records of {outcome.topic} were written to topic {outcome.to} ({topic_state}), "
+        f"{run_text}."
     )
     shifted_parts = [moved_part for moved_part in outcome.moved if not moved_part.keeps_offsets]
     if shifted_parts:
         part_rows = [
-            (moved_part.part.partition, moved_part.part.records, _format_offset_range(moved_part.part.first_offset, moved_part.part.last_offset), moved_part.holes,
-             _format_offset_range(moved_part.offset, moved_part.offset + moved_part.part.records - 1))
+            (
+                moved_part.part.partition,
+                moved_part.part.records,
+                _format_offset_range(moved_part.part.first_offset, moved_part.part.last_offset),
+                moved_part.holes,
+                _format_offset_range(moved_part.offset, moved_part.offset + moved_part.part.records - 1),
+            )
             for moved_part in outcome.moved
-        ]  # fmt: skip
+        ]
         column_titles = (
             "partition",
             "records",
@@ -127,8 +142,8 @@ def _print_outcome(outcome: Rehydrated) -> None:
         show.say("Every record has the offset that it had.")
     if outcome.untimed:
         show.say(
-            f"{outcome.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't write: "
-            "they were given that one."
+            f"{outcome.untimed:,} records have a time before 1970-01-01T00:00:00.001Z, which Kafka's client can't "
+            "write: they were given that one."
         )
 
 

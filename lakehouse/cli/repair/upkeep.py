@@ -40,7 +40,7 @@ def upkeep(
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
     for name in tables or ():
-        application.table(name)  # said before Spark starts
+        application.table(name)  # refuse a name before Spark starts
     lake_api = Lake(settings=settings)
     layout = Layout(lake_api.settings.lake.path)
     upkeep_policy = keep_versions_at_least(lake_api.settings.upkeep, keep_at_least)
@@ -54,11 +54,16 @@ def upkeep(
     column_titles = ("table", "files", "then", "bytes", "then", "anchor", "kept")
     table_rows = [
         (
-            table_outcome.name, table_outcome.files_before, None if plan and table_outcome.optimized else table_outcome.files_after,
-            table_outcome.bytes_before, table_outcome.bytes_after, table_outcome.anchor, "; ".join(table_outcome.kept),
+            table_outcome.name,
+            table_outcome.files_before,
+            None if plan and table_outcome.optimized else table_outcome.files_after,
+            table_outcome.bytes_before,
+            table_outcome.bytes_after,
+            table_outcome.anchor,
+            "; ".join(table_outcome.kept),
         )
         for table_outcome in table_outcomes
-    ]  # fmt: skip
+    ]
     show.print_table("Upkeep", column_titles, table_rows)
     if plan:
         table_names = (

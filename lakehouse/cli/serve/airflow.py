@@ -111,7 +111,8 @@ def status(config: ConfigOption = None, home: HomeOption = None, json: JsonOptio
         show.print_table("Processes", ("process", "pid", "up for", "MB", "state", "restarts"), process_rows)
         show.say(f"Memory: {status_report.memory_bytes // 2**20} MB. Logs: {status_report.home}/logs")
         show.say(
-            f"DAGs: {_format_dag_count(status_report.dags)}. Applications: {', '.join(status_report.applications) or 'none'}"
+            f"DAGs: {_format_dag_count(status_report.dags)}. Applications: "
+            f"{', '.join(status_report.applications) or 'none'}"
         )
         for file, line in (status_report.import_errors or {}).items():
             show.say(f"{file} can't be imported: {line}")

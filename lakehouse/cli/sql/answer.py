@@ -19,13 +19,13 @@ MARK = "tombstone"  # as ksqlDB marks the row of a delete
 
 
 def run_statements(session: SqlSession, text: str, *, as_json: bool = False) -> None:
-    """Run statements, and print each answer. Raises what a statement raises."""
+    """Run statements, and print each answer. Raises the error of a statement."""
     for answer in session.run(text):
         print_answer(answer, as_json=as_json)
 
 
 def print_answer(answer: Answer, *, as_json: bool) -> None:
-    """Print an answer: rows as a table, or as lines while they come; Ctrl-C ends those."""
+    """Print an answer: rows as a table, or as lines while they come; Ctrl-C ends the lines."""
     if as_json:
         _print_answer_as_json(answer)
     elif not answer.ends:

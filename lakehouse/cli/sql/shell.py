@@ -37,7 +37,7 @@ def run_shell(session: SqlSession) -> None:
 
 
 def run_typed_text(session: SqlSession, text: str) -> bool:
-    """Run what was typed; False for the end. An error is shown, and the shell goes on."""
+    """Run typed text; return False for the end. It shows an error, and the shell goes on."""
     words = text.strip().removesuffix(";").split()
     try:
         match [word.lower() for word in words[:1]]:
@@ -64,7 +64,7 @@ def _save_statements(session: SqlSession, file_names: list[str]) -> None:
 
 
 def read_statements(prompt: Callable[[], str]) -> str | None:
-    """Return the next statements; None at the end. Ctrl-C drops what was typed."""
+    """Return the next statements; None at the end. Ctrl-C drops the typed text."""
     while True:
         try:
             return prompt()
@@ -75,12 +75,12 @@ def read_statements(prompt: Callable[[], str]) -> str | None:
 
 
 def is_done(text: str) -> bool:
-    """Say whether the Enter key runs a text: a whole statement, or a word of the shell."""
+    """Say whether the Enter key runs a text: a complete statement, or a command of the shell."""
     return is_whole(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
 
 
 def completion_words(session: SqlSession) -> list[str]:
-    """Return what can be completed: keywords, functions, and the names of what is declared."""
+    """Return the words to complete: keywords, functions, and declared names."""
     from lakehouse.ksql.function.aggregate import AGGREGATES
     from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
     from lakehouse.ksql.syntax.parser import keywords
@@ -95,7 +95,7 @@ def completion_words(session: SqlSession) -> list[str]:
 
 
 def make_prompt(session: SqlSession) -> Callable[[], str]:
-    """Return what asks for the next statements at the terminal."""
+    """Return the function that asks for the next statements at the terminal."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.application import get_app
     from prompt_toolkit.completion import WordCompleter
@@ -103,7 +103,7 @@ def make_prompt(session: SqlSession) -> Callable[[], str]:
     from prompt_toolkit.history import FileHistory
 
     history_file = Path.home() / HISTORY
-    # It may hold what nobody else is to read: made with that mode, since prompt_toolkit would take the default.
+    # The history may have secrets: create it with that mode, since prompt_toolkit would take the default.
     os.close(os.open(history_file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
     prompt_session: PromptSession[str] = PromptSession(
         history=FileHistory(str(history_file)),

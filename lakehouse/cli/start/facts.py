@@ -1,4 +1,4 @@
-"""What the lake and Kafka hold now, as plain values: for `status`, `check` and the jobs' last event."""
+"""The present content of the lake and Kafka, as plain values: for `status`, `check` and the jobs' last event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OFFSETS = """
 
 
 def broker_facts(settings: Settings) -> dict[str, Any]:
-    """Return which Kafka it is, and whether it runs; None where only asking it would tell."""
+    """Return which Kafka it is, and whether it runs; None where only a request could tell."""
     if not settings.kafka.embedded:
         return {"embedded": False, "running": None, "bootstrap_servers": settings.kafka.bootstrap_servers}
     running_broker = find_broker(settings.kafka.folder)
@@ -40,7 +40,7 @@ def broker_facts(settings: Settings) -> dict[str, Any]:
 
 
 def lake_facts(settings: Settings) -> dict[str, Any]:
-    """Return the broker, and the lake's topics, tables, quarantines and gaps. A lake that is not there is empty."""
+    """Return the broker, and the lake's topics, tables, quarantines and gaps. A missing lake is empty."""
     layout = Layout(settings.lake.path)
     kafka_facts = broker_facts(settings)
     covers = reader.read_bronze_coverage(layout)
@@ -64,11 +64,9 @@ def table_facts(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     """
     facts_by_table = []
     table_names = reader.table_names(layout, "silver")
-    late_counts, failed_functions, ticks_by_table = (
-        late_records.count_late_records(layout, table_names),
-        failed.failures_by_table(layout),
-        intervention_ticks(layout),
-    )
+    late_counts = late_records.count_late_records(layout, table_names)
+    failed_functions = failed.failures_by_table(layout)
+    ticks_by_table = intervention_ticks(layout)
     null_keys_by_table = null_keys.null_keys_by_table(layout)
     for name in table_names:
         facts_of_table = asdict(reader.read_table_facts(layout, "silver", name))
@@ -93,7 +91,7 @@ def last_topic_tick(reads: Reads, covers: dict[str, Any]) -> int:
 def last_intervention_tick(ticks_by_table: dict[str, int], table: str, reads: Reads) -> int:
     """Return the tick of the last intervention in a table, or in one that it is made from; 0 if there is none.
 
-    decided: see `interventions`.
+    ticks_by_table: see `intervention_ticks`.
     """
     return max(ticks_by_table.get(name, 0) for name in (table, *reads.tables))
 
@@ -117,7 +115,7 @@ def bronze_gaps(layout: Layout, topic: str | None = None) -> list[dict[str, Any]
 
 
 def offset_counts(layout: Layout, topic: str) -> list[dict[str, Any]]:
-    """Return, by topic id and partition: records, distinct offsets, the first and the last offset that bronze has."""
+    """Return by topic id and partition bronze's records, distinct offsets, and its first and last offset."""
     offset_rows = reader.query_lake(layout, OFFSETS.format(topic=topic.replace('"', '""')))
     return list(offset_rows.to_arrow_table().to_pylist())
 
@@ -143,9 +141,7 @@ def _topic_facts(
         {
             "name": name,
             "rows": (facts := reader.read_table_facts(layout, "bronze", name)).rows,
-            "next": bronze_topics.get(name, {}).get(
-                "next", {}
-            ),  # by partition, the first offset that bronze does not have
+            "next": bronze_topics.get(name, {}).get("next", {}),  # by partition, the first that bronze lacks
             "partitions": kafka_topics[name].partitions
             if name in kafka_topics
             else len(bronze_topics.get(name, {}).get("next", {})),
@@ -166,7 +162,7 @@ def _topic_lag(
     end_offsets: dict[tuple[str, int], tuple[int, int]],
 ) -> int | None:
     if covered is None or topic_facts is None or topic_facts.id != covered["id"]:
-        return None  # Kafka is not there, or its topic of this name is another one now
+        return None  # Kafka does not answer, or has another topic of this name now
     offsets_by_partition = {
         partition: end_offsets[name, partition]
         for partition in range(topic_facts.partitions)

@@ -1,4 +1,4 @@
-"""Running an application for a command or a job: the signals that stop it, its events, its summary."""
+"""Runs an application for a command or a job: the signals that stop it, its events, its summary."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def run_until(
 
     with _terminated_like_interrupted(), open_kafka(settings) as servers:
         if parts is None or "ingest" in parts:
-            topics.check_topics(settings, app, servers)  # the last of what is said before Spark starts
+            topics.check_topics(settings, app, servers)  # the last check before Spark starts
         lake = Lake(settings=settings)
-        _ = lake.spark  # first: pyspark sets a handler of its own for Ctrl-C when it starts
+        _ = lake.spark  # import it first: pyspark sets its own handler for Ctrl-C
         if until == CAUGHT_UP:
             with _terminated_like_interrupted():
                 lake.run(app, until="caught_up", parts=parts, listen=tell)
@@ -67,8 +67,8 @@ def run_until(
 
 
 def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
-    """The lake after a run, as far as it is known without Spark. quarantined: the records that no replay has fixed;
-    null_keys: those that a table left out for want of a key."""
+    """Return the lake's state after a run, without Spark. quarantined: the records that no replay has fixed;
+    null_keys: the records that a table left out because they have no key."""
     from lakehouse.lake import null_keys
     from lakehouse.lake.ahead import tables_ahead
     from lakehouse.lake.record.quarantine import count_open_by_stream
@@ -98,7 +98,7 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C does not wait."""
+    """Give an event that SIGTERM and Ctrl-C set; a second Ctrl-C ends the process at once."""
     stop_event = threading.Event()
     set_stop = event_setter(stop_event)
 
@@ -112,7 +112,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C unwind the stack, so that leases, and a broker of its own, are released."""
+    """Let SIGTERM and Ctrl-C unwind the stack, so that the process releases leases, and a broker of its own."""
 
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
@@ -142,7 +142,8 @@ class _JobArgumentParser(argparse.ArgumentParser):
 def main(arguments: Sequence[str], about: str, run_job: Callable[[Settings, App, str], dict[str, Any]]) -> int:
     """Run a job of `spark_jobs`: --app, --config, --until; JSON lines on stdout; return the exit code.
 
-    `work(settings, app, until)` gives the last event; one that is not "done" is a failure.
+    run_job: called with the settings, the application and --until; gives the last event. Any other than "done" is a
+    failure.
     """
     from lakehouse.cli.terminal.options import settings_of
     from lakehouse.run.start.application import load_app

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Until(StrEnum):
-    """When a run ends by itself."""
+    """The moment at which a run ends by itself."""
 
     caught_up = "caught-up"
 
@@ -70,7 +70,7 @@ def _run_application(
 
     application = load_app(app_of(app, settings))
     run_parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
-    ready.check_before_run(settings, application, run_parts)  # said before a broker starts
+    ready.check_before_run(settings, application, run_parts)  # fail before a broker starts
     with open_kafka(settings) as servers:
         if "ingest" in run_parts:
             topics.check_topics(settings, application, servers)
@@ -86,7 +86,7 @@ def _run_application(
         if shows_lines(settings.log.format):
             with run_logged_in_lines(settings, application, servers) as line_writer:
                 done_event = run_until(settings, application, run_parts, until or STOPPED, line_writer)
-                line_writer.done(done_event)
+                line_writer.write_summary(done_event)
         else:
             for warning in application.warnings:
                 show.say(f"warning: {warning}", stderr=True)
@@ -98,13 +98,13 @@ def _run_application(
 
 
 def shows_lines(log_format: str) -> bool:
-    """Whether a run is told in lines of a log: always if the settings say so, else where there is no terminal."""
+    """Say whether a run reports in lines of a log: always if the settings say so, else where there is no terminal."""
     return log_format != "auto" or not sys.stderr.isatty()
 
 
 @contextmanager
 def errors_as_lines(log: Log, *, as_json_lines: bool = True) -> Iterator[None]:
-    """End the command with the line of an error, if the log is JSON; else it is told as that of any command."""
+    """End the command with an error as a line, if the log is JSON; else let it pass, as in any command."""
     from lakehouse.run.watch.lines import Lines
 
     try:
@@ -118,7 +118,7 @@ def errors_as_lines(log: Log, *, as_json_lines: bool = True) -> Iterator[None]:
 
 @contextmanager
 def run_logged_in_lines(settings: Settings, app: App, servers: str) -> Iterator[Lines]:
-    """Tell a run in lines on stderr; give their writer, which is told the run's events."""
+    """Report a run in lines on stderr; give the writer of the lines, which takes the run's events."""
     from lakehouse.run.watch.lines import Lines
 
     line_writer = Lines(settings.log, _say_on_stderr)
@@ -146,7 +146,7 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
 
 @contextmanager
 def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent], None]]:
-    """Show a run on stderr while it lasts; give its listener. `waiting`: the records to ingest, known now."""
+    """Show a run on stderr while it lasts; give its listener. waiting_count: the records to ingest, as of now."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from lakehouse.run.watch.lines import WARNINGS, event_text
@@ -182,12 +182,12 @@ def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent],
 
 
 def _tables_per_record(app: App) -> int:
-    """A record of a topic is taken in once by each table that reads it; a rough total is enough for a bar."""
+    """Estimate how many tables take in a record of a topic: a rough total is enough for a bar."""
     return max(1, round(len(app.tables) / max(1, len(app.topics))))
 
 
 def print_summary(done_event: dict[str, Any]) -> None:
-    """Print what a run left behind."""
+    """Print the summary of a run."""
     from lakehouse.lake.ahead import Ahead
     from lakehouse.lake.null_keys import null_keys_sentence
 
@@ -197,7 +197,8 @@ def print_summary(done_event: dict[str, Any]) -> None:
     ]
     show.print_table("Tables", ("table", "rows", "version", "tick"), table_rows)
     show.say(
-        f"{done_event['rows']:,} records ingested in {done_event['seconds']:.1f} s; bronze is at tick {done_event.get('tick', 0):,}."
+        f"{done_event['rows']:,} records ingested in {done_event['seconds']:.1f} s; bronze is at tick "
+        f"{done_event.get('tick', 0):,}."
     )
     for stream, records in done_event.get("quarantined", {}).items():
         show.say(f"In the quarantine, of {stream}: {records:,}. `lakehouse look quarantine {stream}` says why.")

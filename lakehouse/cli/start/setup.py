@@ -1,4 +1,4 @@
-"""`lakehouse setup`: fetch what a run needs besides Python packages."""
+"""`lakehouse setup`: fetch the needs of a run besides Python packages."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def setup(
         raise ConfigError(str(error)) from None
     except OSError as error:
         raise ConfigError(
-            f"{jars_folder} can't be filled: {reason_of_error(error)}. Give the jars another folder: LAKEHOUSE_JARS, or "
-            "LAKEHOUSE_CACHE."
+            f"{jars_folder} can't be filled: {reason_of_error(error)}. Give the jars another folder: LAKEHOUSE_JARS, "
+            "or LAKEHOUSE_CACHE."
         ) from None
     jars_state = (
         f"fetched in {time.monotonic() - start_time:.0f} s" if is_fetched else "there already, and as they must be"
@@ -51,7 +51,7 @@ def setup(
 
 def _keep_spark_classes() -> None:
     from lakehouse.run.job import class_archive
-    from lakehouse.spark.failure import SPARK_ERRORS  # slow to import, and the jars alone don't need it
+    from lakehouse.spark.failure import SPARK_ERRORS  # slow to import, and not needed for the jars alone
 
     start_time = time.monotonic()
     try:

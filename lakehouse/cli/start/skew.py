@@ -1,4 +1,4 @@
-"""How a topic's records spread: over its partitions, and over its keys. For `lakehouse status --skew`."""
+"""The spread of a topic's records over its partitions, and over its keys, for `lakehouse status --skew`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse.lake.layout import Layout
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# Keys are counted over the last records only: the cost must not grow with the topic.
+# Count keys in the last records only: the cost must not grow with the topic.
 LOOKED_AT_MAX = 200_000
 KEYS_SHOWN = 5
 
@@ -18,7 +18,7 @@ PARTITIONS = """
     SELECT topic_id, "partition", count(*) AS records, max(max(tick)) OVER (PARTITION BY topic_id) AS newest
     FROM bronze."{topic}" GROUP BY topic_id, "partition" ORDER BY newest, topic_id, "partition"
 """
-# The newest ticks that together have no more records than are looked at; the newest one in any case.
+# The newest ticks that together have no more records than that; the newest tick in any case.
 TICKS = """
     SELECT coalesce(min(tick) FILTER (so_far <= {most}), max(tick)), max(tick),
         coalesce(max(so_far) FILTER (so_far <= {most}), {most})
@@ -33,13 +33,13 @@ KEYS = """
 
 
 def topic_skews(layout: Layout) -> list[dict[str, Any]]:
-    """Return, by topic of bronze, how its records spread over partitions, and which keys its last records have most.
+    """Return, by topic of bronze, the spread of its records over partitions, and the most frequent of its last keys.
 
-    A share is of the records of one topic id: a topic that was recreated is listed with each of its ids, the present
-    one last. A null key counts as a key. A topic without records is left out.
+    A share is of the records of one topic id: a recreated topic is listed with each of its ids, the present one last. A
+    null key counts as a key. A topic without records is left out.
     """
     connection = reader.connect_lake(layout)
-    return [found for name in reader.table_names(layout, "bronze") if (found := _topic_skew(connection, name))]
+    return [skew for name in reader.table_names(layout, "bronze") if (skew := _topic_skew(connection, name))]
 
 
 def _topic_skew(connection: DuckDBPyConnection, topic_name: str) -> dict[str, Any]:

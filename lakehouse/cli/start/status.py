@@ -86,8 +86,8 @@ def status(
         show.say(null_key_text)
     late_count = sum(entry["late"] for entry in lake_facts["tables"])
     show.say(
-        f"Quarantined records: {sum(bad_counts.values()):,}, {sum(lake_facts['quarantined_open'].values()):,} of them open. "
-        f"Late records: {late_count:,}. Gaps written down: {lake_facts['gaps']:,}."
+        f"Quarantined records: {sum(bad_counts.values()):,}, {sum(lake_facts['quarantined_open'].values()):,} of them "
+        f"open. Late records: {late_count:,}. Gaps written down: {lake_facts['gaps']:,}."
     )
 
 

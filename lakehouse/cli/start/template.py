@@ -1,4 +1,4 @@
-"""What `lakehouse init` writes: a runnable application, its test, its settings and sample records."""
+"""The files that `lakehouse init` writes: a runnable application, its test, its settings and sample records."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ RECORDS = """\
 
 
 def files_of_app(app_name: str) -> dict[str, str]:
-    """Return the files of an application by their names."""
+    """Return the texts of an application's files, by their names."""
     return {
         "app.py": APP.replace("{name}", app_name),
         "test_app.py": TEST,

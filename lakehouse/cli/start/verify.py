@@ -1,11 +1,11 @@
-"""Is every table of an application where it should be, and is every offset accounted for? Read without Spark.
+"""Verifies that an application's tables are current and that every offset is accounted for, without Spark.
 
 A table is current when no row of its topics has a tick after the table's own, nor an intervention in it or in a table
 that it reads. An offset of a partition, from the first that bronze has to the next that it expects, is a row of bronze
 exactly once; a hole is either written down in bronze/gaps (Kafka lost it before it was ingested) or Kafka's own: a
 transaction's marker, an aborted or a compacted record.
-Where the log of a table that reads only topics still has all its commits, the records that these say they saw must be
-as many as its topics have.
+If the log of a table that reads only topics still has all its commits, the commits must have seen as many records as
+its topics have.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _verify_table(
         problems.append(
             f"is at tick {tick}, somebody intervened in {table_text} at tick {intervention_tick}; run silver"
         )
-    # The changes of the tables that a table reads are among the records that it saw.
+    # The records that a table saw include the changes of the tables that it reads.
     elif not reads.tables and _begins_empty(commit_log) and seen_count != record_count:
         problems.append(f"its commits say that they saw {seen_count} records, its topics have {record_count} in bronze")
     return {
@@ -78,7 +78,7 @@ def _verify_table(
 
 
 def _begins_empty(commit_log: list[dict[str, Any]]) -> bool:
-    """Whether a log tells the whole life of a table; a restored one begins with what its changelog held."""
+    """Say whether a log has the whole life of a table; a restored table begins with the rows of its changelog."""
     return commit_log[-1]["version"] == 0 and not any(
         commit["operation"].startswith("restore") for commit in commit_log
     )

@@ -1,1 +1,1 @@
-"""What all commands share: options, what is shown, and how a command ends."""
+"""The common parts of all commands: options, output, and the end of a command."""

@@ -1,4 +1,4 @@
-"""How the command, and the jobs, end: one clear message, and an exit code that a program can tell apart."""
+"""The end of a command or a job: one clear message, and an exit code by which a program can distinguish errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 from lakehouse.errors import ConfigError, LakehouseError, LeaseHeld, NotFound, PlanError
 
-# What is wrong with a folder, a file or the disk, and not with this program.
+# Errors of a folder, a file or the disk, and not of this program.
 TOLD = {
     errno.EACCES: "this user may not read or write it; change its owner or its mode, or name another",
     errno.EPERM: "this user may not do that with it; change its owner, or name another",
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 def file_error_message(error: Exception) -> str | None:
-    """Return a message for what is wrong with a file or a folder that an error names; None for another error.
+    """Return a message for an error of a file or a folder; None for another error.
 
     The error may be Python's, or quote a report of delta-rs: "Unable to open file /lake/x", "(os error 13)" below it.
     """

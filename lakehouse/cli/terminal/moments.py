@@ -1,4 +1,4 @@
-"""Options that name a moment of the past, and the moment that they mean."""
+"""The options that name a moment of the past, and the moment that they mean."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ FoldOption = Annotated[
 def asked_moment(
     time_text: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
 ) -> At | None:
-    """Return the moment that the options mean, None for now. Raises ConfigError for none or several."""
+    """Return the moment that the options mean; None for now. Raises ConfigError for an invalid or a second one."""
     if clock is not None and time_text is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
     return moment_of(time_text, clock=cast(ClockName, clock or "event"), version=version, tick=tick, offsets=offsets)
 
 
 def required_moment(moment: At | None) -> At:
-    """Return the moment; ConfigError where none was given."""
+    """Return the moment. Raises ConfigError if there is none."""
     if moment is None:
         raise ConfigError("expected a moment: --version, --tick, --at (with --clock commit) or --offsets.")
     return moment
 
 
 def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
-    """Return how Spark folds an application's table at a moment; None without an application."""
+    """Return the function by which Spark folds an application's table at a moment; None without an application."""
     if app is None:
         return None
 

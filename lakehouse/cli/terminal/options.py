@@ -1,4 +1,4 @@
-"""Options that many commands have, and the settings that they give."""
+"""The options of many commands, and the settings that they mean."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PlanOption = Annotated[bool, typer.Option("--plan", help="Only say what would ch
 
 
 def app_of(app: str | None, settings: Settings) -> str:
-    """Return the application that a command line means: the named one, or that of the settings. Raises ConfigError."""
+    """Return the application of a command line: the named one, or that of the settings. Raises ConfigError."""
     if (named_app := app or settings.lake.app) is not None:
         return named_app
     suggested_app = guessed_app()
@@ -52,13 +52,13 @@ def app_of(app: str | None, settings: Settings) -> str:
 
 
 def guessed_app() -> str:
-    """Return the file of the current folder that seems to declare an application; FILE.py if there are several."""
+    """Return the one file of the current folder that seems to declare an application; FILE.py if there are several."""
     app_files = [path for path in sorted(Path().glob("*.py")) if APPLICATION.search(path.read_bytes())]
     return app_files[0].name if len(app_files) == 1 else "FILE.py"
 
 
 def with_app(app: str | None) -> str:
-    """Return how a command that is suggested names the application: as the command line at hand has done."""
+    """Return the application's option for a suggested command, in the spelling of the present command line."""
     return "" if app is None else f" --app {shlex.quote(app)}"
 
 

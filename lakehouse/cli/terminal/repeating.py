@@ -1,4 +1,4 @@
-"""Commands that go on until Ctrl-C: what they look at is asked for again and again, and shown when it has changed."""
+"""Commands that go on until Ctrl-C: they look again and again, and show each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pause_between_looks() -> None:
 
 
 def each_change(look: Callable[[], T]) -> Iterator[T]:
-    """Yield what a look gives, at once and whenever it gives something else. It ends by Ctrl-C, see `until_ctrl_c`."""
+    """Yield the result of `look` at once, and whenever it changes. Ctrl-C ends it, see `until_ctrl_c`."""
     last_value = look()
     yield last_value
     while True:
@@ -28,5 +28,5 @@ def each_change(look: Callable[[], T]) -> Iterator[T]:
 
 
 def until_ctrl_c() -> AbstractContextManager[None]:
-    """Return the context in which Ctrl-C is the normal end, at whatever moment it comes."""
+    """Return a context in which Ctrl-C is the normal end, whenever it comes."""
     return suppress(KeyboardInterrupt)

@@ -1,7 +1,7 @@
-"""What a person reads: tables, human numbers, times in UTC. What a program reads: JSON.
+"""Output: for people tables, readable numbers and times in UTC; for programs JSON.
 
-All that the commands print goes through here (tests/test_structure.py): a record may hold what a terminal obeys, such
-as an escape sequence that clears the screen, or one that turns the rest of the line around; it is shown escaped.
+All output of the commands goes through here (tests/test_structure.py): a record may have characters that a terminal
+obeys, such as a sequence that clears the screen or turns the rest of the line around; these are shown escaped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakehouse.markup.text import OBEYED
 from lakehouse.markup.text import escaped as escaped
 
 PIPE_WIDTH = 160
-NUMBERED = ("version", "tick", "offset", "partition", "pid")  # columns of numbers that name something
+NUMBERED = ("version", "tick", "offset", "partition", "pid")  # columns whose numbers name something
 
 
 def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
@@ -45,7 +45,7 @@ def clear_terminal() -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for the stream as it is now: tests, and pipes, exchange it."""
+    """Return a console for the present stream: tests, and pipes, exchange it."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
@@ -60,10 +60,11 @@ def print_table(
 ) -> None:
     """Print a table; numbers are aligned to the right. Nothing in a cell is markup.
 
-    text: makes the text of a cell; by default counts are 1,234,567, and what names something, such as a tick, 1234567.
+    text: makes the text of a cell; by default a count is 1,234,567, and a number that names something, such as a tick,
+    1234567.
     """
     cells = [list(row) for row in rows]
-    if title:  # as a line of its own: a table's title is broken at the table's width
+    if title:  # as a line of its own, because a table breaks its title at its width
         console().print(Text(escaped(f"\n{title}"), "bold"))
     rich_table = Table(caption=None if caption is None else Text(escaped(caption)), caption_justify="left")
     for column_number, name in enumerate(columns):
@@ -77,13 +78,13 @@ def print_table(
 
 
 def as_json(value: Any, *, stderr: bool = False) -> None:
-    """Print a value as one line of JSON. stderr: of what goes on meanwhile, so that stdout has the result alone."""
+    """Print a value as one line of JSON. stderr: for progress, so that stdout has only the result."""
     line = json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False)
     typer.echo(OBEYED.sub(lambda match: json.dumps(match[0])[1:-1], line), err=stderr)
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV: as they are for a program or a file, escaped on a terminal."""
+    """Print rows as CSV: unchanged for a program or a file, escaped on a terminal."""
     csv_text = io.StringIO()
     writer = csv.writer(csv_text, lineterminator="\n")
     writer.writerow(names)
@@ -98,5 +99,5 @@ def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
                 for cell_value in row
             ]
         )
-    # Not by echo, which takes colours out for a program.
+    # Not by echo, which removes colours for a program.
     sys.stdout.write(escaped(csv_text.getvalue()) if sys.stdout.isatty() else csv_text.getvalue())

@@ -1,4 +1,4 @@
-"""`lakehouse test audit`: what became of every offset that a table has taken in, and whether the sums agree."""
+"""`lakehouse test audit`: the fate of every offset that a table has taken in, and whether the sums agree."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def audit(
 
 
 def _say_part_as_json(part: str) -> None:
-    """The part that is being checked, for a program that waits."""
+    """Print the part under check, for a program that waits."""
     show.as_json({"event": "progress", "part": part}, stderr=True)
 
 
 def _show_checked_part(exit_stack: ExitStack) -> Callable[[str], None]:
-    """The part that is being checked, for a person who waits: on stderr, if that is a terminal."""
+    """Show the part under check, for a person who waits: on stderr, if that is a terminal."""
     console = show.console(stderr=True)
     if not console.is_terminal:
         return lambda part: None

@@ -34,26 +34,29 @@ def backtest(
     settings = lake_of(config, lake)
     app = app_of(app, settings)
     first_table, second_table = load_app(app).table(table), load_app(other).table(table)
-    one = Lake(settings=settings)
+    lake_api = Lake(settings=settings)
     with show_build_progress(as_json=json) as show_step:
-        comparison = one.backtest(first_table, second_table, to=to, listen=show_step)
+        comparison = lake_api.backtest(first_table, second_table, to=to, listen=show_step)
     differences = comparison.differing
-    example_rows = [(one["key"], one["before"], one["after"]) for one in differences.changes]
+    example_rows = [(change["key"], change["before"], change["after"]) for change in differences.changes]
     contents_by_app = {app: comparison.first, other: comparison.second}
     if json:
-        json_sides = [{"app": name, "rows": one.rows, "hash": str(one.hash)} for name, one in contents_by_app.items()]
+        json_sides = [
+            {"app": name, "rows": content.rows, "hash": str(content.hash)} for name, content in contents_by_app.items()
+        ]
         show.as_json(
             {
                 "table": table, "tick": comparison.tick, "equal": differences.equal, "contents": json_sides,
-                **differences.counts(), "examples": [dict(zip(SHOWN, one, strict=True)) for one in example_rows],
+                **differences.counts(), "examples": [dict(zip(SHOWN, row, strict=True)) for row in example_rows],
             }
         )  # fmt: skip
         return
-    content_rows = [(name, one.rows, str(one.hash)) for name, one in contents_by_app.items()]
+    content_rows = [(name, content.rows, str(content.hash)) for name, content in contents_by_app.items()]
     show.print_table(f"{table} at tick {comparison.tick:,}", ("declared in", "rows", "hash"), content_rows)
     show.say(
         "They make the same rows." if differences.equal else
-        f"{other} has {differences.added:,} keys more, {differences.removed:,} fewer, and {differences.changed:,} with another row."
+        f"{other} has {differences.added:,} keys more, {differences.removed:,} fewer, and {differences.changed:,} "
+        "with another row."
     )  # fmt: skip
     if example_rows:
         show.print_table("Some of them", ("key", app, other), example_rows)

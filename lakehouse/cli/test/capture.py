@@ -54,8 +54,8 @@ def capture(
         and scenario_file.absolute().parent.resolve() != found_app.file.absolute().parent.resolve()
     ):
         raise ConfigError(
-            f"--out {scenario_file}: expected a file in {found_app.file.absolute().parent}: a scenario finds {found_app.file.name} "
-            "beside itself."
+            f"--out {scenario_file}: expected a file in {found_app.file.absolute().parent}: a scenario finds "
+            f"{found_app.file.name} beside itself."
         )
     if not scenario_file.absolute().parent.is_dir():
         raise ConfigError(
@@ -87,5 +87,5 @@ def _folder_of_app(found_app: LoadedApp) -> Path:
 
 
 def _file_name_part(key: str) -> str:
-    """A key as a part of a file's name."""
+    """Return a key as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", key)[:80] or "empty"

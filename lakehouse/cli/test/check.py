@@ -1,4 +1,4 @@
-"""`lakehouse test check`: is every table where it should be, and every offset accounted for?"""
+"""`lakehouse test check`: is every table current, and every offset accounted for?"""
 
 from __future__ import annotations
 

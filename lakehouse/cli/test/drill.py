@@ -67,7 +67,7 @@ def drill(
         from lakehouse.spark.open_lake import OpenLake
 
         spark = Lake(settings=settings).spark
-        # What is damaged here on purpose would fill the screen with stack traces; what was found stands in the result.
+        # The damages made on purpose would fill the screen with stack traces; the result says what was detected.
         spark.sparkContext.setLogLevel("OFF")
         drill_result = drill(
             OpenLake(spark, layout).open(declared_table), published_changelog, tuple(damage or DAMAGES),
@@ -77,15 +77,17 @@ def drill(
         show.as_json(asdict(drill_result))
     else:
         show.say(
-            f"Table {drill_result.table} at tick {drill_result.tick:,}: {drill_result.rows:,} rows, hash {drill_result.hash}. "
-            f"{'Every damage was found, and nothing is lost' if drill_result.ok else 'SOMETHING IS WRONG'}; {drill_result.seconds} s."
+            f"Table {drill_result.table} at tick {drill_result.tick:,}: {drill_result.rows:,} rows, hash "
+            f"{drill_result.hash}. "
+            f"{'Every damage was found, and nothing is lost' if drill_result.ok else 'SOMETHING IS WRONG'}; "
+            f"{drill_result.seconds} s."
         )
     if not drill_result.ok:
         raise typer.Exit(FAILED)
 
 
 def _published_changelog(exit_stack: ExitStack, settings: Settings, topic: str, *, is_needed: bool) -> Published | None:
-    """Where the changelog can be read; None where the application alone names the topic, and Kafka can't be reached."""
+    """Return the place of the changelog; None if only the application names the topic, and Kafka does not answer."""
     from lakehouse.run.repair.restore import Published
     from lakehouse.run.start.kafka import open_kafka
 
@@ -98,7 +100,7 @@ def _published_changelog(exit_stack: ExitStack, settings: Settings, topic: str, 
 
 
 def _say_case_as_json(drill_case: DrillCase) -> None:
-    """A line for each damage, for a program that waits; stdout has the result alone."""
+    """Print a line for each damage, for a program that waits; stdout has only the result."""
     seconds_by_way = {restored_way.way: restored_way.seconds for restored_way in drill_case.restored}
     show.as_json(
         {

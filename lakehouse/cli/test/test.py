@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EngineChoice(StrEnum):
-    """Which engine."""
+    """The engines to run."""
 
     model = "model"
     spark = "spark"
@@ -71,7 +71,7 @@ def run_scenarios(
     engines: tuple[EngineName, ...] = ENGINES[engine]
     if report is not None and not report.absolute().parent.is_dir():
         raise ConfigError(f"--report {report}: there is no folder {report.parent}. Make it, or name another file.")
-    # The console script does not look there, as python does, for "app": "package.module:name".
+    # Unlike python, the console script does not look there for "app": "package.module:name".
     if "" not in sys.path:
         sys.path.insert(0, "")
     outcomes: list[CaseResult] = []
@@ -102,7 +102,8 @@ def run_scenarios(
 def _show_outcome(case_result: CaseResult) -> None:
     outcome_word = {True: "passed", False: "FAILED", None: "skipped"}[case_result.passed]
     show.say(
-        f"{outcome_word:7} {case_result.file} ({case_result.engine}, batch {case_result.batch}, {case_result.seconds:.2f} s): {case_result.name}"
+        f"{outcome_word:7} {case_result.file} ({case_result.engine}, batch {case_result.batch}, "
+        f"{case_result.seconds:.2f} s): {case_result.name}"
     )
     for line in case_result.message.splitlines():
         show.say(f"    {line}")

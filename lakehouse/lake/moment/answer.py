@@ -28,7 +28,7 @@ MISSING_TABLE = re.compile(r"query: Catalog Error: Table with name (.+?) does no
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answered(InNotebook):
-    """An answer: its rows in Arrow's form. Iterating gives each as a dict."""
+    """An answer to a query. `arrow` has the rows; iterating gives each row as a dict."""
 
     arrow: pa.Table
 
@@ -50,21 +50,21 @@ class Answered(InNotebook):
 
 
 @as_html.register
-def _answer_as_html(found: Answered) -> str:
-    return to_html_table(found.columns, found.rows, value)
+def _answer_as_html(answer: Answered) -> str:
+    return to_html_table(answer.columns, answer.rows, value)
 
 
 def answer_query(
     layout: Layout, sql: str, moment: At | None = None, fold: FoldRows | None = None, limit: int | None = None
 ) -> Answered:
-    """Answer one SELECT of DuckDB's SQL, now or at a moment, the first `limit` rows.
+    """Answer one DuckDB SELECT over the lake, now or at a past moment; return the first `limit` rows.
 
-    Raises ConfigError for SQL that can't be answered; NotFound for a table that there is not, and for a moment that
+    Raises ConfigError for SQL that can't be answered, NotFound for a table that does not exist, and for a moment that
     can't be read without `fold`.
     """
     try:
         relation = reader.query_lake(layout, sql) if moment is None else rows_at.query(layout, sql, moment, fold)
-        # As Arrow: fetchall would need a package more for times with a zone.
+        # As Arrow, since fetchall would need another package for times with a zone.
         return Answered((relation if limit is None else relation.limit(limit)).to_arrow_table())
     except duckdb.Error as error:
         raise ConfigError(f"query: {error}") from error
@@ -75,7 +75,7 @@ def answer_query(
 
 
 def _missing_table_message(layout: Layout, name: str) -> str:
-    """What is said of a table that there is not: DuckDB would name tables of its own as what may be meant."""
+    """Return the message about a table that does not exist: DuckDB's own would suggest tables of its own."""
     table_names = reader.table_names(layout, "silver")
     listing = f"It has: {', '.join(table_names)}." if table_names else "It has none yet; `lakehouse run` makes them."
     suggestion = suggest_near(name, table_names)

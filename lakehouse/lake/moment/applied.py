@@ -1,4 +1,4 @@
-"""The facts that explaining a table at a moment needs, without Spark: the records that count, version, watermark."""
+"""The facts for explaining a table at a moment, without Spark: the records that count, the version, the watermark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.semantics.moment import At
 
 @dataclass(frozen=True, slots=True)
 class AppliedRecords:
-    """The records that count; the version that holds just these, if one does; the watermark then, if a commit tells."""
+    """The records that count, the version with exactly these records, and the watermark; None where unknown."""
 
     cut: Cut
     version: int | None
@@ -23,9 +23,9 @@ class AppliedRecords:
 
 
 def read_applied_records(layout: Layout, table: Table, moment: At | None) -> AppliedRecords:
-    """Return which records make a table at a moment; None is now. Raises NotFound, ConfigError.
+    """Return the records that make up a table at a moment; None is now. Raises NotFound, ConfigError.
 
-    A version whose files are gone does not count as one.
+    A version whose files are gone is ignored.
     """
     lake_files = files.LakeFiles(layout)
     timeline = Timeline(lake_files, subject.declared_subject(layout, table))
@@ -36,14 +36,14 @@ def read_applied_records(layout: Layout, table: Table, moment: At | None) -> App
 
 
 def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> int | None:
-    """The watermark of a table at a tick, if a commit has it."""
+    """Return the watermark of a table at the tick of a cut; None if no commit has it."""
     kept_subject = subject.declared_state_subject(lake_files.layout, table)
     if not table.has_clock or lake_files.opened(kept_subject.path) is None:
         return None
     timeline = Timeline(lake_files, kept_subject)
     commits_to_tick = read_own_commits(timeline.log, kept_subject.name, cut.tick, cut.tick)
-    clock_commits = [commit for commit in commits_to_tick if commit.tick <= cut.tick and "clock" in commit.said]
+    clock_commits = [commit for commit in commits_to_tick if commit.tick <= cut.tick and "clock" in commit.metadata]
     if not clock_commits or timeline.waits(clock_commits[-1].tick, cut.tick):
         return None
-    watermark: int | None = clock_commits[-1].said["clock"]["watermark"]
+    watermark: int | None = clock_commits[-1].metadata["clock"]["watermark"]
     return watermark

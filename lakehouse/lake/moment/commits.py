@@ -1,4 +1,4 @@
-"""The commits of a table by lakehouse: the ticks that each took in, and the last version that still shows them."""
+"""Lakehouse's commits of a table: the ticks that each took in, and the last version with the same rows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
 
-WRITE_OPERATIONS = ("MERGE", "WRITE")  # other operations' commits may carry lakehouse's text, but it is not theirs
+WRITE_OPERATIONS = ("MERGE", "WRITE")  # commits of other operations may repeat lakehouse's metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of ours: it took the table from `from_tick` (exclusive) to `tick`. `said` is its metadata.
+    """A commit of lakehouse: it took the table from `from_tick` (exclusive) to `tick`.
 
-    last: the last version before our next commit. Commits of others lie in between: OPTIMIZE, or somebody's UPDATE.
+    last: the last version before lakehouse's next commit. Commits of other writers lie in between: OPTIMIZE, or
+    somebody's UPDATE.
     """
 
     version: int
     tick: int
     from_tick: int
     last: int
-    said: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     time_ms: int = 0
 
 
 def is_own_commit(commit: CommitInfo, progress_name: str) -> bool:
-    """Say whether lakehouse made a commit, of the table whose progress is in the log under `name`."""
+    """Say whether a commit is lakehouse's, of the table whose progress is in the log under `progress_name`."""
     return commit.metadata.get("app") == f"lakehouse.{progress_name}" and commit.operation in WRITE_OPERATIONS
 
 
@@ -36,15 +37,15 @@ def read_own_commits(
 ) -> list[Commit]:
     """Return a table's commits by lakehouse that are still in its log, oldest first.
 
-    back_to: the oldest tick of interest; commits before the one that reached it may be left out. up_to: the newest tick
-    of interest; commits after the first one past it are left out.
+    back_to: the oldest tick of interest; commits before the commit that reached it may be left out. up_to: the newest
+    tick of interest; commits after the first one past it are left out.
     """
     own_commits: list[Commit] = []
     for commit in walk_own_commits(
         log, progress_name, None if up_to is None else lambda metadata: metadata["tick"] > up_to
     ):
         own_commits.append(commit)
-        if back_to is not None and commit.tick <= back_to and "from_tick" in commit.said:
+        if back_to is not None and commit.tick <= back_to and "from_tick" in commit.metadata:
             break
     return own_commits[::-1]
 
@@ -52,10 +53,10 @@ def read_own_commits(
 def walk_own_commits(
     log: CommitLog, progress_name: str, is_past: Callable[[Mapping[str, Any]], bool | None] | None = None
 ) -> Iterator[Commit]:
-    """Yield a table's commits by lakehouse, newest first; the log is read only as far as they are asked for.
+    """Yield a table's commits by lakehouse, newest first, and read the log only as far as they are consumed.
 
-    past: of a commit's metadata, whether the commit is past the tick of interest (see `CommitLog.first`); commits after
-    the first one past it are left out.
+    is_past: called with a commit's metadata, says whether the commit is past the tick of interest (see
+    `CommitLog.first`); commits after the first such one are left out.
     """
     last_version = log.newest
     if is_past is not None:
@@ -78,9 +79,9 @@ def walk_own_commits(
 
 
 def version_before_swap(log: CommitLog, progress_name: str, tick: int) -> int | None:
-    """Return the version before the first swap after a tick replaced the table's rows with others.
+    """Return the version before the first swap of the table's rows after a tick.
 
-    None if there was no swap: the newest version still has the rows of the tick.
+    None without a swap: the newest version still has the rows of the tick.
     """
     later_commits = (commit for commit in read_own_commits(log, progress_name, tick) if commit.tick > tick)
-    return next((commit.version - 1 for commit in later_commits if commit.said.get("operation") == "swap"), None)
+    return next((commit.version - 1 for commit in later_commits if commit.metadata.get("operation") == "swap"), None)

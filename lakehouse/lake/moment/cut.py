@@ -13,10 +13,10 @@ from lakehouse.semantics.moment import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which records count: those up to a tick; and of these, only those up to an event time, or before offsets.
+    """The records that count: those up to a tick; and of these only those up to an event time, or before offsets.
 
-    ids: by topic, the id of the topic that the offsets belong to. All records of an earlier topic of its name count. A
-    topic without an id has the offsets of whatever topic had its name: an earlier release wrote the cut.
+    ids: by topic name, the id of the topic to which the offsets belong. All records of an earlier topic of that name
+    count. Without an id, the offsets apply to any topic of that name: an earlier release wrote the cut.
     """
 
     tick: int
@@ -29,14 +29,14 @@ class Cut:
 
     @property
     def whole(self) -> bool:
-        """Whether all records of the cut's ticks count."""
+        """True if all records of the cut's ticks count."""
         return self.event_ms is None and self.offsets is None
 
     def lies_before(self, topic: Any, topic_id: Any, partition: Any, offset: Any) -> Any:
         """Return whether a record lies before the offsets, by its place; True if there are no offsets.
 
-        All records of a topic that has no offsets do, and all of an earlier topic of the same name. The place is of
-        values, of Spark's columns or of Arrow's expressions, and so is what is returned.
+        All records of a topic without offsets do, and all records of an earlier topic of the same name. The arguments
+        are values, Spark's columns or Arrow's expressions, and so is the result.
         """
         conditions = []
         for name, ends in (self.offsets or {}).items():
@@ -49,7 +49,7 @@ class Cut:
         return reduce(and_, conditions) if conditions else True
 
     def within(self, later_cut: Cut) -> Cut:
-        """Return the cut of the records that count by both cuts: up to this one's tick, which is the earlier one."""
+        """Return the cut of the records that count by both cuts; this cut's tick is the earlier one."""
         event_times = [ms for ms in (self.event_ms, later_cut.event_ms) if ms is not None]
         merged_offsets, topic_ids = self.offsets or later_cut.offsets, {**(later_cut.ids or {}), **(self.ids or {})}
         if self.offsets and later_cut.offsets:
@@ -59,17 +59,15 @@ class Cut:
         return Cut(self.tick, min(event_times, default=None), merged_offsets, topic_ids or None)
 
     def _offsets_of_both(self, later_cut: Cut, topic: str) -> Mapping[int, int]:
-        """The offsets of a topic below which records count by both cuts."""
+        """Return the offsets of a topic below which records count by both cuts."""
         own_offsets, later_offsets = (self.offsets or {}).get(topic), (later_cut.offsets or {}).get(topic)
         topic_ids = [(cut.ids or {}).get(topic) for cut in (self, later_cut)]
         if own_offsets is not None and None not in topic_ids and topic_ids[0] != topic_ids[1]:
-            return (
-                own_offsets  # theirs belong to a later topic of that name, and all records of this one came before it
-            )
+            return own_offsets  # the others belong to a later topic of that name: all records of this one came before
         return _smaller_offsets(own_offsets, later_offsets)
 
     def details(self) -> dict[str, Any]:
-        """Return the cut in the form that an intervention keeps."""
+        """Return the form in which an intervention keeps the cut."""
         ids = {} if self.ids is None else {"ids": self.ids}
         return {"tick": self.tick, "event_ms": self.event_ms, "offsets": self.offsets, **ids}
 
@@ -77,7 +75,7 @@ class Cut:
 def _smaller_offsets(
     own_offsets: Mapping[int, int] | None, later_offsets: Mapping[int, int] | None
 ) -> Mapping[int, int]:
-    """The smaller offset of each partition; a partition that is not named has no records that count."""
+    """Return the smaller offset of each partition; a missing partition has no records that count."""
     if own_offsets is None or later_offsets is None:
         return own_offsets or later_offsets or {}
     return {
@@ -87,7 +85,7 @@ def _smaller_offsets(
 
 
 def cut_from_details(details: Mapping[str, Any]) -> Cut:
-    """Return the cut from the form that an intervention keeps."""
+    """Return the cut from the form in which an intervention keeps it."""
     offsets = details.get("offsets")
     offsets_by_topic = offsets and {
         topic: {int(p): n for p, n in partition_offsets.items()} for topic, partition_offsets in offsets.items()

@@ -1,4 +1,4 @@
-"""A lake's files, read without a JVM: the source of moments for a lake in a local folder."""
+"""A lake's files, read without a JVM: the `LakeFacts` of a lake in a local folder."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def has_version(path: str, version: int) -> bool:
 
 
 def read_rows_where(table_path: str, select_columns: str, condition: str, limit: int | None = None) -> pa.Table:
-    """Return rows of the Delta table at `path`; files whose statistics lie outside the condition are not read."""
+    """Return rows of a Delta table; skip files whose statistics lie outside the condition."""
     limit_clause = f" LIMIT {limit}" if limit is not None else ""
     delta_table: DeltaTable = reader.open_table(table_path, table_path)
     return reader.to_arrow_table(

@@ -1,7 +1,7 @@
-"""The versions of a table without a JVM: the one that is the table at a moment, and those that can be read.
+"""The versions of a table, without a JVM: the version at a moment, and the versions that can be read.
 
-`lakehouse.lake.moment.timeline` decides what a moment is; here it is asked about a table, by name, in a local folder.
-For a moment between versions, Spark has to fold the table.
+`lakehouse.lake.moment.timeline` decides what a moment is; this module asks it about a table, by name, in a local
+folder. For a moment between versions, Spark has to fold the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick,
 
 
 class History:
-    """The versions of one table: visits, state.visits. NotFound for no such table, ConfigError for a remote lake."""
+    """The versions of one table: visits, state.visits. Raises NotFound without the table, ConfigError if remote."""
 
     def __init__(self, layout: Layout, name: str) -> None:
         self._files = files.LakeFiles(layout)
@@ -48,9 +48,9 @@ class History:
         return self.timeline.versions()
 
     def at(self, moment: At | None) -> int | None:
-        """Return the version that is the table at a moment; None for a moment between versions.
+        """Return the version at a moment; None for a moment between versions.
 
-        Raises NotFound for a moment that can't be read, and says which can.
+        Raises NotFound for a moment that can't be read; the message says which can.
         """
         version_number = self.timeline.version(moment)
         if version_number is None or moment is None or self.readable(version_number):
@@ -59,7 +59,7 @@ class History:
             raise NotFound(
                 f"{self.what}, version {version_number}: some of its files are gone (VACUUM). It has {self.span()}."
             )
-        # OPTIMIZE wrote the rows into other files; VACUUM may have removed some of those that it replaced.
+        # OPTIMIZE wrote the rows into new files; VACUUM may have removed some of the old files.
         same_rows_version = next(
             (version.newest_same for version in self if version.version == version_number), version_number
         )
@@ -78,11 +78,11 @@ class History:
         return files.LocalTable(self.path).oldest_readable()
 
     def span(self) -> str:
-        """Say which moments the table has versions for."""
+        """Return a text about the moments for which the table has versions."""
         return self.timeline.span()
 
     def explain_missing(self, moment: At) -> str:
-        """Say why there is no version to read for a moment, and which moments near it have one."""
+        """Return a text about why no version can be read for a moment, with the nearest moments that have one."""
         version_number = self.timeline.version(moment)
         explanation = (
             "lies between versions"
@@ -95,7 +95,7 @@ class History:
         )
 
     def _nearest_moments(self, moment: At) -> tuple[str | None, str | None]:
-        """The nearest moments before and after one that have a version, as text."""
+        """Return the nearest moments with a version before and after a moment, as text."""
         if isinstance(moment, AtEvent):
             return self._nearest_event_times(moment.ms)
         known_versions = list(self)
@@ -119,7 +119,7 @@ class History:
         return next((str(version) for version in versions if self.readable(version.version)), None)
 
     def _nearest_event_times(self, ms: int) -> tuple[str | None, str | None]:
-        """The last event time before one, and the first after it, for which a version is exact."""
+        """Return the last event time before a time, and the first after it, for which a version is exact."""
         time_before: str | None = None
         time_after: str | None = None
         upper_bound: int | None = None
@@ -135,7 +135,7 @@ class History:
                     and (begin_ms is None or begin_ms <= end_ms)
                 ):
                     time_before = f"event time {moment_text(end_ms)} (version {version.version})"
-            if version.made in ("intervention", "unknown"):
+            if version.origin in ("intervention", "unknown"):
                 break
             if version.first is not None:
                 upper_bound = version.first if upper_bound is None else min(upper_bound, version.first)

@@ -1,6 +1,6 @@
-"""Offsets as a moment: which can be read, the ticks after which bronze was at them, and the last tick before them.
+"""Offsets as a moment: whether they can be read, the ticks at whose end bronze was at them, the last tick before them.
 
-Offsets belong to the topic as it is now: the records of an earlier topic of its name came before all of them.
+Offsets belong to the present topic: the records of an earlier topic of the same name came before all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakehouse.semantics.moment import Offsets, partitions_left_out
 
 
 def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:
-    """Return how far bronze was with topics at a complete tick: by the tick's commit, or else by the rows."""
+    """Return how far bronze was with topics at a complete tick: from the tick's commit, or else from the rows."""
     if bronze is None or tick == NO_TICK:
         return {}
     coverage = find_tick_coverage(bronze.log, tick)
@@ -29,38 +29,38 @@ def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collect
 
 
 def list_bronze_topics(bronze: TableLog | None) -> list[str]:
-    """Return the topics that bronze's last commit names."""
+    """Return the topics in bronze's last commit."""
     coverage = None if bronze is None else find_tick_coverage(bronze.log)
     return sorted(coverage["topics"]) if coverage is not None else []
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetBounds:
-    """The facts that offsets are checked against. what: the table, for people; topics: those that it reads.
+    """The facts for checking offsets. label: the table, for messages. topics: those that the table reads.
 
-    tick, taken: the last tick that the table has taken in, and how far bronze was with its topics then. now: how far
-    bronze is with all topics that are asked for. known: all topics of bronze.
+    tick, taken_ends: the last tick that the table has taken in, and how far bronze was with its topics then.
+    bronze_ends: how far bronze is with all topics in question. bronze_topics: all topics of bronze.
     """
 
-    what: str
+    label: str
     topics: Collection[str]
     tick: int
-    taken: Mapping[str, Ends]
-    now: Mapping[str, Ends]
-    known: Collection[str]
+    taken_ends: Mapping[str, Ends]
+    bronze_ends: Mapping[str, Ends]
+    bronze_topics: Collection[str]
 
 
 def check_offsets(offsets: Offsets, bounds: OffsetBounds) -> None:
-    """Raise NotFound for offsets that can't be read of a table, ConfigError if a partition of a topic is left out.
+    """Raise NotFound for offsets that can't be read from a table, ConfigError if a partition of a topic is left out.
 
-    Offsets of a topic that the table does not read mean nothing for it: several tables may be asked for one moment.
+    Offsets of a topic that the table does not read are ignored: a query may read several tables at one moment.
     """
     label, read_topics, taken_ends, bronze_ends, bronze_topics = (
-        bounds.what,
+        bounds.label,
         bounds.topics,
-        bounds.taken,
-        bounds.now,
-        bounds.known,
+        bounds.taken_ends,
+        bounds.bronze_ends,
+        bounds.bronze_topics,
     )
     end_offsets = {
         (topic, p): n for topic in read_topics if topic in taken_ends for p, n in taken_ends[topic].next.items()
@@ -84,33 +84,34 @@ def check_offsets(offsets: Offsets, bounds: OffsetBounds) -> None:
             partition_place, bronze_end = f"{topic}/{partition}", _next_offset(bronze_ends, topic, partition)
             if offset > bronze_end:
                 raise NotFound(
-                    f"offsets {partition_place}={offset}: bronze has {partition_place} up to {bronze_end}; expected at most that. Run the "
-                    f"application first, or name an earlier offset.{missing_hint}"
+                    f"offsets {partition_place}={offset}: bronze has {partition_place} up to {bronze_end}; expected at "
+                    f"most that. Run the application first, or name an earlier offset.{missing_hint}"
                 )
             if is_read and offset > (taken_end := end_offsets.get((topic, partition), 0)):
                 raise NotFound(
-                    f"offsets {partition_place}={offset}: {label} has taken in {partition_place} up to {taken_end} (tick {bounds.tick}), "
+                    f"offsets {partition_place}={offset}: {label} has taken in {partition_place} up to {taken_end} "
+                    f"(tick {bounds.tick}), "
                     f"of {bronze_end} that bronze has; expected at most that. Run its application first, or name an "
                     f"earlier offset.{missing_hint}"
                 )
     if missing_partitions:
-        # To fill in an offset that is left out would be to guess.
+        # A missing offset could only be guessed.
         raise ConfigError(
             f"offsets: expected one for every partition with records; add {missing_partitions} (or smaller ones)."
         )
 
 
 def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends: Mapping[str, Ends]) -> Iterator[int]:
-    """Yield the ticks after which bronze was at just these offsets, newest first; none if it never was.
+    """Yield the ticks after which bronze was exactly at these offsets, newest first; none if it never was.
 
-    log: bronze's. offsets: of the topics that count. now: how far bronze is with them.
+    offsets: those of the topics that count. current_ends: how far bronze is with these topics now.
     """
     wanted_offsets = {
         topic: {p: n for p, n in partition_offsets.items() if n} for topic, partition_offsets in offsets.items()
     }
 
     def is_earlier(commit: CommitInfo) -> bool:
-        """Whether a topic was then another one of the same name."""
+        """Say whether a topic was then another topic of the same name."""
         topic_coverage = commit.metadata["topics"]
         return any(
             topic in current_ends and topic in topic_coverage and topic_coverage[topic]["id"] != current_ends[topic].id
@@ -138,7 +139,7 @@ def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends:
 
 
 def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
-    """Return the last tick after which bronze had no record at or after these offsets. log: bronze's."""
+    """Return the last tick after which bronze had no record at or after these offsets."""
     for commit in bronze_log.walk_back():
         if "topics" in commit.metadata and all(
             _is_at_or_before(_reached_offsets(commit, topic), partition_offsets)
@@ -157,7 +158,7 @@ def _next_offset(ends_by_topic: Mapping[str, Ends], topic: str, partition: int) 
 
 
 def _reached_offsets(commit: CommitInfo, topic: str) -> Mapping[int, int]:
-    """The first offset not yet taken in, of each partition that has records."""
+    """Return the first offset not yet taken in, for each partition with records."""
     topic_coverage = commit.metadata["topics"].get(topic)
     return {} if topic_coverage is None else _parse_ends(topic_coverage).next
 

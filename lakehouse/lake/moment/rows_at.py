@@ -1,11 +1,12 @@
-"""The rows of a lake's tables at a moment, and SQL over them; without a JVM if a version is the table at that moment.
+"""The rows of a lake's tables at a moment, and SQL over them; without a JVM if a version has these rows.
 
     visits, state.visits             a version of the table, see `lakehouse.lake.moment.history`; if no version is the
-                                     table at the moment, `fold` makes the rows of visits
-    bronze, quarantine, late tables  are only ever appended to: the rows that were there by then; late and quarantine
-                                     may be swapped with their table: then the version before the swap
+                                     table at the moment, `fold` computes the rows of visits
+    bronze, quarantine, late tables  only grow: the rows that were there by then; late and quarantine tables may have
+                                     been swapped with their table: then the version before the swap
 
-`fold` is Spark's part: a function from a table's name and a moment to its rows, hidden columns included.
+`fold` is Spark's part: it is called with a table's name and a moment without a version, and returns the rows with
+hidden columns.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Snapshot:
 
 
 def snapshot(layout: Layout, name: str, moment: At | None, fold: FoldRows | None = None) -> Snapshot:
-    """Return a keyed table (visits, state.visits) at a moment; None is now. NotFound for one that can't be read."""
+    """Return a keyed table (visits, state.visits) at a moment; None is now. Raises NotFound if it can't be read."""
     history = History(layout, name)
     try:
         version = history.at(moment)
@@ -59,7 +60,7 @@ def snapshot(layout: Layout, name: str, moment: At | None, fold: FoldRows | None
     except NotFound as error:
         if not (isinstance(moment, AtVersion) and history.has(moment.version)):
             raise
-        version, reason = None, str(error)  # VACUUM removed it; the log still has its tick
+        version, reason = None, str(error)  # VACUUM removed the version; the log still has its tick
     if moment is None or version is not None:
         return Snapshot(history, version, reader.open_dataset(history.path, version))
     if fold is not None and history.layer == "silver":
@@ -103,7 +104,7 @@ def rows_at(layout: Layout, layer: str, name: str, past_moment: At, fold: FoldRo
 
 
 def _rows_before_offsets(layout: Layout, topic: str, offsets_moment: AtOffsets) -> object:
-    """The rows of a topic before offsets; those of an earlier topic of its name came before all of them."""
+    """Return the rows of a topic before offsets, with all rows of earlier topics of its name."""
     import pyarrow.dataset as ds
 
     topic_subject = Subject(topic, f"bronze.{topic}", layout.records, INGEST, None, Reads(frozenset({topic})))
@@ -116,7 +117,7 @@ def _rows_before_offsets(layout: Layout, topic: str, offsets_moment: AtOffsets) 
 
 
 def query(layout: Layout, sql: str, moment: At, fold: FoldRows | None = None) -> duckdb.DuckDBPyRelation:
-    """Answer SQL over the tables that it names, as they were at a moment. Raises as `rows_at` and `reader.query` do."""
+    """Answer SQL over the tables that it names, as of a moment. Raises as `rows_at` and `reader.query_lake` do."""
     connection = open_duckdb(reader.LAYERS)
     try:
         check_select(connection, sql)
@@ -134,7 +135,7 @@ def query(layout: Layout, sql: str, moment: At, fold: FoldRows | None = None) ->
 
 
 def _walk_named_tables(layout: Layout, connection: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, str]]:
-    """The tables that a SELECT names: layer and name. Raises NotFound for one that does not exist."""
+    """Yield the tables that a SELECT names: layer and name. Raises NotFound for a table that does not exist."""
     tree_json = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [EXPLAIN.sub("", sql)]).fetchall()[0][0]
     syntax_tree = json.loads(tree_json)
     own_names = {
@@ -146,7 +147,7 @@ def _walk_named_tables(layout: Layout, connection: duckdb.DuckDBPyConnection, sq
         catalog, schema, table_name = node["catalog_name"], node["schema_name"].lower(), node["table_name"]
         layer = "silver" if schema in ("", "main") else schema
         layer_tables = reader.table_names(layout, layer) if layer in reader.LAYERS and not catalog else []
-        # SQL does not tell upper case from lower case.
+        # Names in SQL are case-insensitive.
         matching_names = [name for name in layer_tables if name.lower() == table_name.lower()]
         if matching_names:
             yield layer, table_name if table_name in matching_names else matching_names[0]
@@ -156,7 +157,7 @@ def _walk_named_tables(layout: Layout, connection: duckdb.DuckDBPyConnection, sq
 
 
 def _walk_nodes(syntax_tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object in parsed SQL."""
+    """Yield every object in parsed SQL."""
     if isinstance(syntax_tree, dict):
         yield syntax_tree
     for child in (

@@ -1,4 +1,4 @@
-"""The facts of a lake's files that decide what a moment is. Read by `files.Files` without a JVM, and by Spark."""
+"""The facts in a lake's files that decide what a moment is; read by `files.LakeFiles` without a JVM, or by Spark."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class TableLog(Protocol):
 
     @property
     def log(self) -> CommitLog:
-        """Its commits: version, commit time, ticks, kind, times."""
+        """The table's commits: version, commit time, ticks, kind, times."""
         ...
 
     def properties(self) -> Mapping[str, str]:
-        """Return its properties."""
+        """Return the table's properties."""
         ...
 
     def tick(self, name: str) -> int:
-        """Return the last tick that the table took in under a name; `NO_TICK` for none."""
+        """Return the last tick in the table's progress of this name; `NO_TICK` if there is none."""
         ...
 
     def oldest_readable(self) -> int:
-        """Return the oldest version from which on all versions can be read, as far as that is known."""
+        """Return the oldest version from which on all versions can be read, as far as known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """How far bronze is with a topic: the id that the topic has then, and by partition the first offset not yet there.
+    """How far bronze is with a topic: the topic's id, and the first offset not yet in bronze, by partition.
 
-    Only partitions with records are in it.
+    Partitions without records are left out.
     """
 
     id: str
@@ -49,17 +49,17 @@ class LakeFacts(Protocol):
     def layout(self) -> Layout: ...
 
     def opened(self, path: str) -> TableLog | None:
-        """Open the Delta table at a path; None if there is none."""
+        """Return the Delta table at a path; None if there is none."""
         ...
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
-        """Say whether bronze has records of these topics in the ticks (after, to]."""
+        """Say whether bronze has records of these topics in the ticks (after_tick, to_tick]."""
         ...
 
     def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
-        """Return how far the rows of bronze up to a tick are with topics; topics without rows are left out."""
+        """Return how far bronze's rows up to a tick reach in each topic; topics without rows are left out."""
         ...
 
     def has_interventions(self, table: str, after_tick: int, to_tick: int) -> bool:
-        """Say whether somebody intervened in a table in the ticks (after, to]."""
+        """Say whether somebody intervened in a table in the ticks (after_tick, to_tick]."""
         ...

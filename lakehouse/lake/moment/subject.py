@@ -1,4 +1,4 @@
-"""The table whose past is asked for."""
+"""The table whose past a query reads."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a table is made from: topics, and the tables between them and it, by name."""
+    """The inputs of a table: its topics, and the tables between them and it, by name."""
 
     topics: frozenset[str]
     tables: frozenset[str] = frozenset()
 
     @staticmethod
     def of(stream: Stream) -> Reads:
-        """Return what the table of a stream is made from."""
+        """Return the inputs of a table that is made from a stream."""
         return Reads(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
 
 
 def reads_from_properties(properties: Mapping[str, str]) -> Reads | None:
-    """Return what a table is made from, by its properties; None if they don't tell."""
+    """Return the inputs of a table according to its properties; None if these don't tell."""
     topics = topics_of(properties)
     return None if topics is None else Reads(topics, tables_of(properties))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A Delta table whose past is asked for. table: the name by which its interventions are kept.
+    """A Delta table whose past a query reads. table: the name under which its interventions are logged.
 
-    what: its name in messages. path, name: where it lies, and the name of its progress in its log. state: path and name
-    of its state, if that is more than the visible table. reads: what it is made from, if that is known; otherwise its
-    properties tell.
+    what: its name in messages. path, name: its folder, and the name of its progress in its log. state: the path and
+    name of its state, if that is more than the visible table. reads: its inputs, if known; otherwise its properties
+    tell.
     """
 
     table: str
@@ -49,23 +49,23 @@ class Subject:
 
 
 def visible_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
-    """Return what people see of a table."""
+    """Return the subject for the visible rows of a table."""
     state_place = (layout.state(table), f"state.{table}")
     return Subject(table, f"table {table!r}", layout.silver(table), table, state_place, reads)
 
 
 def state_subject(layout: Layout, table: str, reads: Reads | None = None) -> Subject:
-    """Return what a table keeps and does not show."""
+    """Return the subject for the state of a table."""
     state_name = f"state.{table}"
     return Subject(table, state_name, layout.state(table), state_name, None, reads)
 
 
 def declared_subject(layout: Layout, table: Table) -> Subject:
-    """Return what people see of a declared table."""
+    """Return the subject for the visible rows of a declared table."""
     return visible_subject(layout, table.name, Reads.of(table.stream))
 
 
 def declared_state_subject(layout: Layout, table: Table) -> Subject:
-    """Return what a declared table keeps, which may be the same as what people see."""
+    """Return the subject for the state of a declared table, which may be the visible table itself."""
     make_subject = visible_subject if len(table_places(layout, table)) == 1 else state_subject
     return make_subject(layout, table.name, Reads.of(table.stream))

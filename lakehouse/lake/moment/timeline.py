@@ -1,19 +1,19 @@
-"""The version of a table, and the records, that belong to a moment: decided here, wherever the files lie.
+"""Decide which version of a table, and which records, belong to a moment, wherever the files lie.
 
-A version is the table at a moment if it contains exactly the records that count then. If there is no such version, the
-moment lies between versions: the table can be folded from the records that count.
+A version is the table at a moment if it contains exactly the records that count then. Without such a version, the
+moment lies between versions, and the table can be folded from the records that count.
 
     version       itself; the records up to its tick
     commit time   the last version that was committed by then
     tick          the last version up to it, if no record came and nobody intervened in between
     event time T  the version that has every record up to T and none later: its `through` is not after T, the `first`
-                  of all that follow is, and nobody intervened since; the records up to T of the ticks that the table
-                  has taken in
-    offsets       the version at the tick after which bronze was at them, if nobody intervened since; the records
-                  before them, of the ticks that the table has taken in
+                  of all later versions is, and nobody intervened since; the records up to T of the ticks that the
+                  table has taken in
+    offsets       the version at the tick after which bronze was at these offsets, if nobody intervened since; the
+                  records before them, of the ticks that the table has taken in
 
-A table has taken in a tick once that tick, and all before it, can no longer change it: a tick without records for it is
-taken in at once, a tick with an intervention once the intervention has been applied.
+A table has taken in a tick once that tick, and all ticks before it, can no longer change the table: a tick without
+records for it at once, a tick with an intervention once the intervention has been applied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick,
 
 
 class Timeline:
-    """The past of one table, over a source."""
+    """The past of one table, from the facts of its lake."""
 
     def __init__(self, lake_facts: LakeFacts, subject: Subject) -> None:
         """Raise NotFound if there is no such table."""
@@ -49,12 +49,12 @@ class Timeline:
                 f"{subject.what} does not exist in {lake_facts.layout.root}. `lakehouse look tables` lists what does; "
                 "`lakehouse run` makes them."
             )
-        self._lake_facts, self._opened, self.subject = lake_facts, table_log, subject
+        self._lake_facts, self._table_log, self.subject = lake_facts, table_log, subject
 
     @property
     def log(self) -> CommitLog:
         """The table's commits."""
-        return self._opened.log
+        return self._table_log.log
 
     @property
     def newest(self) -> int:
@@ -64,7 +64,7 @@ class Timeline:
     @cached_property
     def properties(self) -> Mapping[str, str]:
         """The table's properties."""
-        return self._opened.properties()
+        return self._table_log.properties()
 
     @cached_property
     def _reads(self) -> Reads | None:
@@ -72,13 +72,13 @@ class Timeline:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """The topics that the table reads; None if nobody knows them."""
+        """The topics that the table reads; None if unknown."""
         return None if self._reads is None else self._reads.topics
 
     @cached_property
-    def done(self) -> int:
+    def last_tick(self) -> int:
         """The tick of the table's last commit."""
-        return self._opened.tick(self.subject.name)
+        return self._table_log.tick(self.subject.name)
 
     @cached_property
     def complete(self) -> int:
@@ -88,10 +88,10 @@ class Timeline:
     @cached_property
     def applied(self) -> int:
         """The last tick that the table has taken in."""
-        return max(self.done, self.complete) if not self.waits(self.done, self.complete) else self.done
+        return max(self.last_tick, self.complete) if not self.waits(self.last_tick, self.complete) else self.last_tick
 
     def waits(self, after_tick: int, to_tick: int) -> bool:
-        """Say whether the table may differ between ticks `after` and `to`: by records, or by an intervention."""
+        """Say whether the table may differ between the two ticks, by records or by an intervention."""
         if to_tick <= after_tick:
             return False
         if self.topics is None or self._has_interventions(after_tick, to_tick):
@@ -99,7 +99,7 @@ class Timeline:
         return self._lake_facts.has_records(self.topics, after_tick, to_tick)
 
     def _has_interventions(self, after_tick: int, to_tick: int) -> bool:
-        """Whether somebody intervened in the table, or in one that it is made from: that changes it as records do."""
+        """Say whether somebody intervened in the table or one of its inputs, which changes it as records do."""
         upstream_tables = () if self._reads is None else sorted(self._reads.tables)
         return any(
             self._lake_facts.has_interventions(name, after_tick, to_tick)
@@ -107,9 +107,10 @@ class Timeline:
         )
 
     def cut(self, moment: At | None) -> Cut:
-        """Return which records make up the table at a moment; None is now.
+        """Return the records that make up the table at a moment; None is now.
 
-        Raises NotFound for a moment that can't be read, and says which can; ConfigError for offsets that leave one out.
+        Raises NotFound for a moment that can't be read; the message says which can. Raises ConfigError for offsets that
+        leave out a partition.
         """
         match moment:
             case None:
@@ -128,9 +129,9 @@ class Timeline:
                 return Cut(self.applied, offsets=offsets, ids=topic_ids)
 
     def version(self, moment: At | None) -> int | None:
-        """Return the version that is the table at a moment; None for a moment between versions.
+        """Return the version at a moment; None for a moment between versions.
 
-        Its files may be gone all the same. Raises as `cut` does.
+        The version's files may be gone. Raises as `cut` does.
         """
         match moment:
             case None:
@@ -150,7 +151,7 @@ class Timeline:
                 return self._version_at_offsets(moment)
 
     def commit_at_tick(self, tick: int) -> Commit | None:
-        """Return the commit that is the table at a tick; None if it went past the tick in one batch."""
+        """Return the commit that is the table at a tick; None if one batch took the table past the tick."""
         own_commits = read_own_commits(self.log, self.subject.name, tick, tick)
         commits_before = [commit for commit in own_commits if commit.tick <= tick]
         commits_after = own_commits[len(commits_before) :]
@@ -161,7 +162,7 @@ class Timeline:
         return last_commit if is_reached or not self.waits(last_commit.tick, tick) else None
 
     def version_committed_by(self, commit_time: AtCommit) -> int:
-        """Return the last version that was committed at a time or before it. Raises NotFound."""
+        """Return the last version that was committed by a time. Raises NotFound."""
         commit_log = self.log
         later_version = commit_log.first(lambda commit: commit.time_ms > commit_time.ms)
         if (
@@ -189,9 +190,9 @@ class Timeline:
         )
 
     def span(self) -> str:
-        """Say which moments the table has versions for."""
+        """Return a text about the moments for which the table has versions."""
         commit_log, newest_version = self.log, self.newest
-        oldest_version = self._opened.oldest_readable()
+        oldest_version = self._table_log.oldest_readable()
         span_text = (
             f"versions {oldest_version} to {newest_version}"
             if oldest_version < newest_version
@@ -225,11 +226,11 @@ class Timeline:
 
     @property
     def _is_restored(self) -> bool:
-        """Whether the table began from a topic: its first rows are in none of its commits."""
+        """Say whether the table was restored from a topic: its first rows are in none of its commits."""
         return SKIP in self.properties
 
     def _created_commit(self, later_commits: list[Commit]) -> Commit | None:
-        """The table as it was created, without rows, before its first commit; None if the log does not tell."""
+        """Return the commit that created the table, without rows; None if it is not in the log."""
         first_commit = self.log.at(0)
         if first_commit is None or first_commit.operation != "CREATE TABLE" or self.topics is None or self._is_restored:
             return None
@@ -248,27 +249,29 @@ class Timeline:
         return number
 
     def _tick_of(self, number: int) -> int:
-        """The tick of a version. The version itself may be gone, as long as the log tells of it."""
+        """Return the tick of a version, whose files may be gone as long as the log has it."""
         last_before = next(walk_own_commits(self.log.until(self._has(number)), self.subject.name), None)
         if last_before is not None:
             return last_before.tick
         if self.log.at(0) is not None:
             return NO_TICK
-        # The commit that made it is gone. The next one has the tick from which it went on.
+        # The version's own commit is gone. The next commit has the tick from which it continued.
         later_commits = read_own_commits(self.log, self.subject.name)
-        return later_commits[0].from_tick if later_commits else self.done
+        return later_commits[0].from_tick if later_commits else self.last_tick
 
     def _check_tick(self, tick: int) -> None:
-        if tick <= self.done:
+        if tick <= self.last_tick:
             return
         label = f"{self.subject.what} at tick {tick}"
-        if tick > max(self.done, self.complete):
+        if tick > max(self.last_tick, self.complete):
             raise NotFound(f"{label}: bronze has ticks up to {self.complete}. It is at tick {self.applied}.")
-        if self.topics is not None and self.waits(self.done, tick):
-            raise NotFound(f"{label}: it has not taken that in yet, and is at tick {self.done}. It has {self.span()}.")
+        if self.topics is not None and self.waits(self.last_tick, tick):
+            raise NotFound(
+                f"{label}: it has not taken that in yet, and is at tick {self.last_tick}. It has {self.span()}."
+            )
 
     def _check_offsets(self, offsets_moment: AtOffsets) -> dict[str, str]:
-        """Raise for offsets that can't be read; return the ids of the topics that they belong to."""
+        """Check that offsets can be read; return the ids of their topics."""
         named_topics = frozenset(offsets_moment.offsets)
         counting_topics = self.topics if self.topics is not None else named_topics
         current_ends = bronze_offsets.ends_at_tick(
@@ -289,7 +292,7 @@ class Timeline:
 
     def _version_at_offsets(self, offsets_moment: AtOffsets) -> int | None:
         if self._is_restored or self._bronze_log is None:
-            return None  # the rows that it was restored with may come from records at these offsets
+            return None  # its first rows may come from records at these offsets
         counting_topics: Collection[str] = self.topics if self.topics is not None else offsets_moment.offsets
         counting_offsets = {topic: offsets_moment.offsets.get(topic, {}) for topic in counting_topics}
         current_ends = bronze_offsets.ends_at_tick(self._lake_facts, self._bronze_log, counting_topics, self.complete)
@@ -298,37 +301,36 @@ class Timeline:
             for tick in bronze_offsets.walk_ticks_at_offsets(self._bronze_log.log, counting_offsets, current_ends)
         )
         fitting_commit = next((commit for commit in commits_at_offsets if commit is not None), None)
-        if fitting_commit is None or self._has_interventions(fitting_commit.tick, self.done):
+        if fitting_commit is None or self._has_interventions(fitting_commit.tick, self.last_tick):
             return None
-        # A later decision about these records counts, too, as by event time.
+        # A later intervention about these records counts too, as by event time.
         later_versions = takewhile(lambda version: version.version > fitting_commit.last, self.versions())
-        return None if any(version.made == "intervention" for version in later_versions) else fitting_commit.last
+        return None if any(version.origin == "intervention" for version in later_versions) else fitting_commit.last
 
     def _version_at_event_time(self, ms: int) -> int | None:
         if self._is_restored:
             return None
         for version in self.versions():
             if version.covers and (version.through is None or version.through <= ms):
-                # An intervention in a table that it reads arrived as records without a time.
+                # An intervention in an input table arrived as records without a time.
                 has_later_interventions = self._has_interventions(
-                    NO_TICK if version.tick is None else version.tick, self.done
+                    NO_TICK if version.tick is None else version.tick, self.last_tick
                 )
                 return None if has_later_interventions else version.version
-            if version.made in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
+            if version.origin in ("intervention", "unknown") or (version.first is not None and version.first <= ms):
                 return None
         return None
 
 
 def common_tick(timelines: list[Timeline], complete_tick: int) -> int:
-    """Return the last tick that all of these tables have taken in: read at it, they are consistent with each other.
+    """Return the last tick that all of these tables have taken in, at which they are consistent with each other.
 
-    complete: bronze's last complete tick.
+    complete_tick: bronze's last complete tick.
     """
-    tick = min(
-        [complete_tick, *(timeline.done for timeline in timelines if timeline.waits(timeline.done, complete_tick))]
-    )
-    timelines_ahead = [timeline for timeline in timelines if timeline.done > tick]
-    # A table may have gone past that tick in one batch: then the common tick is earlier.
+    waiting_timelines = [timeline for timeline in timelines if timeline.waits(timeline.last_tick, complete_tick)]
+    tick = min([complete_tick, *(timeline.last_tick for timeline in waiting_timelines)])
+    timelines_ahead = [timeline for timeline in timelines if timeline.last_tick > tick]
+    # One batch may have taken a table past that tick: then the common tick is earlier.
     while (
         earlier_tick := min((_last_tick_with_version(timeline, tick) for timeline in timelines_ahead), default=tick)
     ) < tick:
@@ -337,7 +339,7 @@ def common_tick(timelines: list[Timeline], complete_tick: int) -> int:
 
 
 def _last_tick_with_version(timeline: Timeline, tick: int) -> int:
-    """The tick itself if the table has a version for it, else the last tick before it for which it has one."""
+    """Return the last tick, not after this one, for which the table has a version."""
     if timeline.commit_at_tick(tick) is not None:
         return tick
     own_commits = read_own_commits(timeline.log, timeline.subject.name, tick, tick)

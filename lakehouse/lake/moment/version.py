@@ -1,4 +1,4 @@
-"""The versions of a table in its log: when each was committed, what made it, and its event times."""
+"""The versions of a table in its log: the commit time, the origin and the event times of each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ QUIET_OPERATIONS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES
 class Version:
     """A version of a table. Times are in milliseconds since 1970.
 
-    made: by nothing (no row changed), by records, by an intervention, or unknown. tick, from_tick: the tick it took
-    the table to, and from; None for a commit that is not lakehouse's. first, through: the smallest event time of its
-    records, and the largest of all records up to it; None without records. covers: `through` is known. same: the newest
-    version with the same rows.
+    origin: nothing (no row changed), records, an intervention, or unknown. tick, from_tick: the tick to which, and from
+    which, the version took the table; None for a commit that is not lakehouse's. first, through: the smallest event
+    time of its records, and the largest of all records up to it; None without records. covers: `through` is known.
+    newest_same: the newest version with the same rows.
     """
 
     version: int
     time_ms: int
-    made: Literal["nothing", "records", "intervention", "unknown"]
+    origin: Literal["nothing", "records", "intervention", "unknown"]
     tick: int | None = None
     from_tick: int | None = None
     covers: bool = False
@@ -42,17 +42,17 @@ def walk_versions(
 ) -> Iterator[Version]:
     """Yield the versions that a table's log has, newest first.
 
-    name: the name of its progress in the log. kept: the log of its state, if that is more than the visible table: the
-    commits of the visible table follow from those of the state, which have the times. restored: whether the table began
-    with rows that are in no commit.
+    progress_name: the name of its progress in the log. state_log: the log of its state, if that is more than the
+    visible table; the commits of the visible table follow from the state's commits, which have the times. restored: the
+    table began with rows that are in no commit.
     """
     state_commits = None if state_log is None else _StateCommits(walk_versions(state_log, f"state.{progress_name}"))
     newest_same = log.newest
     for commit in log.walk_back():
         version = replace(_version_of_commit(commit, progress_name, restored=restored), newest_same=newest_same)
-        version = version if state_commits is None else state_commits.told(version)
+        version = version if state_commits is None else state_commits.complete_version(version)
         yield version
-        newest_same = newest_same if version.made == "nothing" else version.version - 1
+        newest_same = newest_same if version.origin == "nothing" else version.version - 1
 
 
 class _StateCommits:
@@ -62,23 +62,23 @@ class _StateCommits:
         self._commits = state_versions
         self._next = next(state_versions, None)
 
-    def told(self, visible_version: Version) -> Version:
-        """Return a version of the visible table, with its kind and its times from the state's commits behind it."""
-        if visible_version.made == "nothing" or visible_version.tick is None or visible_version.from_tick is None:
+    def complete_version(self, visible_version: Version) -> Version:
+        """Return a version of the visible table with the origin and the times of the state's commits behind it."""
+        if visible_version.origin == "nothing" or visible_version.tick is None or visible_version.from_tick is None:
             return visible_version
         state_versions = []
         while self._next is not None and (self._next.tick is None or self._next.tick > visible_version.from_tick):
-            if self._next.made != "nothing" and (self._next.tick is None or self._next.tick <= visible_version.tick):
+            if self._next.origin != "nothing" and (self._next.tick is None or self._next.tick <= visible_version.tick):
                 state_versions.append(self._next)
             self._next = next(self._commits, None)
         if not state_versions:
             return visible_version
-        other_versions = [version for version in state_versions if version.made != "records"]
+        other_versions = [version for version in state_versions if version.origin != "records"]
         first_event_ms = min((version.first for version in state_versions if version.first is not None), default=None)
-        change_kind = other_versions[0].made if other_versions else "records"
+        change_kind = other_versions[0].origin if other_versions else "records"
         return replace(
             visible_version,
-            made=change_kind,
+            origin=change_kind,
             covers=state_versions[0].covers,
             first=first_event_ms,
             through=state_versions[0].through,

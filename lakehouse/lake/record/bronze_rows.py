@@ -1,8 +1,8 @@
 """A topic's records from bronze, in the lake's order, without Spark and in bounded memory.
 
-The chosen records are counted first, by tick, topic id and partition, from the small columns alone. Then the ticks are
-read in slices of a few; each slice is sorted. A topic that was deleted and recreated is there under each of its ids,
-the older one first: its ticks came before.
+The chosen records are counted first, by tick, topic id and partition, from small columns alone. Then the ticks are read
+in slices of a few, and each slice is sorted. A recreated topic is there under each of its ids, the older id first,
+since its ticks came first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakehouse.semantics.moment import At
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-# The number of rows that are sorted at once; fewer if they are large.
+# The number of rows to sort at once; fewer if the rows are large.
 SLICE_ROWS = 500_000
 SLICE_FILE_BYTES = 64 * 2**20
 BATCH_ROWS = 16_384
@@ -52,11 +52,11 @@ NTH = """
         SELECT *, row_number() OVER (PARTITION BY "partition" ORDER BY tick, "offset") - 1 AS n FROM rows
     ) JOIN (SELECT unnest({partitions}) AS "partition", unnest({numbers}) AS n) USING ("partition", n)
 """
-ORDER = 4  # this many of a row's first columns are its place in the lake's order
+ORDER = 4  # the number of a row's first columns that give its place in the lake's order
 
 
 class BronzeRow(NamedTuple):
-    """A record. Times are microseconds since the epoch, as bronze has them; headers are {"key", "value"} or None."""
+    """A record. Times are microseconds since the epoch, as in bronze; headers are {"key", "value"} dicts, or None."""
 
     tick: int
     order_time: int
@@ -90,10 +90,11 @@ class _Slice:
 
 
 class BronzeRows:
-    """A topic's records in bronze, up to a moment and from a tick on. See `bronze_moment.chosen`, also for its errors.
+    """A topic's records in bronze, up to a moment and from a tick on. See `moment.choose_records`, also for its errors.
 
-    parts: the chosen records, in order. counts: their number by partition. oldest_ms, newest_ms: of their timestamps.
-    untimed: how many are from 1970's first millisecond or earlier. ids, partitions: all that bronze has of the topic.
+    parts: the chosen records, in order. counts: their number by partition. oldest_ms, newest_ms: the range of their
+    timestamps. untimed: how many are from 1970's first millisecond or earlier. ids, partitions: all of the topic in
+    bronze.
     """
 
     def __init__(self, layout: Layout, topic: str, moment: At | None = None, from_tick: int | None = None) -> None:
@@ -126,7 +127,7 @@ class BronzeRows:
         return sum(self.counts.values())
 
     def read(self, skip: Mapping[int, int] | None = None) -> Iterator[list[BronzeRow]]:
-        """Yield the chosen records in the lake's order, some at a time. skip: how many to leave out, by partition."""
+        """Yield the chosen records in the lake's order, in lists. skip: how many to leave out first, by partition."""
         skip_counts = dict(skip or {})
         for tick_slice in self._slices:
             if all(skip_counts.get(partition, 0) >= count for partition, count in tick_slice.counts.items()):
@@ -188,15 +189,19 @@ class BronzeRows:
     ) -> ds.Scanner:
         import pyarrow.dataset as ds
 
-        # A row group is decoded as a whole, which takes memory enough: its bytes are not held as well.
+        # A row group is decoded as a whole, which takes enough memory: its encoded bytes are streamed.
         fragment_options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
         return self._rows.scanner(
-            columns=dict(scan_columns), filter=(bronze_field("topic") == self.topic) & row_filter, batch_size=batch_rows, batch_readahead=2,
-            fragment_readahead=1, fragment_scan_options=fragment_options,
-        )  # fmt: skip
+            columns=dict(scan_columns),
+            filter=(bronze_field("topic") == self.topic) & row_filter,
+            batch_size=batch_rows,
+            batch_readahead=2,
+            fragment_readahead=1,
+            fragment_scan_options=fragment_options,
+        )
 
     def _row_limits(self) -> tuple[int, int]:
-        """How many rows to sort, and to read, at once: as many as fit a certain size in the files."""
+        """Return how many rows to sort, and to read, at once: as many as take a certain size in the files."""
         add_actions = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
         file_topics, *size_columns = (
             add_actions[name].to_pylist() for name in ("partition.topic", "num_records", "size_bytes")
@@ -222,7 +227,7 @@ def _merge_slices(counted_rows: Iterable[tuple[int, int, int, int, int]]) -> lis
 
 
 def _skip_one(skip_counts: dict[int, int], partition: int) -> bool:
-    """Say whether a record is to be left out, and count it."""
+    """Say whether to leave out a record, and count it."""
     if skip_counts.get(partition, 0) <= 0:
         return False
     skip_counts[partition] -= 1
@@ -230,7 +235,7 @@ def _skip_one(skip_counts: dict[int, int], partition: int) -> bool:
 
 
 def _row_columns() -> dict[str, ds.Expression]:
-    """The columns of a `BronzeRow`."""
+    """Return the columns of a `BronzeRow`."""
     times = {name: bronze_field(name).cast("int64") for name in ("order_time", "timestamp")}
     return {name: bronze_field(name) for name in BronzeRow._fields} | times
 

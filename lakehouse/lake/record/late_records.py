@@ -1,4 +1,4 @@
-"""Late records that a correction took in after all, without Spark: they are not late, unless it was reverted."""
+"""Late records that a correction took in, without Spark: they are no longer late, unless it was reverted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def late_places_taken_in(layout: Layout, table: str) -> pa.Table:
 
 
 def _count_taken_in(layout: Layout, table: str, correction_ids: Mapping[str, list[str]]) -> int:
-    """The number of rows of a late table that corrections took in."""
+    """Return the number of rows of a late table that corrections took in."""
     if table not in correction_ids:
         return 0
     connection = open_duckdb()
@@ -52,12 +52,12 @@ def _count_taken_in(layout: Layout, table: str, correction_ids: Mapping[str, lis
 
 
 def place_columns_sql() -> str:
-    """Return the columns of a record's place, as SQL."""
+    """Return the columns of a record's place as SQL."""
     return ", ".join(f'"{name}"' for name in PLACE)
 
 
 def _correction_ids(layout: Layout) -> dict[str, list[str]]:
-    """The ids of the corrections in effect, by table."""
+    """Return the ids of the corrections in effect, by table."""
     interventions = intervention_log.interventions_by_table(layout)
     ids_by_table = {
         table: [

@@ -1,4 +1,4 @@
-"""The records of a topic that a moment means: as a filter over bronze, without Spark."""
+"""The records of a topic at a moment, as a filter over bronze, without Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ChosenRecords:
     """Records of a topic: those of the complete ticks from `first` to `last`, and up to `at`, an event time or offsets.
 
-    `topic_id` is the id that the topic has now, `next` its first offsets that bronze does not have.
+    `topic_id` is the topic's present id, `next` has its first offsets that are not in bronze, by partition.
     """
 
     topic: str
@@ -46,9 +46,9 @@ class ChosenRecords:
 
 
 def choose_records(layout: Layout, topic: str, past_moment: At | None, from_tick: int | None) -> ChosenRecords:
-    """Return what a moment means for a topic; None is now. A commit time means the last tick that bronze had then.
+    """Return the records of a topic at a moment; None is now. A commit time means the last tick that bronze had then.
 
-    Offsets belong to the topic as it is now; the records of an earlier topic of its name came before them.
+    Offsets belong to the present topic; the records of an earlier topic of its name came before them.
     Raises NotFound for a topic or a moment that bronze does not have, ConfigError for a moment that a topic can't have.
     """
     reader.require_local_root(layout)
@@ -56,8 +56,8 @@ def choose_records(layout: Layout, topic: str, past_moment: At | None, from_tick
         raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(bronze_topics) or 'no topics yet'}.")
     if isinstance(past_moment, AtVersion):
         raise ConfigError(
-            f"{past_moment}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past log "
-            f"bronze.{topic}` lists the ticks."
+            f"{past_moment}: versions are of tables; for a topic, expected a tick, a time, or offsets. `lakehouse past "
+            f"log bronze.{topic}` lists the ticks."
         )
     complete_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
     first_tick, last_tick = from_tick or 0, complete_tick
@@ -79,9 +79,9 @@ def choose_records(layout: Layout, topic: str, past_moment: At | None, from_tick
 
 
 def _topic_end(layout: Layout, topic: str, complete_tick: int) -> tuple[str | None, dict[int, int]]:
-    """The id that a topic has now, and the first offset of each partition that bronze does not have.
+    """Return the present id of a topic, and the first offset of each partition that is not in bronze.
 
-    From the last tick's commit; from the rows if the log no longer has it.
+    They come from the last tick's commit, or from the rows if the log no longer has it.
     """
     topic_coverage = reader.read_bronze_coverage(layout).get("topics", {}).get(topic)
     if topic_coverage is not None:
@@ -113,24 +113,26 @@ def _check_chosen_offsets(chosen_records: ChosenRecords, offsets_moment: AtOffse
     named_offsets = offsets_moment.offsets.get(topic, {})
     if missing_partitions := [partition for partition in sorted(chosen_records.next) if partition not in named_offsets]:
         raise ConfigError(
-            f"{offsets_moment}: partition {missing_partitions[0]} of topic {topic!r} is not among them; expected the first offset not taken "
+            f"{offsets_moment}: partition {missing_partitions[0]} of topic {topic!r} is not among them; expected the "
+            "first offset not taken "
             f"in of each: {','.join(f'{topic}/{p}={n}' for p, n in sorted(chosen_records.next.items()))}."
         )
     for partition, end_offset in sorted(named_offsets.items()):
         if end_offset > chosen_records.next.get(partition, 0):
             raise NotFound(
-                f"{topic}/{partition}={end_offset}: bronze has this partition up to offset {chosen_records.next.get(partition, 0)}, "
+                f"{topic}/{partition}={end_offset}: bronze has this partition up to offset "
+                f"{chosen_records.next.get(partition, 0)}, "
                 "exclusive. Run its application first, or name an earlier offset."
             )
 
 
 def ticks_between(first_tick: int, last_tick: int) -> ds.Expression:
-    """The rows of the ticks from `first` to `last`."""
+    """Return the condition for rows of the ticks from `first_tick` to `last_tick`."""
     return (bronze_field("tick") >= first_tick) & (bronze_field("tick") <= last_tick)
 
 
 def bronze_field(name: str) -> ds.Expression:
-    """A column of bronze."""
-    import pyarrow.dataset as ds  # imports pandas as well, which only reads of rows have to wait for
+    """Return a column of bronze."""
+    import pyarrow.dataset as ds  # imports pandas too; only reads of rows should wait for that
 
     return ds.field(name)

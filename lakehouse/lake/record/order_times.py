@@ -1,4 +1,4 @@
-"""The order times that a tick of bronze reached, read without Spark: in a cold process, a query takes seconds."""
+"""The order times that a tick of bronze reached, without Spark, whose first query in a process takes seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OrderTime(NamedTuple):
 
 
 def read_order_times(path: str, tick: int) -> list[OrderTime]:
-    """Return the order times that a tick's rows have in the bronze table at a local path, a partition each."""
+    """Return the order times of a tick's rows in the bronze table at a local path, one for each partition."""
     largest_by_place: dict[tuple[str, int], int] = {}
     scan_columns = {
         "topic": field("topic"),

@@ -1,4 +1,4 @@
-"""The quarantine of a stream, read without Spark: its records, a choice of them, and their number by reason."""
+"""The quarantine of a stream, without Spark: its records, a selection of them, and their number by reason."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class RecordPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which quarantined records are meant: those that fit every field that is given.
+    """A selection of quarantined records: those that match every given field.
 
-    reason: a text that the reason contains. places: these records. start_ms, end_ms: their time is in [start, end).
-    open: without those that by now count with other bytes.
+    reason: a text that the reason contains. places: these records. start_ms, end_ms: records with times in [start,
+    end). open: only records that do not yet count with other bytes.
     """
 
     reason: str | None = None
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A quarantined record and the reason; fixed_at: the tick from which on it counts with other bytes."""
+    """A quarantined record and its reason; fixed_at: the tick from which on it counts with other bytes."""
 
     record: Record
     reason: str
@@ -76,7 +76,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for which several records were refused, whatever the value in each; `example` is the last of them.
+    """A reason that several records share, apart from the value in each; `example` is the last of these records.
 
     open: how many of them are not fixed.
     """
@@ -137,8 +137,8 @@ def _open_quarantine(layout: Layout, stream: str) -> duckdb.DuckDBPyConnection:
     quarantined_streams = reader.table_names(layout, "quarantine")
     if stream not in quarantined_streams:
         raise NotFound(
-            f"stream {stream!r} has no quarantine in {layout.root}. There are: {', '.join(quarantined_streams) or 'none yet'}. "
-            "`lakehouse run` makes them."
+            f"stream {stream!r} has no quarantine in {layout.root}. There are: "
+            f"{', '.join(quarantined_streams) or 'none yet'}. `lakehouse run` makes them."
         )
     connection = duckdb.connect(config={"enable_external_access": "false"})
     connection.execute("SET TimeZone = 'UTC'")

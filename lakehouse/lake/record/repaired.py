@@ -1,6 +1,6 @@
-"""The quarantined records that by now count with other bytes, from the interventions, without Spark.
+"""The quarantined records that now count with other bytes, from the interventions, without Spark.
 
-A record is fixed while every table that its fix concerns has the fix; a revert of one of them opens it again.
+A record is fixed while the fix is in effect in every table that it concerns; a revert of one table opens it again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import EVER
 
-SCHEMA = pa.schema(
-    {"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()}
-)  # fmt: skip
+SCHEMA = pa.schema({"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()})
 
 
 def read_repaired(layout: Layout, stream: str) -> pa.Table:
@@ -41,13 +39,13 @@ def read_repaired(layout: Layout, stream: str) -> pa.Table:
 
 
 def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:
-    """The ticks of a stream's fixes that are in effect in all of their tables, by id."""
+    """Return the ticks of a stream's fixes that are in effect in all of their tables, by id."""
     interventions_by_table = intervention_log.interventions_by_table(layout)
     fix_ticks = {
         one.id: one.at
         for interventions in interventions_by_table.values()
         for one in interventions
-        # A fix of an earlier release does not have its stream.
+        # A fix of an earlier release does not name its stream.
         if one.kind == "fixed" and one.details.get("stream", stream) == stream
     }
     for interventions in interventions_by_table.values():

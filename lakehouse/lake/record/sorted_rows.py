@@ -1,4 +1,4 @@
-"""Rows in order, more of them than fit in memory: sorted runs in a folder of their own, merged row by row."""
+"""Sort more rows than fit in memory: sorted runs in a temporary folder, merged row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 RUN_BYTES = 64 * 2**20
-# The size of what is read back of each run, and handed on, at a time: there may be a hundred runs.
+# The size of the batches that are read back from each run, and yielded: there may be a hundred runs.
 PART_BYTES = 2**20
 ROWS_AT_ONCE = 4096
 
@@ -21,9 +21,9 @@ SortedRow = tuple[Any, ...]
 
 
 def sort_rows(batches: Iterable[pa.RecordBatch], sort_columns: int) -> Iterator[list[SortedRow]]:
-    """Yield the rows of batches as tuples, some at a time, in the order of their first `by` columns.
+    """Yield the rows of batches as tuples, in lists, in the order of their first `sort_columns` columns.
 
-    `RUN_BYTES` are sorted in memory; if there are more, every run goes to disk and is removed at the end.
+    Up to `RUN_BYTES` are sorted in memory; if there are more, every run goes to disk and is removed at the end.
     """
     remaining_batches: Iterator[pa.RecordBatch] = (batch for batch in batches if batch.num_rows)
     sorted_run = _sort_next_run(remaining_batches, sort_columns)
@@ -38,7 +38,7 @@ def sort_rows(batches: Iterable[pa.RecordBatch], sort_columns: int) -> Iterator[
         remaining_batches = chain([next_batch], remaining_batches)
         while sorted_run is not None:
             run_files.append(_write_run(sorted_run, Path(folder, f"{len(run_files)}.arrow")))
-            sorted_run = None  # before the next one is read
+            sorted_run = None  # free the memory before reading the next run
             sorted_run = _sort_next_run(remaining_batches, sort_columns)
         merged_rows = heapq.merge(*map(_read_run, run_files), key=itemgetter(*range(sort_columns)))
         while chunk := list(islice(merged_rows, chunk_rows)):
@@ -59,7 +59,7 @@ def _sort_next_run(batches: Iterator[pa.RecordBatch], sort_columns: int) -> pa.T
 
 
 def _rows_at_once(sorted_run: pa.Table) -> int:
-    """How many rows to handle at a time."""
+    """Return how many rows to handle at a time."""
     row_count: int = sorted_run.num_rows * PART_BYTES // max(sorted_run.nbytes, 1)
     return min(ROWS_AT_ONCE, max(1, row_count))
 

@@ -1,1 +1,1 @@
-"""Rows of a table: differences, since when they exist, and the record that set a row."""
+"""Rows of a table: their differences, the version that changed them, and the record that set a row."""

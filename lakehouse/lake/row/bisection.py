@@ -1,4 +1,4 @@
-"""The first version of a table where a condition is no longer true, by bisection, without a JVM."""
+"""Find the first version of a table where a condition is no longer true, by bisection, without a JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse.semantics.moment import AtVersion
 
 @dataclass(frozen=True, slots=True)
 class TurningVersion:
-    """The version where a condition turned false, the one before it, and the results at the versions tried."""
+    """The version where a condition turned false, the version before it, and the results at the tried versions."""
 
     version: Version
     before: int
@@ -29,9 +29,10 @@ def bisect(
 ) -> TurningVersion:
     """Find the first version of a table (visits, state.visits) where a condition is not true.
 
-    condition: a boolean expression in DuckDB's SQL, of aggregates or of a row: then it must hold for every row. Null is
-    not true. good, bad: a version where it is true, and a later one where it is not; default: the oldest readable and
-    the newest. Raises ConfigError if they are not, or for a text that is no condition; NotFound for a lost version.
+    condition: a boolean expression in DuckDB's SQL, of aggregates, or of a row, for which it must be true in every row.
+    Null is not true. good_version, bad_version: a version where the condition is true, and a later one where it is not;
+    default: the oldest readable version and the newest. Raises ConfigError if the versions are not so, or for a text
+    that is no condition; NotFound for a lost version.
     """
     history = History(layout, name)
     good_version = history.oldest_readable() if good_version is None else good_version

@@ -1,4 +1,4 @@
-"""The record that last set a row of a keyed table: the row's position, and the record that bronze has there."""
+"""Find the record that last set a row of a keyed table: bronze's record at the row's position."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def blame(table: Snapshot, key: str, *, limit: int | None = None) -> list[dict[s
 
 
 def _records_at_positions(layout: Layout, positions: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The records at these positions, by place."""
+    """Return the records at these positions, by place."""
     records_by_place = {}
     for topic in sorted({position["topic"] for position in positions} & set(reader.table_names(layout, "bronze"))):
         topic_positions = [position for position in positions if position["topic"] == topic]
         conditions = [f"topic = {quote_literal(topic)}"]
-        # The tick tells a topic's records from those of an earlier topic of its name, and lets few files be read.
+        # The tick excludes records of an earlier topic of the same name, and limits the read to few files.
         conditions += [
             f"{quote_name(n)} IN ({', '.join({str(int(p[n])) for p in topic_positions})})"
             for n in ("tick", "partition", "offset")

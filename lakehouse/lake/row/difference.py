@@ -1,4 +1,4 @@
-"""Differences between two moments of a keyed table, or the changes of one version, by key and without a JVM."""
+"""Differences between a keyed table at two moments, or the changes of one version, by key and without a JVM."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def changes_of_version(
         ) from error
     connection = open_duckdb()
     connection.register("arrow", change_feed)
-    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # Arrow's type of its texts has no filters
+    connection.execute("CREATE TEMP TABLE feed AS SELECT * FROM arrow")  # Arrow can't filter its type of strings
     side_rows = [
         connection.sql(f"SELECT * FROM feed WHERE _change_type IN {change_types}").to_arrow_table()
         for change_types in SIDES
@@ -62,7 +62,7 @@ def changes_of_version(
 
 
 def _rows_of_differing_files(before: Snapshot, after: Snapshot) -> tuple[Rows, Rows]:
-    """The rows of two versions, without those of files that both have: these rows are the same."""
+    """Return the rows of two versions, without the files that both share, whose rows are the same."""
     import pyarrow.dataset as ds
 
     if not (isinstance(before.rows, ds.FileSystemDataset) and isinstance(after.rows, ds.FileSystemDataset)):
@@ -72,10 +72,12 @@ def _rows_of_differing_files(before: Snapshot, after: Snapshot) -> tuple[Rows, R
     differing_datasets = [
         ds.FileSystemDataset(
             [part for part in side.rows.get_fragments() if part.path not in shared_paths],
-            side.rows.schema, side.rows.format, side.rows.filesystem,
+            side.rows.schema,
+            side.rows.format,
+            side.rows.filesystem,
         )
         for side in (before, after)
-    ]  # fmt: skip
+    ]
     return differing_datasets[0], differing_datasets[1]
 
 
@@ -96,7 +98,7 @@ def _compare_sides(
             f"rows{side}", scan_rows(rows, list(dict.fromkeys([*visible_columns(rows.schema.names), *history.key])))
         )
         side_columns = set(rows.schema.names)
-        # The whole row with its keys: null for a missing row, not null for a row whose columns are all null.
+        # The whole row with its key: null for a missing row, but not for a row whose columns are all null.
         row_struct = ", ".join(
             f"{quote_name(name)} := {quote_name(name) if name in side_columns else 'NULL'}" for name in column_names
         )
@@ -112,8 +114,8 @@ def _compare_sides(
     limit_clause = "" if limit is None else f" LIMIT {limit}"
     try:
         connection.execute(
-            f"CREATE TEMP TABLE found AS SELECT {change_kind} AS change, _a._row AS before, _b._row AS after, {key_columns} "
-            f"FROM _a FULL JOIN _b ON {join_condition} WHERE _a._row IS DISTINCT FROM _b._row"
+            f"CREATE TEMP TABLE found AS SELECT {change_kind} AS change, _a._row AS before, _b._row AS after, "
+            f"{key_columns} FROM _a FULL JOIN _b ON {join_condition} WHERE _a._row IS DISTINCT FROM _b._row"
         )
         counts_by_kind = dict(connection.execute("SELECT change, count(*) FROM found GROUP BY change").fetchall())
         key_order = ", ".join(f"_key{n}" for n in range(len(key_pairs)))
@@ -142,15 +144,15 @@ def _change_of_row(key_names: tuple[str, ...], row: dict[str, Any]) -> Unlike:
 
 
 def change_cells(change: Unlike) -> tuple[Any, ...]:
-    """Return a key that differs as a line of a table; of a changed row only the columns that differ."""
+    """Return a key that differs as the cells of a table's line; of a changed row only the columns that differ."""
     return (change["change"], pairs(change["key"]), *map(pairs, _differing_columns(change)))
 
 
 @as_html.register
-def _difference_as_html(found: Difference) -> str:
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts().items())
-    rows = as_table(COLUMNS, map(change_cells, found.changes), value) if found.changes else ""
-    return rows + to_paragraph("No row differs." if found.equal else f"{counts}.")
+def _difference_as_html(differences: Difference) -> str:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in differences.counts().items())
+    rows = as_table(COLUMNS, map(change_cells, differences.changes), value) if differences.changes else ""
+    return rows + to_paragraph("No row differs." if differences.equal else f"{counts}.")
 
 
 def _differing_columns(change: Unlike) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

@@ -1,4 +1,4 @@
-"""A table's net changes without Spark, in order, even if memory does not hold them all.
+"""A table's net changes, without Spark, in order, even if they do not fit in memory.
 
 A few versions are read at a time, so that the first changes come soon; many changes of one version are sorted on disk.
 """
@@ -18,7 +18,7 @@ from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.lake.sql import open_duckdb, quote_name
 
 KINDS = ("insert", "update_postimage", "delete")
-# The number of changes, of several versions, that are read at once.
+# The number of changes to read at once, of several versions.
 ROWS_A_READ = 50_000
 VERSIONS_A_READ = 64
 
@@ -26,10 +26,10 @@ VERSIONS_A_READ = 64
 def walk_net_changes(
     layout: Layout, name: str, keys: tuple[str, ...], from_version: int | None, to_version: int | None, key: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the changes of versions first to last, in the order of versions and positions, as Delta's feed has them.
+    """Yield the changes of these versions in the order of versions and positions, as they are in Delta's feed.
 
-    key: only the changes of one key, by its text (`lakehouse.formats.key_text`). Raises NotFound, ConfigError as
-    `reader.changes` does.
+    key: yield only the changes of one key, by its text (`lakehouse.formats.key_text`). Raises NotFound and ConfigError
+    as `reader.read_changes` does.
     """
     delta_table = reader.open_table(reader.find_table_path(layout, *reader.split_layer(name)), f"table {name!r}")
     condition = "true" if key is None else key_condition_sql(delta_table.to_pyarrow_dataset(), keys, key)
@@ -40,13 +40,15 @@ def walk_net_changes(
         1,
     )
     if first_version > last_version or last_version > newest_version:
-        reader.read_changes(layout, name, from_version, to_version)  # says what is wrong
+        reader.read_changes(layout, name, from_version, to_version)  # raises the error that explains the reason
     while first_version <= last_version:
         until_version = min(first_version + version_count - 1, last_version)
         change_feed = _ChangeFeed(reader.walk_change_batches(layout, name, first_version, until_version))
         yield from change_feed.changes(condition)
         version_count = (
-            min(version_count * 2, VERSIONS_A_READ) if change_feed.read < ROWS_A_READ else max(version_count // 2, 1)
+            min(version_count * 2, VERSIONS_A_READ)
+            if change_feed.row_count < ROWS_A_READ
+            else max(version_count // 2, 1)
         )
         first_version = until_version + 1
 
@@ -59,9 +61,10 @@ def follow_net_changes(
     wait: Callable[[], object],
     key: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the changes of the versions after `seen` as they come, without end, as `rows` does.
+    """Yield the changes of the versions after `seen_version` as they come, without end, as `walk_net_changes` does.
 
-    wait: returns when it is time for the next look. Raises NotFound for a table that begins again, too.
+    wait: called when there are no new versions; returns when it is time to look again. Also raises NotFound for a table
+    that was created anew.
     """
     table_path, label = reader.find_table_path(layout, *reader.split_layer(name)), f"table {name!r}"
     while True:
@@ -77,25 +80,25 @@ def follow_net_changes(
 
 
 class _ChangeFeed:
-    """Delta's feed of some versions; `read` counts its rows."""
+    """Delta's feed of some versions; `row_count` counts the rows read so far."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._columns = next(batches).schema  # the first one is empty
-        self.read = 0
+        self.row_count = 0
 
     def changes(self, condition: str) -> Iterator[dict[str, Any]]:
         """Yield the changes that satisfy a condition, in SQL, in order."""
         sort_expressions = self._order()
         column_names = self._columns.names
-        for sorted_rows in sort_rows(self._left(condition, sort_expressions), len(sort_expressions) + 1):
+        for sorted_rows in sort_rows(self._selected_batches(condition, sort_expressions), len(sort_expressions) + 1):
             for row in sorted_rows:
                 yield dict(zip(column_names, row[len(sort_expressions) + 1 :], strict=True))
 
     def _order(self) -> list[str]:
-        """The SQL expressions to sort changes by, none of them null: changes without a position come first.
+        """Return the SQL expressions to sort changes by, none of them null: changes without a position come first.
 
-        Arrow does not sort by lists: ordinals become a text, of equally many digits each.
+        Arrow does not sort by lists, so ordinals become text, each with the same number of digits.
         """
         if "_position" not in self._columns.names:
             return ["_commit_version"]
@@ -109,14 +112,14 @@ class _ChangeFeed:
             sort_expressions.append(f"coalesce({field_value}, {null_value})")
         return ["_commit_version", "_position IS NOT NULL", *sort_expressions]
 
-    def _left(self, condition: str, sort_expressions: list[str]) -> Iterator[pa.RecordBatch]:
+    def _selected_batches(self, condition: str, sort_expressions: list[str]) -> Iterator[pa.RecordBatch]:
         connection = open_duckdb()
         sort_columns = ", ".join(f"{part} AS _by_{row_number}" for row_number, part in enumerate(sort_expressions))
         for batch in self._batches:
             connection.register("arrow", pa.Table.from_batches([batch]))
-            # Arrow's type of its texts has no filters.
+            # Arrow can't filter its type of strings.
             connection.execute("CREATE OR REPLACE TEMP TABLE feed AS SELECT * FROM arrow")
-            row_number = f"rowid + {self.read} AS _by_number"
+            row_number = f"rowid + {self.row_count} AS _by_number"
             feed_sql = f"SELECT {sort_columns}, {row_number}, * FROM feed WHERE _change_type IN {KINDS} AND {condition}"
             yield from connection.sql(feed_sql).to_arrow_table().to_batches()
-            self.read += batch.num_rows
+            self.row_count += batch.num_rows

@@ -1,1 +1,1 @@
-"""A declaration as text, and a changed one: what differs, and what that means for the existing table."""
+"""Declarations as text, and changed declarations: the differences, and their meaning for the existing table."""

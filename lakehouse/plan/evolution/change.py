@@ -1,9 +1,9 @@
-"""What a changed declaration means for the existing table: whether it can go on, and if not, what to do.
+"""The meaning of a changed declaration for the existing table: whether it can go on, and if not, what to do.
 
     same         nothing differs
-    compatible   the table goes on. A rebuild from bronze would give the same, except for what the sentence says;
-                 no row becomes one that neither declaration would have made
-    refold       rows have the same key but would hold other values: they must be rebuilt
+    compatible   the table goes on. A rebuild from bronze would give the same, except as the sentence says; every row
+                 is one that one of the two declarations would have made
+    refold       rows have the same key but would have other values: they must be rebuilt
     new_table    rows have another key: it is another table
 
 | part of the declaration         | a change of it                                                                  |
@@ -13,7 +13,7 @@
 | window: kind, size, gap, grace  | refold. A record too late for one window may be in time for the other           |
 | latest, GROUP BY, aggregates    | refold, also for added and removed ones: there are no accumulators for the past |
 | HAVING, EMIT, order_by,         |                                                                                 |
-| tombstones                      | refold: what is visible, or what is kept beside it, differs                     |
+| tombstones                      | refold: the visible rows, or the state beside them, differ                      |
 | topic, formats, event time      | refold: other records, or other times; max_ahead: other bad records             |
 | steps, functions                | refold, if the table reads what they make                                       |
 | a column that is read: its type | refold; so is another field of the topic that it is read from                   |
@@ -53,7 +53,7 @@ FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the pla
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The effect of a changed declaration: the strongest verdict of its differences, and a sentence for each one."""
+    """The effect of a changed declaration: the strongest verdict of its differences, and a sentence for each."""
 
     kind: Meaning
     reasons: tuple[str, ...] = ()
@@ -69,14 +69,14 @@ def declaration_properties(table: Table) -> dict[str, str]:
 
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the topics that a table in the lake reads, by its properties; None if they don't tell."""
+    """Return the topics that a table in the lake reads, according to its properties; None if they don't tell."""
     if DECLARATION in properties:
         return frozenset(_upstream_topics(json.loads(properties[DECLARATION])["stream"]))
     return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
 
 
 def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
-    """Return the tables that a table in the lake is made from, directly or indirectly, by its properties."""
+    """Return the tables that a table in the lake reads, directly or indirectly, according to its properties."""
     if DECLARATION not in properties:
         return frozenset()
     return frozenset(_upstream_tables(json.loads(properties[DECLARATION])["stream"]))
@@ -97,7 +97,7 @@ def _upstream_topics(stream: Json) -> set[str]:
 
 
 def _input_streams(stream: Json) -> list[Json]:
-    """The streams that a stream begins with, of its fingerprint."""
+    """Return the fingerprints of a stream's input streams."""
     return [*stream.get("merge", ()), *stream.get("join_of", ()), *([stream["stream"]] if "join" in stream else [])]
 
 
@@ -108,7 +108,7 @@ def change_of(properties: Mapping[str, str], table: Table) -> Evolution:
     """
     if DECLARATION in properties:
         return compare_fingerprints(json.loads(properties[DECLARATION]), table_fingerprint(table))
-    # A table of the first release has only the text, which tells nothing but whether it is the same.
+    # A table of the first release has only the text, which can only be compared for equality.
     if PLAN not in properties:
         return Evolution("new_table", ("declaration: found none; another program wrote it: use another name.",))
     old_text, new_text = properties[PLAN], declaration_text(table)
@@ -123,15 +123,15 @@ def compare_fingerprints(old_plan: Json, new_plan: Json) -> Evolution:
     """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of a later release."""
     if old_plan["version"] > VERSION:
         raise PlanError(
-            f"a table in the lake has a declaration of version {old_plan['version']}, by a later release of lakehouse; this "
-            f"one reads version {VERSION}. Use that release."
+            f"a table in the lake has a declaration of version {old_plan['version']}, by a later release of lakehouse; "
+            f"this one reads version {VERSION}. Use that release."
         )
     verdicts = sorted(find_differences(old_plan, new_plan), key=lambda verdict: -KINDS.index(verdict.kind))
     return Evolution(verdicts[0].kind if verdicts else "same", tuple(verdict.text for verdict in verdicts))
 
 
 def explain_refusal(table_name: str, change: Evolution) -> str:
-    """Say why a table can't go on under its new declaration, and what to do."""
+    """Return why a table can't go on under its new declaration, and what to do."""
     consequence = "needs a refold" if change.kind == "refold" else "would be another table"
     advice = f"Give the new declaration another table name: it is built from bronze, while {table_name} stays."
     if change.kind == "refold":
@@ -150,11 +150,12 @@ def explain_refusal(table_name: str, change: Evolution) -> str:
 
 
 def explain_reach(table_name: str, tables_below: Sequence[str]) -> str:
-    """Say what a backfill of a table means for the tables below it, in their order; nothing if there are none."""
+    """Return what a backfill of a table means for the tables below it, in their order; "" if there are none."""
     if not tables_below:
         return ""
     return (
-        f"table {table_name!r} is read by {', '.join(tables_below)}. A backfill of {table_name} reaches them as changes of its rows; what "
+        f"table {table_name!r} is read by {', '.join(tables_below)}. A backfill of {table_name} reaches them as "
+        "changes of its rows; what "
         "they had looked up or counted before stays. To have the new logic in all of it, backfill them afterwards, in "
         "this order."
     )

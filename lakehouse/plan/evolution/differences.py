@@ -1,4 +1,4 @@
-"""The differences of two declarations, part by part, and what each means (rules: `lakehouse.plan.evolution.change`)."""
+"""The differences of two declarations, part by part, and their meanings (rules: `lakehouse.plan.evolution.change`)."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def _describe_change(verdict_kind: Meaning, part: str, old_text: str, new_text: 
 
 
 def _with_canonical_sql(value: Any) -> Any:
-    """SQL in the form of today's sqlglot, which may differ from the form that the table was created with."""
+    """Return a fingerprint with its SQL in today's canonical form, which may differ from the stored form."""
     if isinstance(value, dict):
         return {name: canonical_sql(part) if name == SQL else _with_canonical_sql(part) for name, part in value.items()}
     return list(map(_with_canonical_sql, value)) if isinstance(value, list) else value
 
 
 def _without_key_types(plan: Json) -> Json:
-    """A key type that only one of two releases can tell is not a difference."""
+    """Return a fingerprint without key types: a type that only one of two releases can tell is not a difference."""
     return {**plan, "key": [name for name, _ in plan["key"]]}
 
 
@@ -201,7 +201,7 @@ def _stream_differences(old_stream: Json, new_stream: Json) -> Iterator[Verdict]
                     "refold", f"{option_name} of the join of {_stream_names(new_parts)}", old_option, new_option, REFOLD
                 )
     if old_stream["steps"] != new_stream["steps"]:
-        # Only the steps that differ, unless only their order does.
+        # Only the steps that differ, unless only their order differs.
         removed_steps = [step for step in old_stream["steps"] if step not in new_stream["steps"]]
         added_steps = [step for step in new_stream["steps"] if step not in old_stream["steps"]]
         shown_steps = (
@@ -221,7 +221,7 @@ def _origin_name(stream: Json) -> str:
 
 
 def _option_of_join(option_name: str, option_value: Any) -> str:
-    """A part of a join of two streams, in words."""
+    """Return an option of a join of two streams in words."""
     match option_name:
         case "on":
             return ", ".join(" = ".join(pair) for pair in option_value)
@@ -232,7 +232,7 @@ def _option_of_join(option_name: str, option_value: Any) -> str:
 
 
 def _table_differences(origin: str, old_stream: Json, new_stream: Json) -> Iterator[Verdict]:
-    """Differences where a stream reads a table: another table, or the same one by another key."""
+    """Yield the differences of a stream that reads a table: another table, or the same table by another key."""
     if old_stream[origin] != new_stream[origin]:
         yield _describe_change("refold", "table that is read", old_stream[origin], new_stream[origin], REFOLD)
     elif old_stream["key"] != new_stream["key"]:
@@ -301,7 +301,10 @@ def _source_differences(old_source: Json, new_source: Json) -> Iterator[Verdict]
         yield from _value_differences(old_source, new_source, stream_text)
     old_name, new_name = old_source["beside"]["name"], new_source["beside"]["name"]
     if old_name != new_name:
-        consequence = f"bad records go to quarantine.{new_name} from now on, the earlier ones stay in quarantine.{old_name}: {GOES_ON}"
+        consequence = (
+            f"bad records go to quarantine.{new_name} from now on, the earlier ones stay in quarantine.{old_name}: "
+            f"{GOES_ON}"
+        )
         yield _describe_change("compatible", "name of the stream", old_name, new_name, consequence)
 
 
@@ -324,7 +327,7 @@ def _value_differences(old_source: Json, new_source: Json, stream_text: str) -> 
         name for name in sorted(old_columns | new_columns) if old_columns.get(name) != new_columns.get(name)
     ]
     for name in changed_names:
-        # A column that only one of them has, and reads, is named where it is read.
+        # A column that only one declaration has, and reads, is reported where it is read.
         if name in old_source["value"] | new_source["value"] and name in old_columns and name in new_columns:
             yield _describe_change(
                 "refold", f"column {name} {stream_text}", old_columns[name], new_columns[name], REFOLD
@@ -363,14 +366,16 @@ def _format_window(window_part: Json | None) -> str:
         return "none"
     if window_part["kind"] == "hopping" and window_part["size"] == window_part["advance"]:
         window_part = {"kind": "tumbling", "size": window_part["size"], "grace": window_part["grace"]}
-    return f"{window_part['kind']} ({', '.join(f'{name} {_format_ms(size_ms)}' for name, size_ms in window_part.items() if name != 'kind')})"
+    sizes = [f"{name} {_format_ms(size_ms)}" for name, size_ms in window_part.items() if name != "kind"]
+    return f"{window_part['kind']} ({', '.join(sizes)})"
 
 
 def _format_aggregate(aggregate_part: Json | None) -> str:
     if aggregate_part is None:
         return "none"
     option_texts = [f"{name}={_format_option(option)}" for name, option in sorted(aggregate_part["options"].items())]
-    return f"{aggregate_part['kind']}({', '.join([_format_sql(aggregate_part['argument']) if aggregate_part['argument'] else '*', *option_texts])})"
+    argument_text = _format_sql(aggregate_part["argument"]) if aggregate_part["argument"] else "*"
+    return f"{aggregate_part['kind']}({', '.join([argument_text, *option_texts])})"
 
 
 def _format_option(option_value: Any) -> str:

@@ -1,18 +1,18 @@
-"""A table's declaration as one JSON value: all that decides its content, in a form that can be kept and compared.
+"""A table's declaration as one JSON value: everything that decides its content, to be stored and compared.
 
-Two declarations with one fingerprint give the same table from the same bronze. It is stored with the table;
-`lakehouse.plan.evolution.change` says what a difference means. Each node of the plan gives its own part. Left out is
-everything that decides nothing:
+Two declarations with the same fingerprint give the same table from the same bronze. The fingerprint is stored with the
+table; `lakehouse.plan.evolution.change` decides what a difference means. Each node of the plan gives its own part. Left
+out is everything that does not affect the content:
 
-    how SQL is written        white space, comments, the case of functions, `!=` for `<>`: see
-                              `lakehouse.plan.written.canonical`. All else counts: equal is what is proven equal
-    what nothing reads        columns made by a select or a map that no later step reads; columns that a select
+    the writing of SQL        white space, comments, the case of functions, `!=` for `<>`: see
+                              `lakehouse.plan.written.canonical`. All else counts: only proven equality is equality
+    unread columns            columns made by a select or a map that no later step reads; columns that a select
                               only passes on; the order of columns of select, agg and a JSON schema
-    the names of functions    represented by a digest of their source, see `lakehouse.plan.function`
-    the table's own name      a fingerprint says what a table of any name would hold
-    own_table                 where a topic's rows lie concerns bronze alone, see `lakehouse.run.start.changing`
+    the names of functions    a digest of their source represents them, see `lakehouse.plan.function`
+    the table's own name      a fingerprint describes the content of a table of any name
+    own_table                 the place of a topic's rows concerns bronze alone, see `lakehouse.run.start.changing`
 
-`"beside"` holds what does not decide the values of rows, only when and where they leave.
+`"beside"` has the options that do not decide the values of rows, only when and where they leave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def table_fingerprint(table: Table) -> Json:
-    """Return what decides the content of a table, as a JSON value."""
+    """Return a table's fingerprint as a JSON value."""
     content: Json = {"order_by": None, "window": None, "having": None, "emit": "changes"}
     beside: Json = {"suppress": False, "retention": None, "idle": None}
     for operator in table.operators:
@@ -53,5 +53,5 @@ def table_fingerprint(table: Table) -> Json:
 
 
 def fingerprint_text(value: Json) -> str:
-    """Return a fingerprint as one line of JSON, the same line for equal fingerprints."""
+    """Return a fingerprint as a line of JSON, the same line for equal fingerprints."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A plan as text: what reads what, and what becomes of it. Each node gives its own lines (`lines`)."""
+"""A plan as text: the inputs, steps and operators of each table and sink. Each node gives its own lines (`lines`)."""
 
 from __future__ import annotations
 

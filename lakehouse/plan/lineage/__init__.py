@@ -1,1 +1,1 @@
-"""The lineage of an application: which topics, streams and tables each is made from; drawn as text and as a picture."""
+"""The lineage of an application: the topics, streams and tables behind each result, as text and as a picture."""

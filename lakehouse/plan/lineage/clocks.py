@@ -1,9 +1,9 @@
-"""Whose clock a stream's records move: which topics are one clock, because their records meet in a join.
+"""The clocks of a stream's records: topics whose records meet in a join share a clock.
 
-A row of a join comes with a record of either side, and by chance with that of one side alone: a table that never
-changes, a stream whose records come first. So a clock of each topic's own would wait for the other one for ever. Behind
-a join, as in a task of Kafka Streams, stream time is that of all its topics together, by the number of the partition.
-Merged streams do not meet: each keeps its own time.
+A record of either side can emit a row of a join, and all rows may come from one side: if a table never changes, or the
+records of one stream come first. With a clock for each topic, the watermark would wait for the other topic for ever.
+Behind a join, as in a task of Kafka Streams, all of its topics share one stream time for each partition number. Merged
+streams do not meet: each keeps its own time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def placing_topics(stream: Stream) -> frozenset[str]:
-    """Return the topics whose records give a stream's records their places; a table that is looked up gives none."""
+    """Return the topics whose records give a stream's records their positions; a table that is looked up gives none."""
     source = stream.source
     if isinstance(source, Source):
         return frozenset({source.topic})
@@ -34,7 +34,7 @@ def _topics_of_input(origin_input: Stream | Table) -> frozenset[str]:
 
 
 def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
-    """Return the topics that move one clock together, in order, by each of them; without those that have their own."""
+    """Return, for each topic that shares a clock, all topics of that clock, in order."""
     topic_groups: list[frozenset[str]] = []
     for joined_topics in _meeting_topics(stream):
         touched_groups = [topic_group for topic_group in topic_groups if topic_group & joined_topics]
@@ -49,7 +49,7 @@ def shared_clocks(stream: Stream) -> dict[str, tuple[str, ...]]:
 
 
 def _meeting_topics(stream: Stream) -> Iterator[frozenset[str]]:
-    """The topics of each join that the stream comes from, also through tables."""
+    """Yield the topics of each join behind a stream, also through tables."""
     source = stream.source
     if isinstance(source, StreamJoin | JoinOfRows):
         yield placing_topics(stream)

@@ -1,4 +1,4 @@
-"""What `lakehouse.lineage` returns: the lineage of an application, which draws itself."""
+"""The result of `lakehouse.lineage`: the lineage of an application, which draws itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakehouse.plan.lineage.text import lineage_text
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
-    """A lineage: `str` draws it as text, `svg` as a picture, which a notebook shows. graph: nodes and edges."""
+    """A lineage: `str` draws it as text, `svg` as a picture, which notebooks show. graph: its nodes and edges."""
 
     graph: graph.Graph
 
@@ -29,5 +29,5 @@ class Drawing:
 
 
 def lineage(app: App) -> Drawing:
-    """Return which topics, streams and tables each result of an application is made from, and how: print it."""
+    """Return the lineage of an application, to print: the topics, streams and tables behind each result."""
     return Drawing(graph.lineage_graph(app))

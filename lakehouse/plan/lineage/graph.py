@@ -19,7 +19,7 @@ KINDS = ("topic", "stream", "table", "changelog", "function")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of the lineage. kind: one of KINDS; a changelog is the topic of a table's changelog."""
+    """A node of the lineage. kind: one of KINDS; a changelog is the topic of a table's changelog."""
 
     kind: str
     name: str
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`end` is made from `start`. how: how it is read, in words; empty for the records of a stream as they are."""
+    """`end` is made from `start`. how: how it reads `start`, in words; empty for a stream's records unchanged."""
 
     start: Point
     end: Point
@@ -40,13 +40,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes, each once, and edges in the direction of the records."""
+    """The nodes, each once, and the edges in the direction of the records."""
 
     nodes: tuple[Point, ...]
     edges: tuple[Edge, ...]
 
     def edges_into(self, node: Point) -> list[Edge]:
-        """Return the edges to what a node is made from, in the order of its declaration."""
+        """Return the edges from a node's inputs, in the order of its declaration."""
         return [edge for edge in self.edges if edge.end == node]
 
     def as_json(self) -> dict[str, list[dict[str, Any]]]:
@@ -57,7 +57,7 @@ class Graph:
 
     @property
     def ends(self) -> list[Point]:
-        """The nodes that nothing is made from."""
+        """The nodes that no other node reads."""
         read_nodes = {edge.start for edge in self.edges}
         return [node for node in self.nodes if node not in read_nodes]
 
@@ -89,7 +89,7 @@ def lineage_graph(app: App) -> Graph:
 
 
 def lineage_inputs(stream: Stream, relation: str = "") -> Iterator[tuple[Point, str]]:
-    """Yield the streams and tables that a stream reads, and how. how: said of what reads the stream itself."""
+    """Yield the streams and tables that a stream reads, and how. relation: how the reader reads the stream itself."""
     match stream.source:
         case Source(name=name):
             yield Point("stream", name), relation

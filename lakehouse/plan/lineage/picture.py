@@ -1,4 +1,4 @@
-"""The lineage as a picture (SVG): from left to right, each node to the right of all that it is made from."""
+"""The lineage as a picture (SVG), from left to right: each node is to the right of all of its inputs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lakehouse.plan.lineage.graph import Edge, Graph, Point
 WIDTH, HEIGHT, GAP, BETWEEN, MARGIN = 200, 44, 14, 130, 8
 NAME_MAX = 26
 COLORS = {"topic": "#dbeafe", "stream": "#e0f2fe", "table": "#dcfce7", "changelog": "#dbeafe", "function": "#fef3c7"}
-# A notebook puts the picture into its page, where a style holds for all that it names: so each names the picture.
-# What stands between the boxes has the page's own colour, dark or light.
+# A notebook inserts the picture into its page, where styles apply to everything: so each selector names the picture.
+# Text between the boxes has the page's own colour, dark or light.
 STYLE = "".join(
     f".lineage {rule}"
     for rule in (
@@ -31,7 +31,7 @@ class Place:
 
 
 def as_svg(graph: Graph) -> str:
-    """Return the lineage as the text of an SVG file. Names stand in it escaped."""
+    """Return the lineage as the text of an SVG file, with names escaped."""
     node_columns = _node_columns(graph)
     row_count = max((len(column) for column in node_columns), default=0)
     width = len(node_columns) * (WIDTH + BETWEEN) - BETWEEN + 2 * MARGIN
@@ -51,7 +51,7 @@ def as_svg(graph: Graph) -> str:
 
 
 def _node_columns(graph: Graph) -> list[list[Point]]:
-    """The nodes by how much lies before them; in a column those of the same inputs are neighbours."""
+    """Return the nodes in columns by their depth; in a column, nodes with the same inputs are neighbours."""
     depths: dict[Point, int] = {}
 
     def depth(node: Point) -> int:
@@ -76,7 +76,7 @@ def _draw_edge(edge: Edge, start: Place, end: Place) -> str:
     path_element = f'<path d="M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2:g},{y2:g}"/>'
     if not edge.how:
         return path_element
-    # Near the end: many edges may leave one node.
+    # Near the end, since many edges may leave one node.
     label_element = (
         f'<text class="how" x="{x2 - BETWEEN / 2:g}" y="{y2 - 5:g}">{to_safe_html(", ".join(edge.how))}</text>'
     )

@@ -32,15 +32,15 @@ def describe(item: App | Table | Stream) -> str:
 
 
 @as_html.register
-def _app_as_html(shown: App) -> str:
-    return as_svg(lineage_graph(shown)) + to_block(text.declaration_text(shown))
+def _app_as_html(declaration: App) -> str:
+    return as_svg(lineage_graph(declaration)) + to_block(text.declaration_text(declaration))
 
 
 @as_html.register
-def _table_as_html(shown: Table) -> str:
-    return as_svg(lineage_graph(app(shown))) + to_block(text.declaration_text(shown))
+def _table_as_html(declaration: Table) -> str:
+    return as_svg(lineage_graph(app(declaration))) + to_block(text.declaration_text(declaration))
 
 
 @as_html.register
-def _stream_as_html(shown: Stream) -> str:
-    return to_block(text.declaration_text(shown))
+def _stream_as_html(declaration: Stream) -> str:
+    return to_block(text.declaration_text(declaration))

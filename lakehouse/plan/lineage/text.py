@@ -1,4 +1,4 @@
-"""The lineage as text: below each result what it is made from, back to the topics.
+"""The lineage as text: each result with its inputs below it, back to the topics.
 
     topic enriched
     ├─ stream orders
@@ -7,7 +7,7 @@
        └─ stream customers
           └─ topic customers
 
-What stands further above in full is not drawn again: "..." follows its name.
+A node that is already drawn further above is not repeated: "..." follows its name.
 """
 
 from __future__ import annotations

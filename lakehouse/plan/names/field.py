@@ -1,8 +1,8 @@
-"""The names of fields in a topic, where columns have others: "deleted string from '__deleted'", inside structs, too.
+"""Fields of a topic whose names differ from the columns': "deleted string from '__deleted'", also inside structs.
 
-A column's name is a letter, then letters, digits and underscores; a field of a topic may have any name. Python says
-both. SQL, in which a name in backticks is any text, makes one of the other: what can't stand in a column's name is
-written as its bytes in UTF-8, `price_x2028_EUR_x29_` for "price (EUR)".
+A column's name is a letter, then letters, digits and underscores; a field of a topic may have any name. A declaration
+in Python gives both names. SQL allows any text in backticks, and derives the column's name from it: characters that are
+not allowed are written as their bytes in UTF-8, `price_x2028_EUR_x29_` for "price (EUR)".
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from sqlglot import exp
 
 from lakehouse.errors import PlanError
 
-# A name in backticks; or the beginning of what names a field, with that name.
+# A name in backticks; or `from` with the name of a field.
 _FROM = re.compile(r"`(?:[^`]|``)*`|(?<!\w)from\s*('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")", re.IGNORECASE)
 _MARK = "field "
-# What Delta has in no name, nor Parquet; and what a type's text is made of.
+# Characters that Delta and Parquet do not allow in names, and those of a type's syntax.
 _NOT_INSIDE = re.compile(r"[ ,;{}()=<>:`'\"\x00-\x1f\x7f]")
 _ESCAPE = re.compile(r"(?:_|(?<![A-Za-z0-9_]))x((?:[0-9a-f]{2})+)_")
 _UNESCAPED = re.compile(r"[^A-Za-z0-9_]+|^_+|^[0-9]|(?:(?<=_)|^)x(?=(?:[0-9a-f]{2})+[^A-Za-z0-9])")
 
 
 def mark_fields(text: str) -> tuple[str, list[str]]:
-    """Return a schema's text in which a comment with a number stands for each `from '...'`, and the fields' names."""
+    """Return a schema's text with each `from '...'` replaced by a numbered comment, and the names of the fields."""
     fields: list[str] = []
 
     def mark(part: re.Match[str]) -> str:
@@ -37,7 +37,7 @@ def mark_fields(text: str) -> tuple[str, list[str]]:
 
 
 def take_field_name(column: exp.ColumnDef, fields: list[str]) -> str | None:
-    """Return the name of a column's field if it has another, and take the mark away. Other constraints stay."""
+    """Return the name of a column's field if it differs, and remove its mark. Other constraints stay."""
     for constraint in column.constraints:
         comment = constraint.args.get("kind")
         comment_text = comment.name if isinstance(comment, exp.CommentColumnConstraint) else ""
@@ -48,7 +48,7 @@ def take_field_name(column: exp.ColumnDef, fields: list[str]) -> str | None:
 
 
 def type_in_topic(column_type: exp.DataType, fields: list[str], subject: str) -> exp.DataType:
-    """Take the names of fields out of a type, and return it with these instead of its own. Raises PlanError."""
+    """Remove the marks of fields from a type, and return the type with the names of the fields. Raises PlanError."""
     topic_type: exp.DataType = column_type.copy()
     for own_member, topic_member in zip(_struct_members(column_type), _struct_members(topic_type), strict=True):
         take_field_name(topic_member, fields)
@@ -63,7 +63,7 @@ def type_in_topic(column_type: exp.DataType, fields: list[str], subject: str) ->
 
 
 def check_fields(names: list[str], subject: str) -> None:
-    """Raise PlanError for two columns that are read from one field."""
+    """Raise PlanError for two columns that are read from the same field."""
     for name in names:
         if names.count(name) > 1:
             raise PlanError(
@@ -72,13 +72,13 @@ def check_fields(names: list[str], subject: str) -> None:
 
 
 def check_inside(kind: exp.DataType, subject: str) -> None:
-    """Raise PlanError for a name inside a struct that no table can have: Delta's and Parquet's rules."""
+    """Raise PlanError for a name inside a struct that Delta or Parquet does not allow."""
     for struct in _struct_types(kind):
         check_names([struct_member.name for struct_member in struct.expressions], subject)
 
 
 def check_names(names: list[str], subject: str) -> None:
-    """Raise PlanError for a name of a struct's field that no table can have, or two that differ in case at most."""
+    """Raise PlanError for a forbidden name of a struct's field, or for two names that differ at most in case."""
     names_by_lower: dict[str, str] = {}
     for name in names:
         if not name or _NOT_INSIDE.search(name):
@@ -89,41 +89,41 @@ def check_names(names: list[str], subject: str) -> None:
             )
         if (earlier_name := names_by_lower.get(name.lower())) is not None:
             raise PlanError(
-                f"{subject}: a struct has fields {earlier_name!r} and {name!r}, which are the same name, since case is ignored. "
-                f"Give one another name; where it is a topic's, in the schema: "
+                f"{subject}: a struct has fields {earlier_name!r} and {name!r}, which are the same name, since case is "
+                f"ignored. Give one another name; where it is a topic's, in the schema: "
                 f'"struct<{suggest_name(name)}_2: string from {quote_field(name)}>".'
             )
         names_by_lower[name.lower()] = name
 
 
 def suggest_name(field: str) -> str:
-    """Return a name that a column may have for a field."""
+    """Return a possible column's name for a field."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", field).strip("_").lstrip("0123456789_")
     return name[:63] or "field"
 
 
 def quote_field(field: str) -> str:
-    """Return the name of a field as a schema's text has it."""
+    """Return the name of a field as written in a schema's text."""
     return "'" + field.replace("'", "''") + "'"
 
 
 def column_name(field: str) -> str:
-    """Return the column's name that SQL gives to a field. No two fields have one; a name that is possible stays."""
+    """Return the column's name that SQL derives from a field's name. It is unique; an allowed name stays."""
     return _UNESCAPED.sub(_escape_part, field).removeprefix("_") if _UNESCAPED.search(field) else field
 
 
 def field_name(column: str) -> str:
-    """Return the name that `column_name` has made a column's name of."""
+    """Return the field's name from which `column_name` derived a column's name."""
     return _ESCAPE.sub(lambda part: bytes.fromhex(part[1]).decode("utf-8", "replace"), column)
 
 
 def is_escaped(column: str) -> bool:
-    """Say whether a column's name is made of another."""
+    """Say whether a column's name is derived from another name."""
     return _ESCAPE.search(column) is not None
 
 
 def type_with_field_names(column_type: exp.DataType) -> exp.DataType:
-    """Return a type with the names that `column_name` has made others of."""
+    """Return a type with the original names of its fields, see `field_name`."""
     renamed_type: exp.DataType = column_type.copy()
     for struct_member in _struct_members(renamed_type):
         struct_member.set("this", exp.to_identifier(field_name(struct_member.name), quoted=True))

@@ -6,7 +6,7 @@ from typing import Literal
 
 How = Literal["inner", "left"]
 HOW = ("inner", "left")
-HowJoined = Literal["inner", "left", "right", "outer"]  # where both sides may be without the other
+HowJoined = Literal["inner", "left", "right", "outer"]  # of two streams or two tables
 HOW_JOINED = ("inner", "left", "right", "outer")
 AsOf = Literal["arrival", "event time"]
 AS_OF = ("arrival", "event time")

@@ -1,8 +1,8 @@
-"""Paths into JSON: names behind dots, places and names in brackets; names of any signs stand in quotes.
+"""Paths into JSON: names after dots, places and names in brackets; names with other characters are quoted.
 
     $.user.name    $.items[0]    $["user-id"]    $['user-id']
 
-ksqlDB has the double quotes, and a backslash before a quote or a backslash in them; Spark has the single ones.
+ksqlDB uses double quotes, with a backslash before a quote or a backslash in them; Spark uses single quotes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import lru_cache
 
 _STEP = re.compile(
     r"""\.([^.\[\]"\s]+) | \[([^.\[\]"'\s]+)\] | \["((?:[^"\\]|\\["\\])*)"\] | \['([^']*)'\]""", re.VERBOSE
-)  # fmt: skip
+)
 
 
 @lru_cache(maxsize=1024)
 def json_pointer(path: str) -> str | None:
-    """Return a path as a JSON pointer (RFC 6901), such as /items/0; None for what is no path."""
+    """Return a path as a JSON pointer (RFC 6901), such as /items/0; None for a text that is no path."""
     if not path.startswith("$"):
         return None
     pointer_text, next_index = "", 1

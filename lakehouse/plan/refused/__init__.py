@@ -1,1 +1,1 @@
-"""What a wrong declaration is told: a near word, the functions that there are, a name, the step to take."""
+"""Advice for a wrong declaration: a similar word, the existing functions, a name, the step to take."""

@@ -1,7 +1,8 @@
-"""Casts to a struct whose fields may not hold what they get: Spark wraps them around, and nothing can stand before it.
+"""Refuse casts to a struct whose fields may be too small for their values: Spark wraps these around, without a guard.
 
-A cast of a number, an array or a map is null for what its type can't hold (`lakehouse.spark.guard.cast_values`). The
-fields of a struct are cast by their places, not by their names, and can't be read by their places in SQL.
+A cast of a number, an array or a map gives null for values that its type can't hold
+(`lakehouse.spark.guard.cast_values`). A struct has no such guard: Spark casts its fields by their places, not by their
+names, and SQL can't read fields by place.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NARROW = (
 
 
 def check_cast(node: exp.Expr, subject: str, sql_text: str) -> None:
-    """Raise ExpressionError for a cast, with types, to a struct of which a field may not hold its value."""
+    """Raise ExpressionError for a cast, in a typed tree, to a struct with a field that may not hold its value."""
     target_type, value = node.args["to"], node.this
     if isinstance(value, exp.Null) or value.type == target_type:
         return
@@ -31,10 +32,14 @@ def check_cast(node: exp.Expr, subject: str, sql_text: str) -> None:
     )
     if narrow_field is not None:
         name, field_type = narrow_field.name, narrow_field.kind.sql("spark").lower()
+        value = value.copy()
+        for column in value.find_all(exp.Column):
+            column.set("table", None)  # of the tree with types
         raise ExpressionError(
-            f"{subject}: {sql_text!r} casts to a struct, whose field {name!r} as {field_type} would wrap around where a value does "
-            f"not fit. Make the struct of casts, which are null there: named_struct('{name}', cast({value.sql('spark')}"
-            f".{name} AS {field_type})); inside of an array, by transform."
+            f"{subject}: {sql_text!r} casts to a struct, whose field {name!r} as {field_type} would wrap around where "
+            "a value does not fit. Make the struct of casts, which are null there: "
+            f"named_struct('{name}', cast({value.sql('spark')}.{name} AS {field_type})); inside of an array, by "
+            "transform."
         )
 
 

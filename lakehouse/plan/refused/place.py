@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-Place = tuple[str, int | None]  # a file, and a line of it, if that is known
+Place = tuple[str, int | None]  # a file and its line, if known
 
 OURS = Path(__file__).resolve().parents[2]
 OTHERS = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib", "scripts"))
@@ -22,7 +22,7 @@ _file: ContextVar[str | None] = ContextVar("file", default=None)
 
 @lru_cache(maxsize=1024)
 def is_users(file: str) -> bool:
-    """Whether a file is the user's: not lakehouse's, the standard library's, or an installed package's."""
+    """Say whether a file is the user's: not lakehouse's, the standard library's, or an installed package's."""
     path = Path(file)
     if file.startswith("<") or not path.is_absolute():
         return not file.startswith("<")
@@ -30,9 +30,9 @@ def is_users(file: str) -> bool:
 
 
 def calling_place() -> Place | None:
-    """Return where the user's code is just now, the innermost line of it; None if none has called.
+    """Return the innermost line of the user's code on the stack; None if there is none.
 
-    In a file of SQL, see `in_file`, its lines are not known: statements are compiled after all of them were read.
+    For a file of SQL, see `in_file`, the line is unknown: statements are compiled after all of them were read.
     """
     if (file := _file.get()) is not None:
         return file, None
@@ -44,7 +44,7 @@ def calling_place() -> Place | None:
 
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
-    """Say that what is declared meanwhile stands in a file that is not Python's."""
+    """Inside the block, let declarations have their place in a file that is not Python."""
     token = _file.set(file)
     try:
         yield
@@ -53,7 +53,7 @@ def in_file(file: str) -> Iterator[None]:
 
 
 def message_with_place(message: str, place: Place | None) -> str:
-    """Return a message with its place: app.py:3: what is wrong, and the line below it."""
+    """Return a message with its place before it and the source line below it: app.py:3: ..."""
     if place is None:
         return message
     file, line = place
@@ -64,6 +64,6 @@ def message_with_place(message: str, place: Place | None) -> str:
 
 
 def _short_path(file: str) -> str:
-    """Return a path as people name it here: relative to this folder, if it is below it."""
+    """Return a path relative to the current folder, if it is below that."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -1,7 +1,7 @@
 """Spark's functions: those that an expression may use, and those that it may not.
 
-Allowed are functions that give the same result for the same record: no clock, no random number, nothing outside the
-record, no function that takes or gives several records. A test compares both lists with the functions of a real
+A function is allowed if it gives the same result for the same record: it uses no clock, no random number and nothing
+outside the record, and neither takes nor gives several records. A test compares both lists with the functions of a real
 session; a function in neither list does not exist.
 """
 
@@ -50,16 +50,17 @@ ALLOWED = word_set(
     xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """
 )
-# SQL's functions that Spark does not have: as in ksqlDB, Java computes them (spark/java/functions.py); on the model
-# Python does (model/function/).
+# SQL functions that Spark lacks: as in ksqlDB, Java computes them (spark/java/functions.py); on the model, Python does
+# (model/function/).
 OWN = word_set(
     """
     ksql_find ksql_format_date ksql_format_time ksql_format_timestamp ksql_json_at ksql_json_fields ksql_json_items
     ksql_json_pointer ksql_json_text ksql_length ksql_parse_date ksql_parse_time ksql_reverse ksql_substring
     """
 )
-# Clocks and dice; functions that look outside the record or stop the job on purpose; those that take several records
-# (count, sum and others are a table's) or give several (explode is a stream's step); those that need their own plan.
+# Clocks and random numbers; functions that look outside the record or stop the job on purpose; functions that take
+# several records (count, sum and others belong to tables) or give several (explode is a stream's step); functions that
+# need their own plan.
 REFUSED = word_set(
     """
     aes_encrypt any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
@@ -80,9 +81,9 @@ REFUSED = word_set(
     variant_explode variant_explode_outer version window window_time
     """
 )
-# Sketches and geometry come in families; none has been tried here.
+# Families of functions for sketches and geometry; none has been tested.
 REFUSED_FAMILIES = ("kll_", "theta_", "tuple_", "st_", "vector_")
-# Words that may precede a parenthesis but are not functions, and Spark's operators named like functions.
+# Words that may precede a parenthesis but are not functions, and Spark's operators with names of functions.
 WORDS = word_set(
     """
     all and any as between both case dec distinct div else end escape except for from ilike in interval is leading
@@ -97,6 +98,6 @@ def is_refused(name: str) -> bool:
 
 
 def suggest_function(name: str) -> str:
-    """Return ", did you mean upper?" for a name close to that of a function; else nothing."""
+    """Return ", did you mean upper?" for a name similar to a function's; else ""."""
     close_names = get_close_matches(name, sorted(ALLOWED), 1)
     return f" Did you mean {close_names[0]}?" if close_names else ""

@@ -1,7 +1,7 @@
-"""Declarations that name themselves shortly, and say what to do instead where they have no such step.
+"""The base of declarations: a short text for messages, and advice for a step that a declaration does not have.
 
-People come from Kafka Streams, ksqlDB, Spark and pandas: the names of these are known here, and so is a step that
-belongs to the declaration before or after this one.
+People come from Kafka Streams, ksqlDB, Spark and pandas: this module knows the names of their steps, and also the steps
+that belong to the declaration before or after this one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from lakehouse.markup.text import InNotebook
 from lakehouse.plan.refused.near import suggest_near
 
 REPR_MAX = 80
-# Methods that are no steps.
-INTERNAL = ("beginning", "below", "find", "fingerprint", "lines", "numbered", "rule")
-# A declaration in messages, by its class.
+# Public methods that are not steps.
+INTERNAL = ("with_origin", "below", "find", "fingerprint", "lines", "numbered", "rule")
+# The text of a declaration in messages, by its class.
 WHAT = {
     "Stream": "stream {0.source.name!r}",
     "Grouped": "{0.stream.what}, grouped",
@@ -27,7 +27,7 @@ WHAT = {
     "FunctionSink": "function {0.name!r}",
     "App": "an application",
 }
-# What a value that is no part of an application needs to become one.
+# How to make a part of an application from a value that is none, by the value's class.
 NEEDED = {
     "Stream": "A stream alone keeps nothing: give it .latest(...), .group_by(...).agg(...).table(...) or "
     ".to_topic(...).",
@@ -39,7 +39,7 @@ NEEDED = {
     "list": "Give them one by one: lh.app(one, another), or lh.app(*tables).",
     "tuple": "Give them one by one: lh.app(one, another), or lh.app(*tables).",
 }
-# Other systems' names -> ours.
+# The names of other systems -> lakehouse's.
 ALIASES = {
     "where": "filter", "filterNot": "filter", "filter_not": "filter", "mapValues": "select", "map_values": "select",
     "selectKey": "rekey", "select_key": "rekey", "partition_by": "rekey", "partitionBy": "rekey", "keyBy": "rekey",
@@ -60,7 +60,7 @@ _OF_CHANGES = dict.fromkeys(
     (*STREAM_STEPS, "latest"),
     "A step over its changes: table.to_stream().{step}(...); over the records it is made of: before the table.",
 )
-# What to do instead, by the class of the declaration and the step.
+# The advice, by the class of the declaration and the step.
 INSTEAD: dict[str, dict[str, str]] = {
     "Stream": {
         **dict.fromkeys((*AGGREGATES, "agg"), f'Group it first: stream.{_AGGREGATED}.table("name").'),
@@ -120,7 +120,7 @@ INSTEAD: dict[str, dict[str, str]] = {
 
 
 class Declaration(InNotebook):
-    """The base of declarations: a short text of themselves, and advice where they have no such step."""
+    """The base of declarations: a short text, and advice for steps that they do not have."""
 
     __slots__ = ()
 
@@ -132,16 +132,16 @@ class Declaration(InNotebook):
     def __repr__(self) -> str:
         return f"<{self.what}>"
 
-    if not TYPE_CHECKING:  # a type checker knows which steps there are
+    if not TYPE_CHECKING:  # a type checker should not believe that any step exists
 
         def __getattr__(self, name: str) -> NoReturn:
-            if name.startswith("_"):  # what Python, copy, pickle and notebooks look for
+            if name.startswith("_"):  # Python, copy, pickle and notebooks look for such names
                 raise AttributeError(name)
             raise NoSuchStep(f"{self.what} has no {name}(). {suggest_step(type(self), name)}".rstrip())
 
 
 def suggest_step(declaration_type: type, name: str) -> str:
-    """Return what to write instead of a step that a declaration does not have; "" if nothing is near."""
+    """Return what to write instead of a step that a declaration does not have; "" if nothing is similar."""
     own_name = ALIASES.get(name, name)
     if hasattr(declaration_type, own_name):
         return f"Did you mean {own_name}?"
@@ -157,11 +157,11 @@ def suggest_step(declaration_type: type, name: str) -> str:
 
 
 def needed_step(value: object) -> str:
-    """Return what a value that lh.app(...) can't take needs to be one that it can."""
+    """Return the advice for a value that lh.app(...) can't take."""
     return NEEDED.get(type(value).__name__, NEEDED["Stream"])
 
 
 def value_in_message(value: object) -> str:
-    """Return a value as a message shows it: a declaration by its kind and name, anything else by its text, cut."""
+    """Return a value for a message: a declaration as its kind and name, anything else as its text, cut."""
     full_text = value.what if isinstance(value, Declaration) else repr(value)
     return full_text if len(full_text) <= REPR_MAX else f"{full_text[:REPR_MAX]}..."

@@ -1,1 +1,1 @@
-"""SQL texts as they are written: in one form, and parsed without a loss."""
+"""SQL texts as written: in a canonical form, and parsed without loss."""

@@ -1,12 +1,12 @@
-"""SQL texts that mean the same: one form for what is proven to differ in its writing alone.
+"""A canonical form of SQL texts: the same for texts that provably differ only in their writing.
 
-The text is taken apart as Spark's lexer does it, and nothing is parsed: a parser merges functions (array_size and
-size), drops arguments that it does not know (the format of to_char) and gives types other names. What is equal here:
+The text is split as by Spark's lexer, and not parsed: a parser merges functions (array_size and size), drops arguments
+that it does not know (the format of to_char) and renames types. Equal are:
 
     white space, and comments             but not inside of quotes
     the case of a function's name         a word before a parenthesis
     the case of keywords and types        unless a word may become the name of a struct's field
-    <> and !=, = and ==                   two writings of one operator
+    <> and !=, = and ==                   two spellings of the same operator
     "x" and 'x', `x` and x                where nothing inside is an escape, a keyword or a function
 
 Every other difference counts, also one that would make no difference.
@@ -42,16 +42,16 @@ _KEYWORDS = word_set(
     milliseconds microsecond microseconds
     """
 )
-# The words of a text become names: those of a struct's fields.
+# Functions that turn words of the text into names of a struct's fields.
 _NAMING = re.compile(r"struct|zip|json|xml|csv|variant", re.IGNORECASE)
-# Words that are a function without a parenthesis, or begin a literal.
+# Words that are functions without a parenthesis, or that begin a literal.
 _CALLS = re.compile(r"current_\w+|session_\w+|user|localtime\w*|now|x|r", re.IGNORECASE)
 _SIGNS = {"!=": "<>", "==": "="}
 
 
 @lru_cache(maxsize=4096)
 def canonical_sql(sql_text: str) -> str:
-    """Return SQL text in one form: two texts have the same only if they mean the same to Spark."""
+    """Return the canonical form of SQL text: two texts have the same form only if they mean the same to Spark."""
     lexemes = _split_lexemes(sql_text)
     is_naming = _NAMING.search(sql_text) is not None
     canonical_lexemes: list[tuple[str, str]] = []
@@ -64,7 +64,7 @@ def _split_lexemes(sql_text: str) -> list[tuple[str, str]]:
     lexemes, next_index = [], 0
     while next_index < len(sql_text):
         lexeme = _LEXEMES.match(sql_text, next_index)
-        assert lexeme is not None  # any character is a sign
+        assert lexeme is not None  # every character matches at least as a sign
         assert lexeme.lastgroup is not None
         next_index = lexeme.end()
         if lexeme.lastgroup == "comment":
@@ -75,7 +75,7 @@ def _split_lexemes(sql_text: str) -> list[tuple[str, str]]:
 
 
 def _after_comment(sql_text: str, start_index: int) -> int:
-    """The end of a comment; one may stand in another."""
+    """Return the index after a comment; comments may be nested."""
     depth = 1
     for mark in re.compile(r"/\*|\*/").finditer(sql_text, start_index):
         depth += 1 if mark[0] == "/*" else -1
@@ -105,7 +105,7 @@ def _canonical_lexeme(kind: str, lexeme: str, following: str, *, is_naming: bool
 
 
 def _join_lexemes(lexemes: list[tuple[str, str]]) -> str:
-    """The lexemes as a text that people can read, and that is taken apart into the same."""
+    """Join lexemes to a readable text that splits into the same lexemes."""
     sql_text, previous_lexeme, is_signed = "", ("", ""), False
     for kind, lexeme in lexemes:
         starts_operand = (

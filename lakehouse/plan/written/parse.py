@@ -1,7 +1,7 @@
-"""SQL text as a tree that loses nothing: each function under its own name, with all its arguments in their order.
+"""Parse SQL text to a tree without loss: each function under its own name, with all its arguments in their order.
 
-sqlglot's own trees are those of any dialect: for Spark they have one node for array_size and size, which differ in what
-they make of null, and none for the format of to_char. They are good for types (`lakehouse.plan.typed`) and no more.
+sqlglot's own trees serve all dialects: for Spark they have one node for array_size and size, which treat null
+differently, and no place for the format of to_char. They only serve for types (`lakehouse.plan.typed`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
-# Those with words between their arguments.
+# Functions with words between their arguments.
 WORDED = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR")
-# Those whose first argument is a word, a unit of time, and no column.
+# Functions whose first argument is a word, a unit of time, not a column.
 WITH_UNIT = ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
 
 
 class WrittenParser(SparkParser):
-    """Parses a call under its own name, with its arguments in their order."""
+    """A parser that keeps each call's own name, and its arguments in their order."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
-    # In other dialects list[0] is an array of one; here it is an element of what is called so.
+    # In other dialects list[0] is an array with one element; in Spark it is an element of the column `list`.
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
@@ -36,14 +36,14 @@ class WrittenParser(SparkParser):
 
 
 class WrittenSpark(Spark):
-    """Spark's SQL whose functions keep their names."""
+    """Spark's dialect, with functions that keep their names."""
 
     Parser = WrittenParser
 
 
 @lru_cache(maxsize=4096)
 def parse_as_written(sql_text: str) -> exp.Expression:
-    """Return the tree of one expression that Spark's own parser takes. It is shared: not to be changed."""
+    """Return the tree of one expression in Spark's SQL. The tree is shared: do not change it."""
     tree: exp.Expression = sqlglot.parse_one(f"SELECT {sql_text}", read=WrittenSpark).expressions[0]
     for call in tree.find_all(exp.Anonymous):
         if (
@@ -61,7 +61,7 @@ def name_of_call(call: exp.Anonymous) -> str:
 
 
 def error_place(error: sqlglot.errors.SqlglotError) -> str:
-    """Return ", at 'word'" for a parser's error, as far as it knows; without its own words, which name its classes."""
+    """Return ", at 'word'" for a parser's error, if it has a place; its own text names sqlglot's classes."""
     details = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
     highlighted_word = str(details.get("highlight") or "").strip()
     if highlighted_word == ")" and str(details.get("description")).startswith("Required keyword"):

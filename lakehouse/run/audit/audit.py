@@ -1,4 +1,4 @@
-"""The audit of a table: what became of every offset that it has taken in, and whether the sums agree.
+"""The audit of a table: the fate of every offset that it has taken in, and whether the sums agree.
 
 Every offset has one fate (`lakehouse.spark.audit.fates`); offsets that bronze lacks are explained, by bronze/gaps or by
 Kafka (`lakehouse.run.audit.missing`); the commits' counts, and the table's own counts, agree with bronze; deep: the
@@ -55,9 +55,9 @@ def audit(
 ) -> Audit:
     """Audit a table of an application, up to the last tick that it has taken in. Its job may go on meanwhile.
 
-    kafka: what to ask about offsets that bronze lacks. deep: refold the table and compare its rows. listen: is told
-    each part of the audit. Raises NotFound for a table that does not exist, PlanError for one whose declaration has
-    changed so that its rows would differ.
+    kafka: the Kafka to ask about offsets that bronze lacks. deep: refold the table and compare its rows. listen: called
+    with the name of each part as it begins. Raises NotFound for a table that does not exist, PlanError for a table
+    whose declaration has changed so that its rows would differ.
     """
     table = open_table.table
     app.table(table.name)
@@ -95,20 +95,27 @@ def audit(
     explanation = explain_missing(scope, fate_counts, kafka)
     table_audit = _TableAudit(scope, fate_counts, commit_counts, is_read=bool(app.below(table)))
     listen("sums")
-    row_count, sums = table_audit.sums()
+    row_count, sums = table_audit.compare_sums()
     audit_result = Audit(
-        table.name, tick, complete_tick, Input(open_table.lake, table.stream).rows(tick, complete_tick).count(), row_count, deep,
-        table_audit.partitions(explanation.by_number), [*explanation.problems, *table_audit.faults(), *table_audit.commits(), *sums], explanation.notes,
-    )  # fmt: skip
+        table.name,
+        tick,
+        complete_tick,
+        Input(open_table.lake, table.stream).rows(tick, complete_tick).count(),
+        row_count,
+        deep,
+        table_audit.audit_partitions(explanation.by_number),
+        [*explanation.problems, *table_audit.report_faults(), *table_audit.compare_commits(), *sums],
+        explanation.notes,
+    )
     if tick > complete_tick:
         ahead = Problem(
             f"the table is at tick {tick}, bronze at {complete_tick}", "bronze ahead of its tables", REBUILD
         )
         audit_result.problems.append(replace(ahead, do=REBUILD.format(table=table.name)))
-    audit_result.notes.extend(table_audit.notes())
+    audit_result.notes.extend(table_audit.list_notes())
     if deep:
         listen("refold")
-        audit_result.problems.extend(table_audit.content())
+        audit_result.problems.extend(table_audit.compare_rows())
     return audit_result
 
 
@@ -118,15 +125,15 @@ _NOT_CHECKED = (
 
 
 def _audit_over_tables(open_table: OpenTable, version: int, ticks: tuple[int, int]) -> Audit:
-    """The audit of a table that reads tables, or a join of streams: its rows are refolded.
+    """Audit a table that reads tables, or a join of streams: refold its rows.
 
-    A record's fate is told by the audits of the tables that are read; in a join of streams it has none of its own.
+    The audits of the tables that it reads say each record's fate; in a join of streams a record has no fate of its own.
     """
     table = open_table.table
     path = open_table.visible.path
     row_count, _ = counted.count_by_rows(open_table.lake, path, version, ())
     table_rows, remedy = open_table.lake.read(path, version), BACKFILL.format(table=table.name)
-    # What is made of rows begins with those of the tables above, restored or not; all else with its own.
+    # A table over rows begins with the rows of the tables above, restored or not; any other table with its own.
     begins_restored = open_table.skip is not None and not table.stream.undoes
     problems: list[Problem] = []
     try:
@@ -151,7 +158,7 @@ def _audit_over_tables(open_table: OpenTable, version: int, ticks: tuple[int, in
 
 
 def _compare_too_late(open_table: OpenTable, tick: int) -> tuple[list[Problem], list[str]]:
-    """The records that came too late for the joins of a table's stream: those kept, against those that bronze gives."""
+    """Compare the kept records that came too late for the joins of a table's stream with those that bronze gives."""
     table = open_table.table
     expected_count, late_rows = refolded.count_too_late(open_table, tick), late.late_rows_at(open_table, tick, ())
     late_count = 0 if late_rows is None else late_rows.where("join_name IS NOT NULL").count()
@@ -163,10 +170,10 @@ def _compare_too_late(open_table: OpenTable, tick: int) -> tuple[list[Problem], 
 
 
 def _refold_rows(open_table: OpenTable, tick: int, remedy: str) -> tuple[DataFrame, str]:
-    """A table's rows from bronze, and what to do if it has others."""
+    """Return a table's rows from bronze, and the advice for a table with other rows."""
     try:
         return refolded.refold_visible_rows(open_table, tick), remedy
-    except NotFound as error:  # a table above has other logic since
+    except NotFound as error:  # a table above has other logic by now
         return refolded.rebuild_visible_rows(open_table, tick), str(error)
 
 
@@ -192,12 +199,12 @@ class _TableAudit:
         self, scope: Scope, fate_counts: list[fates.FateCounts], commit_counts: counted.CommitCounts, *, is_read: bool
     ) -> None:  # fmt: skip
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
-        self._table, self._told, self._said = scope.table, fate_counts, commit_counts
+        self._table, self._fate_counts, self._commit_counts = scope.table, fate_counts, commit_counts
         self._rebuild = REBUILD.format(table=self._table.name)
         self._refill = BACKFILL.format(table=self._table.name) if is_read else self._rebuild
 
-    def partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
-        counts_by_part = {counts.part: counts for counts in self._told}
+    def audit_partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
+        counts_by_part = {counts.part: counts for counts in self._fate_counts}
         partition_audits = []
         for part_number, extent in enumerate(self._scope.known):
             counts = counts_by_part.get(part_number)
@@ -210,22 +217,22 @@ class _TableAudit:
             )  # fmt: skip
         return partition_audits
 
-    def faults(self) -> Iterator[Problem]:
-        for counts in sorted(self._told, key=lambda counts: -1 if counts.part is None else counts.part):
+    def report_faults(self) -> Iterator[Problem]:
+        for counts in sorted(self._fate_counts, key=lambda counts: -1 if counts.part is None else counts.part):
             place = "a partition that bronze does not know"
             if counts.part is not None:
                 extent = self._scope.known[counts.part]
                 place = f"topic {extent.topic} (id {extent.topic_id}) partition {extent.partition}"
             yield from describe_faults(self._table.name, place, counts.faults)
 
-    def commits(self) -> Iterator[Problem]:
-        """The commits' counts, if the log has all commits."""
-        if not self._said.whole:
+    def compare_commits(self) -> Iterator[Problem]:
+        """Compare the commits' counts with bronze, if the log has all commits."""
+        if not self._commit_counts.whole:
             return
         readers_by_topic = {
             topic: sum(s.topic == topic for s in self._table.stream.sources) for topic in self._topics()
         }
-        known_counts = [counts for counts in self._told if counts.part is not None]
+        known_counts = [counts for counts in self._fate_counts if counts.part is not None]
         bronze_counts = {
             "records": sum(
                 counts.records * readers_by_topic[self._scope.known[counts.part or 0].topic] for counts in known_counts
@@ -235,14 +242,15 @@ class _TableAudit:
             "late": sum(counts.late for counts in known_counts),
         }
         for name, meaning in COUNTED.items():
-            if (commit_count := self._said.counts[name]) != bronze_counts[name]:
+            if (commit_count := self._commit_counts.counts[name]) != bronze_counts[name]:
                 yield Problem(
-                    f"its commits counted {commit_count:,} {meaning}", f"the {bronze_counts[name]:,} that bronze has now",
+                    f"its commits counted {commit_count:,} {meaning}",
+                    f"the {bronze_counts[name]:,} that bronze has now",
                     f"`lakehouse past log {self._table.name}` shows the commits. {self._rebuild}",
-                )  # fmt: skip
+                )
 
-    def sums(self) -> tuple[int, list[Problem]]:
-        """The table's rows; and the counts of all records in what it keeps, which must be the records applied."""
+    def compare_sums(self) -> tuple[int, list[Problem]]:
+        """Count the table's rows; compare the records counted in what it keeps with the records applied."""
         table = self._table
         row_count, _ = counted.count_by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
         column_names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
@@ -253,10 +261,10 @@ class _TableAudit:
             return row_count, []
         state_place = self._opened.state
         version, progress = version_and_progress(self._lake.spark, state_place)
-        if progress.tick != self._scope.tick:  # the job went on meanwhile
+        if progress.tick != self._scope.tick:  # the job has gone on meanwhile
             version = travel.version_at_tick(self._opened, self._scope.tick, state_place)
         _, sums_by_column = counted.count_by_rows(self._lake, state_place.path, version, column_names)
-        applied = sum(counts.applied for counts in self._told)
+        applied = sum(counts.applied for counts in self._fate_counts)
         meaning = "records applied" if not table.windows else "records applied, each once for a window"
         return row_count, [
             Problem(f"column {name} adds up to {total:,} over all groups", f"{applied:,}: {meaning}", self._rebuild)
@@ -264,16 +272,16 @@ class _TableAudit:
             if total != applied
         ]
 
-    def content(self) -> Iterator[Problem]:
-        """The table's rows against those of a refold from bronze and the interventions."""
+    def compare_rows(self) -> Iterator[Problem]:
+        """Compare the table's rows with those of a refold from bronze and the interventions."""
         if self._scope.skip:
             return
         table_rows = self._lake.read(self._opened.visible.path, self._scope.version)
         refolded_rows = refolded.refold_visible_rows(self._opened, self._scope.tick)
         yield from _report_differences(self._table, table_rows, refolded_rows, self._refill)
 
-    def notes(self) -> Iterator[str]:
-        if not self._said.whole:
+    def list_notes(self) -> Iterator[str]:
+        if not self._commit_counts.whole:
             yield "the table's log no longer has all its commits: what they counted was not compared"
         if self._scope.redeclared:
             yield (
@@ -305,6 +313,6 @@ class _TableAudit:
 
 
 def _format_examples(rows: Iterable[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
-    """Some rows as JSON, from pairs of a key and its values; a key without values has no row."""
+    """Return some rows as JSON, from pairs of a key and its values; a key without values has no row."""
     texts = [write_json({**key, **row}) for key, row in rows if row is not None]
     return f", such as {'; '.join(texts)}" if texts else ""

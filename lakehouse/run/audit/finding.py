@@ -62,7 +62,7 @@ TEXTS = {
 }  # fmt: skip
 
 
-# What explains an offset without a row in bronze (`Missing`), as a table names it.
+# The explanations of an offset without a row in bronze (`Missing`), as a table names them.
 MISSING = {
     "noted": "in gaps", "expired": "expired", "aborted": "aborted", "own": "Kafka's own", "lost": "lost by bronze",
     "unknown": "unknown",
@@ -83,7 +83,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Offsets of a partition that have no row in bronze, by what explains them.
+    """Offsets of a partition that have no row in bronze, by their explanation.
 
     noted: in bronze/gaps. expired, aborted, own (a transaction's marker, or compacted), lost: as Kafka says, see
     `lakehouse.kafka.holes`. unknown: Kafka could not be asked; they may be its own.
@@ -124,8 +124,8 @@ class PartitionAudit:
 class Audit(InNotebook):
     """The result of a table's audit: `ok` if every offset is accounted for, and the sums agree.
 
-    tick: the last one that the table has taken in; bronze_tick: bronze's last complete one; waiting: the records in
-    between. notes: what could not be checked, and why.
+    tick: the last tick that the table has taken in; bronze_tick: bronze's last complete tick; waiting: the records in
+    between. notes: the checks that were not possible, and why.
     """
 
     table: str
@@ -144,17 +144,17 @@ class Audit(InNotebook):
 
     @property
     def fates(self) -> dict[str, int]:
-        """How many offsets have each fate; fates that no offset has are left out."""
+        """Return how many offsets have each fate, without the fates that no offset has."""
         names = dict.fromkeys(name for partition in self.partitions for name in partition.fates)
         counts = {name: sum(partition.fates[name] for partition in self.partitions) for name in names}
         return {name: count for name, count in counts.items() if count}
 
     def counted(self) -> tuple[str, list[str], list[list[Any]]]:
-        """Return it as a table for people: a title, the columns, and a row for each partition; empty fates left out."""
+        """Return a table for people: a title, the columns, and a row for each partition, without empty fates."""
         fate_names = list(self.fates)
         has_partly_late = any(partition.partly_late for partition in self.partitions)
         missing_names = [name for name in MISSING if any(getattr(item.missing, name) for item in self.partitions)]
-        # A topic that was deleted and made again is there twice.
+        # A topic that was deleted and created again stands here twice.
         is_recreated = len({item.topic_id for item in self.partitions}) > len({item.topic for item in self.partitions})
         table_rows = [
             [
@@ -174,16 +174,16 @@ class Audit(InNotebook):
         return title, column_names, table_rows
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values, for JSON."""
+        """Return the audit as plain values, for JSON."""
         return {"ok": self.ok, "fates": self.fates, **asdict(self)}
 
 
 @as_html.register
-def _audit_to_html(found: Audit) -> str:
-    title, columns, rows = found.counted()
-    lines = [f"note: {note}." for note in found.notes]
-    lines += [f"problem {number}: {problem}" for number, problem in enumerate(found.problems, 1)]
-    lines += ["ok: each offset is accounted for."] if found.ok else []
+def _audit_to_html(audit: Audit) -> str:
+    title, columns, rows = audit.counted()
+    lines = [f"note: {note}." for note in audit.notes]
+    lines += [f"problem {number}: {problem}" for number, problem in enumerate(audit.problems, 1)]
+    lines += ["ok: each offset is accounted for."] if audit.ok else []
     return as_table(columns, rows, cell, title=title) + "".join(map(to_paragraph, lines))
 
 

@@ -32,7 +32,7 @@ class KafkaAccess:
 
 @dataclass(slots=True)
 class Explanation:
-    """What each partition lacks, by its number among the known ones; with the losses, and what is unknown."""
+    """The missing offsets of each partition, by its number among the known ones; the losses, and the unknown."""
 
     by_number: dict[int, Missing] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -44,8 +44,10 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
     explanation = Explanation()
     bronze_counts = {item.part: item.offsets for item in fate_counts}
     lacking_extents = {
-        part_number: item for part_number, item in enumerate(scope.known) if item.next > bronze_counts.get(part_number, 0)
-    }  # fmt: skip
+        part_number: item
+        for part_number, item in enumerate(scope.known)
+        if item.next > bronze_counts.get(part_number, 0)
+    }
     if not lacking_extents:
         return explanation
     has_interior = any(
@@ -57,18 +59,22 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
     numbers_by_place = {item.place: part_number for part_number, item in lacking_extents.items()}
     noted_gaps = offsets.read_noted_ranges(scope.opened.lake)
     with ExitStack() as stack:
-        hole_explainer = _Asking(kafka, stack)
+        hole_explainer = _HoleExplainer(kafka, stack)
         holes_by_extent = offsets.find_holes(
             scope.opened.lake, scope.table.stream, scope.tick, lacking_extents.values(), has_interior
         )  # fmt: skip
         for item, holes in holes_by_extent:
             part_number = numbers_by_place[item.place]
             open_ranges = _CountedRanges(offsets.subtract_ranges(holes, noted_gaps.get(item.place, [])))
-            hole_counts, reason = hole_explainer.about(item, open_ranges)
+            hole_counts, reason = hole_explainer.explain_holes(item, open_ranges)
             missing = Missing(
-                item.next - bronze_counts.get(part_number, 0) - open_ranges.total, hole_counts.expired, hole_counts.aborted, hole_counts.own, hole_counts.there,
+                item.next - bronze_counts.get(part_number, 0) - open_ranges.total,
+                hole_counts.expired,
+                hole_counts.aborted,
+                hole_counts.own,
+                hole_counts.there,
                 open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.there,
-            )  # fmt: skip
+            )
             explanation.by_number[part_number] = missing
             place = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"
             if missing.lost:
@@ -78,14 +84,14 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
                 )
             if missing.unknown:
                 explanation.notes.append(
-                    f"{place}: {missing.unknown:,} offsets have no row in bronze, and {reason}: they are Kafka's own (a "
-                    "transaction's markers, aborted or compacted records), expired, or unknown"
+                    f"{place}: {missing.unknown:,} offsets have no row in bronze, and {reason}: they are Kafka's own "
+                    "(a transaction's markers, aborted or compacted records), expired, or unknown"
                 )
     return explanation
 
 
-class _Asking:
-    """Kafka, asked about one partition after the other; it is not asked again when it did not answer."""
+class _HoleExplainer:
+    """Asks Kafka about one partition after the other; stops asking once Kafka has not answered."""
 
     def __init__(self, kafka: KafkaAccess, stack: ExitStack) -> None:
         self._stack, self._kafka = stack, kafka
@@ -95,15 +101,15 @@ class _Asking:
         if kafka.servers is not None:
             self._cluster = Cluster(kafka.servers, kafka.options, PATIENCE_SECONDS)
 
-    def about(self, item: offsets.Extent, holes: _CountedRanges) -> tuple[HoleCounts, str]:
-        """Return what Kafka says about a partition's holes; if it can't explain some of them, why."""
+    def explain_holes(self, item: offsets.Extent, holes: _CountedRanges) -> tuple[HoleCounts, str]:
+        """Return Kafka's explanation of a partition's holes; and why some of them have none."""
         try:
             hole_counts, reason = self._ask_kafka(item, holes)
         except (KafkaUnavailable, NotFound) as error:
             hole_counts, reason = HoleCounts(), f"Kafka could not be asked ({error})"
             if isinstance(error, KafkaUnavailable):
                 self._cluster, self._why = None, reason
-        for _ in holes:  # ranges that Kafka was not asked about are counted, too
+        for _ in holes:  # count the ranges that Kafka was not asked about, too
             pass
         return hole_counts, reason
 
@@ -119,7 +125,7 @@ class _Asking:
 
 
 class _CountedRanges:
-    """Ranges, counted as they go by."""
+    """Counts ranges while somebody iterates over them."""
 
     def __init__(self, ranges: Iterable[OffsetRange]) -> None:
         self._ranges = iter(ranges)

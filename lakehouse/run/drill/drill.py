@@ -1,13 +1,13 @@
-"""Recovery drills: a copy of a table is damaged, the damage is detected, and the table is restored in three ways.
+"""Recovery drills: damage a copy of a table, detect the damage, and restore the table in three ways.
 
-The live table is only read. A drill's folder, <lake>/beside/drill-<table>, holds small lakes, each with a copy of the
-table, or an empty one to restore into; their bronze, and the tables that the table reads, are the live ones, through
-links, and nothing there writes them.
+A drill only reads the live table. Its folder, <lake>/beside/drill-<table>, holds small lakes, each with a copy of the
+table, or with nothing, to restore into; links lead to the live bronze and to the live tables that the table reads, and
+no drill writes these.
 
     version     the newest version that is whole and not suspect, then the later records of bronze
     changelog   the published topic alone
     bronze      records and interventions, from the first one, by the table's own writer
-    writer      the writer starts again: for damage that it recovers from by itself
+    writer      the writer starts again: for damage from which it recovers by itself
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def drill(
     damages: tuple[str, ...] = DAMAGES,
     listen: Callable[[DrillCase], None] = lambda case: None,
 ) -> Drill:
-    """Run a drill of a table, and add it to the history. `listen` is told the result of each damage.
+    """Run a drill of a table, and add it to the history. `listen` gets the result of each damage.
 
-    Raises NotFound for a table that does not exist, ConfigError for a lake that is not a local folder or a damage that
+    Raises NotFound for a table that does not exist, ConfigError for a lake that is no local folder or a damage that
     is not in `DAMAGES`, LeaseHeld while another drill of the table runs.
     """
     table = open_table.table
@@ -69,12 +69,12 @@ def drill(
     started, moment_text = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     folder = Path(open_table.layout.root, "beside", f"drill-{table.name}")
     with Lease(open_table.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
-        shutil.rmtree(folder, ignore_errors=True)  # left by a drill that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # a killed drill left it
         try:
-            running = _Running(open_table, folder, published)
+            running = _RunningDrill(open_table, folder, published)
             cases = []
             for name in damages:
-                cases.append(running.case(name))
+                cases.append(running.run_case(name))
                 listen(cases[-1])
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -87,16 +87,16 @@ def drill(
     return drill_result
 
 
-class _Running:
+class _RunningDrill:
     """A drill under way: the untouched copy, its content, and a new small lake for each attempt."""
 
     def __init__(self, open_table: OpenTable, folder: Path, published: Published | None) -> None:
         self._opened, self._table, self._folder = open_table, open_table.table, folder
         self._published = published
-        self._made = 0
+        self._lake_count = 0
         self._alone = App((open_table.table,), (), open_table.table.stream.sources)
         self._is_restored = open_table.skip is not None
-        self._copy = self._lake()
+        self._copy = self._open_lake()
         # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
         for path in TABLE_PLACES:
             _copy_table(Path(path(open_table.layout, open_table.name)), Path(path(self._copy.layout, open_table.name)))
@@ -105,7 +105,7 @@ class _Running:
         self.truth = content_of(self._expected)
         self._versions = int(damage.log_entries(self._copy.visible.path)[-1].stem) + 1
 
-    def case(self, name: str) -> DrillCase:
+    def run_case(self, name: str) -> DrillCase:
         """Damage a fresh copy, detect the damage, restore."""
         if name == CHECKPOINT:
             return self._lost_checkpoint()
@@ -134,7 +134,7 @@ class _Running:
 
     def _time_recovery(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
         """Restore into an empty lake; compare."""
-        target_table, started = self._lake(), time.monotonic()
+        target_table, started = self._open_lake(), time.monotonic()
         try:
             restored_rows = work(target_table)
             restored_content = content_of(restored_rows)
@@ -147,8 +147,8 @@ class _Running:
         return Recovery(way, recovery_seconds, restored_content.rows, False, lost_keys)
 
     def _from_version(self, damaged_table: OpenTable, target_table: OpenTable, finding: Finding | None) -> DataFrame:
-        # Moved to a new place: Spark remembers a log that it has read, and must read this one as it is now.
-        moved_table, name = self._lake(), self._table.name
+        # Move it to a new place: Spark remembers a log that it has read, and must read this log as it is now.
+        moved_table, name = self._open_lake(), self._table.name
         for path in (Layout.silver, Layout.state):
             if (damaged_path := Path(path(damaged_table.layout, name))).exists():
                 Path(path(moved_table.layout, name)).parent.mkdir(parents=True, exist_ok=True)
@@ -164,15 +164,16 @@ class _Running:
             raise NotFound("no version is intact: use the changelog, or bronze")
         if salvaged_tick < self.tick and self._is_restored:
             raise NotFound(
-                f"the last intact version is of tick {salvaged_tick}, and bronze does not tell what a restored table lacks"
+                f"the last intact version is of tick {salvaged_tick}, and bronze does not tell what a restored table "
+                "lacks"
             )
-        return self._written(target_table, Past(target_table).visible(Cut(self.tick)))
+        return self._write_rows(target_table, Past(target_table).visible(Cut(self.tick)))
 
     def _from_changelog(self, target_table: OpenTable) -> DataFrame:
         if self._published is None:
             raise NotFound("no topic of its changelog was given")
         with changelog_rows(self._opened, self._published, self.tick) as restored_rows:
-            return self._written(target_table, restored_rows)
+            return self._write_rows(target_table, restored_rows)
 
     def _from_bronze(self, target_table: OpenTable) -> DataFrame:
         if self._is_restored:
@@ -183,14 +184,14 @@ class _Running:
         return target_table.lake.read(target_table.visible.path)
 
     def _lost_checkpoint(self) -> DrillCase:
-        """The query is started, its checkpoint is removed, and it is started again: no row may come twice."""
+        """Start the query, remove its checkpoint, and start it again: no row may come twice."""
         copied_table = self._fresh_copy()
-        self._query(copied_table)
+        self._run_query(copied_table)
         control = Path(copied_table.layout.root, "control")
         shutil.rmtree(control)
 
         def restart_query(_: OpenTable) -> DataFrame:
-            self._query(copied_table)
+            self._run_query(copied_table)
             return reading.read_rows(copied_table, AtTick(self.tick))
 
         detection = "the writer: every start makes a fresh checkpoint, and continues from the table's own tick"
@@ -198,7 +199,7 @@ class _Running:
             CHECKPOINT, "removed control/", detection, 0.0, (self._time_recovery("writer", restart_query),)
         )
 
-    def _query(self, copied_table: OpenTable) -> None:
+    def _run_query(self, copied_table: OpenTable) -> None:
         with Silver(copied_table.lake, self._alone, lambda tick, records: None) as silver:
             query = silver.start(available_now=True)
             try:
@@ -206,21 +207,21 @@ class _Running:
             finally:
                 silver.check(query)
 
-    def _written(self, target_table: OpenTable, restored_rows: DataFrame) -> DataFrame:
+    def _write_rows(self, target_table: OpenTable, restored_rows: DataFrame) -> DataFrame:
         restored_rows.write.format("delta").save(target_table.visible.path)
         return target_table.lake.read(target_table.visible.path)
 
     def _fresh_copy(self) -> OpenTable:
-        copied_table = self._lake()
+        copied_table = self._open_lake()
         for path in TABLE_PLACES:
             if (source_path := Path(path(self._copy.layout, self._table.name))).exists():
                 shutil.copytree(source_path, path(copied_table.layout, self._table.name))
         return copied_table
 
-    def _lake(self) -> OpenTable:
-        """The table in a lake of its own, whose bronze, interventions and upstream tables are the live ones."""
-        self._made += 1
-        root = self._folder / str(self._made)
+    def _open_lake(self) -> OpenTable:
+        """Open the table in a lake of its own, with the live bronze, interventions and upstream tables."""
+        self._lake_count += 1
+        root = self._folder / str(self._lake_count)
         root.mkdir(parents=True)
         live_layout, own_layout = self._opened.layout, Layout(str(root))
         links = {f"{live_layout.root}/{name}": root / name for name in ("bronze", "interventions")}
@@ -234,7 +235,7 @@ class _Running:
 
 
 def _copy_table(live: Path, copy: Path) -> None:
-    """Copy a table while it is written to: its log first, so the copy has every file that its log names."""
+    """Copy a table while its job writes it: the log first, so the copy has every file that its log names."""
     for log in sorted(live.rglob("_delta_log")):
         shutil.copytree(log, copy / log.relative_to(live), copy_function=_copy_file)
     if live.exists():
@@ -243,6 +244,6 @@ def _copy_table(live: Path, copy: Path) -> None:
 
 
 def _copy_file(live: str, copy: str) -> None:
-    # A file of a commit under way, or a removed one, may be gone: the copied log does not name it.
+    # A file of a commit under way, or a removed file, may be gone: the copied log does not name it.
     with suppress(FileNotFoundError):
         shutil.copyfile(live, copy)

@@ -1,6 +1,6 @@
-"""The results of drills, and their history: <lake>/control/drills/history.jsonl, one line a drill.
+"""The results of drills, and their history: <lake>/control/drills/history.jsonl, a line for each drill.
 
-A text file: it can be read even when no table can be read any more.
+The history is a text file: people can read it even when no table is readable any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakehouse.lake.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One way of restoring: its time, its result, and how many keys are lost or wrong. equal: None if impossible."""
+    """A way of restoring: its time, its result, and how many keys are lost or wrong. equal: None if impossible."""
 
     way: str
     seconds: float
@@ -28,7 +28,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class DrillCase:
-    """One damage: what was done to the copy, what detected it (None: nothing), and each way of restoring."""
+    """A damage to the copy, the check that detected it (None: no check did), and each way of restoring."""
 
     damage: str
     done: str
@@ -38,7 +38,7 @@ class DrillCase:
 
     @property
     def ok(self) -> bool:
-        """Detected and restored: no way gave a wrong table, and at least one gave the right one."""
+        """True if the damage was detected, no way gave a wrong table, and at least one way gave the right table."""
         results = [recovery.equal for recovery in self.restored]
         return self.found_by is not None and True in results and False not in results
 
@@ -66,7 +66,7 @@ def read_history(layout: Layout, table: str | None = None) -> list[dict[str, Any
         try:
             drills.append(json.loads(line))
         except ValueError:
-            continue  # a line that was cut off: the drill is not in the history
+            continue  # the line was cut off: the drill is not in the history
     return [drill for drill in drills if table is None or drill["table"] == table]
 
 

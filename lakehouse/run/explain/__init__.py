@@ -1,1 +1,1 @@
-"""Why a row is what it is: the records behind one key, also as a test."""
+"""The explanation of a row: the records behind its key, also as a test."""

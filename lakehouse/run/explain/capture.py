@@ -1,9 +1,9 @@
 """Capture: the records behind one key of a table, from a real bronze, as a scenario file. No Spark is needed.
 
-The scenario expects what the model makes of these records alone. So two things differ from the lake:
+The scenario expects the model's results for these records alone. So two things differ from the lake:
 
-- Stream time is that of the slice: other keys' records, which move it in the lake, are missing. So a record that was
-  late in the lake may count here, and a window that was closed may still be open.
+- Stream time is that of the slice: the records of other keys, which move it in the lake, are missing. So a record that
+  was late in the lake may count here, and a window that was closed there may still be open.
 - Offsets are renumbered, and records of several partitions are in the order of the slice's own order times.
 """
 
@@ -53,18 +53,18 @@ def capture(
     limit: int | None = None,
     listen: Callable[[int], None] = lambda records: None,
 ) -> Capture:
-    """Return the bronze records that reach one key of a table as a scenario, with what the model makes of them.
+    """Return the bronze records that reach one key of a table as a scenario, with the model's results for them.
 
-    app_name: how the scenario names the application, "module:name". key: its text, without the window, see
-    `lakehouse.formats.key_text`. limit: how many records at most, the first ones. listen: is told how many records
-    of bronze were read. Raises NotFound if no record reaches the key, NeedsSpark if only Spark could tell.
+    app_name: the application in the scenario, "module:name". key: its text, without the window, see
+    `lakehouse.formats.key_text`. limit: take only the first records, so many. listen: called with the number of bronze
+    records read so far. Raises NotFound if no record reaches the key, NeedsSpark if only Spark could tell.
     """
     if table.stream.reads:
         upstream_names = ", ".join(upstream.name for upstream in table.stream.reads)
         root_names = ", or of ".join(upstream.name for upstream in table.stream.tables if not upstream.stream.reads)
         raise NeedsSpark(
-            f"table {table.name!r} reads {upstream_names}: only `lakehouse past explain` can tell which records reach a key. "
-            f"Capture a key of {root_names}, which reads only topics."
+            f"table {table.name!r} reads {upstream_names}: only `lakehouse past explain` can tell which records reach "
+            f"a key. Capture a key of {root_names}, which reads only topics."
         )
     if meeting_streams(table.stream):
         raise NeedsSpark(
@@ -90,7 +90,7 @@ def capture(
 
 
 def _in_batch_order(captured_records: Iterable[Record]) -> list[Record]:
-    """Put records in the order that they would have in one batch: a scenario must list them so."""
+    """Put records in the order that they would have in one batch, in which a scenario must list them."""
     highest_times: dict[tuple[str, int], int] = {}
     placed_records = []
     for number, record in enumerate(captured_records):
@@ -101,7 +101,7 @@ def _in_batch_order(captured_records: Iterable[Record]) -> list[Record]:
 
 
 def _to_input(app: App, record: Record) -> dict[str, Any]:
-    """A record as a scenario writes it; in hex if its bytes are not valid in their format."""
+    """Return a record as a scenario writes it; in hex if its bytes are not valid in their format."""
     source = next(source for source in app.sources if source.topic == record.topic)
     scenario_input: dict[str, Any] = {"topic": record.topic}
     if record.partition:
@@ -129,14 +129,16 @@ def _expected_results(app: App, table: Table, result: Result) -> dict[str, Any]:
     changes = [
         {
             "topic": topic,
-            **key_names.shown(change.key),
+            **key_names.key_to_json(change.key),
             "value": plain_value(change.value),
             "timestamp": change.timestamp,
         }
         for change in result.changelogs[table.name]
         if change.key is not None
     ]
-    table_rows = [{**key_names.shown(key), "value": plain_value(row)} for key, row in result.tables[table.name].items()]
+    table_rows = [
+        {**key_names.key_to_json(key), "value": plain_value(row)} for key, row in result.tables[table.name].items()
+    ]
     expected: dict[str, Any] = {"tables": {table.name: table_rows}} | ({"outputs": changes} if changes else {})
     late_records = [
         _place_of(late_records.identity)
@@ -163,7 +165,7 @@ def _place_of(identity: Identity) -> dict[str, Any]:
 
 
 def _layout_scenario(scenario: dict[str, Any]) -> str:
-    """A scenario's JSON, laid out for a reader: one record a line."""
+    """Return a scenario's JSON, laid out for a reader: a line for each record."""
     return (
         "{\n"
         + ",\n".join(f"  {write_json(name)}: {_layout_value(value, '  ')}" for name, value in scenario.items())
@@ -183,7 +185,7 @@ def _layout_value(value: Any, indent: str) -> str:
 
 
 def _write_line(value: Any) -> str:
-    """JSON in one line, with blanks for readability."""
+    """Return JSON in one line, with blanks for readability."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{write_json(name)}: {_write_line(item)}" for name, item in value.items()) + "}"
     return "[" + ", ".join(map(_write_line, value)) + "]" if isinstance(value, list) else write_json(value)

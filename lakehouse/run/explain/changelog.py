@@ -1,6 +1,6 @@
-"""The steps of a key that the model can't tell: from Spark's changelog per event, with the records from bronze.
+"""The steps of a key where the model can't fold: from Spark's changelog per event, with the records from bronze.
 
-Records that changed nothing (superseded, left out by HAVING, suppressed) are not in a changelog, so they are not here.
+Records that changed nothing (superseded, left out by HAVING, suppressed) are in no changelog, so they are not here.
 """
 
 from __future__ import annotations
@@ -53,33 +53,36 @@ def changelog_steps(
     changes = published.rows_of_frame(changefeed.changes_of_key(changefeed.per_event(open_table, 0, tick), table, key))
     row_entries: list[tuple[Position, Key, dict[str, Any] | None]] = []
     row_entries += [(Position.of(row["_position"]), _row_key(table, row), row) for row in changes]
-    row_entries += [(place, of, None) for place, of in _late_positions(open_table, key, sought_key, tick)]
+    row_entries += [(place, row_key, None) for place, row_key in _late_positions(open_table, key, sought_key, tick)]
     row_entries.sort(key=lambda item: item[0])
-    record_places = {(of.tick, of.topic, of.partition, of.offset) for of, _, _ in row_entries}
+    record_places = {
+        (position.tick, position.topic, position.partition, position.offset) for position, _, _ in row_entries
+    }
     records = _records_at_places(open_table.layout, table, record_places)
     # An intervention in an upstream table reaches this one as changes of its rows.
     decisions_by_tick = {
-        at.at: at
-        for of in (*table.stream.tables, table)
-        for at in interventions.read_interventions(open_table.lake, of.name)
+        intervention.at: intervention
+        for read_table in (*table.stream.tables, table)
+        for intervention in interventions.read_interventions(open_table.lake, read_table.name)
     }
     steps_by_key: dict[Key, list[RowStep]] = {}
-    for position, of, row in row_entries:
-        row_before = of_row[-1].row if (of_row := steps_by_key.setdefault(of, [])) else None
+    for position, row_key, row in row_entries:
+        row_steps = steps_by_key.setdefault(row_key, [])
+        row_before = row_steps[-1].row if row_steps else None
         row_after = row_before if row is None else None if row["_tombstone"] else _visible_values(table, row)
         record = records.get((position.tick, position.topic, position.partition, position.offset))
         if record is None and (decision := decisions_by_tick.get(position.tick)) is not None:
-            of_row.append(RowStep(position, KINDS[decision.kind], row_after, reason=decision.reason or None))
+            row_steps.append(RowStep(position, KINDS[decision.kind], row_after, reason=decision.reason or None))
             continue
         effect = "late" if row is None else _effect_on_row(row_before, row_after)
         texts = (None, None) if record is None else readable_record(table, record)
         event_ms = None if row is None else row["_event_time_ms"]
-        of_row.append(RowStep(position, effect, row_after, event_ms, record, *texts))
-    return {of: tuple(row_steps_done) for of, row_steps_done in steps_by_key.items()}
+        row_steps.append(RowStep(position, effect, row_after, event_ms, record, *texts))
+    return {row_key: tuple(key_steps) for row_key, key_steps in steps_by_key.items()}
 
 
 def _late_positions(open_table: OpenTable, key: str, sought_key: SoughtKey, tick: int) -> list[tuple[Position, Key]]:
-    """The late records of a key; the order times of their positions come from bronze."""
+    """Return the late records of a key; the order times of their positions come from bronze."""
     table = open_table.table
     from lakehouse.spark.changelog import published
     from lakehouse.spark.table import late
@@ -93,7 +96,7 @@ def _late_positions(open_table: OpenTable, key: str, sought_key: SoughtKey, tick
     late_positions = []
     for row in late_rows:
         if row["join_name"] is not None and table.windows:
-            continue  # in which window it would have counted is not known; `look late` has it
+            continue  # the window in which it would have counted is not known here; `look late` has it
         record = records_by_place[row["tick"], row["topic"], row["partition"], row["offset"]]
         window_values = [row[name] for name in table.windows]
         late_positions.append(
@@ -103,7 +106,7 @@ def _late_positions(open_table: OpenTable, key: str, sought_key: SoughtKey, tick
 
 
 def _records_at_places(layout: Layout, table: Table, places: set[TickPlace]) -> dict[TickPlace, Record]:
-    """The records of bronze at these places."""
+    """Return the records of bronze at these places."""
     import pyarrow.dataset as ds
 
     own_topics = {source.topic for source in table.stream.sources if source.own_table}

@@ -1,9 +1,9 @@
 """The records behind one row of a table, folded step by step to its value.
 
-The model folds them, with the same rules as on Spark; no Spark is needed then. Which records were late depends on the
-whole lake, not on the key's records alone: for tumbling and hopping windows and `order_by` the late table tells; for
-sessions and sliding windows the stream time is recomputed from all records that reach the table. Where the model can't
-fold (an expression that only Spark evaluates, interventions, a table that was restored) the changes come from Spark's
+The model folds them, by the same rules as Spark and without it. Which records were late depends on the whole lake, not
+on the key's records alone: for tumbling and hopping windows and `order_by` the late table has them; for sessions and
+sliding windows the model recomputes the stream time from all records that reach the table. Where the model can't fold
+(an expression that only Spark evaluates, interventions, a table that was restored) the changes come from Spark's
 changelog per event.
 """
 
@@ -42,25 +42,23 @@ if TYPE_CHECKING:
 
 Listen = Callable[[int], None]
 LATE_A_READ = 20_000
-ALWAYS_MS = 2**62  # judged by this time every record is late, by its negative none
+ALWAYS_MS = 2**62  # by this time every record is late, by its negative no record is
 
 
 def explain(
     lake: Callable[[], OpenLake], layout: Layout, table: Table, key: str, moment_read: At | None = None,
     listen: Listen = lambda records: None,
 ) -> list[Explained]:  # fmt: skip
-    """Explain the rows of a key: one, or one a window, in order. key: its text, without the window.
+    """Explain the row of a key, or its rows, one for each window, in order. key: its text, without the window.
 
-    lake: gives the layout's lake through a Spark session, which starts only when it is needed. Raises NotFound for a
-    key that no record reaches, and for a moment that is not available; ConfigError.
+    lake: called only when Spark is needed; gives the layout's lake through a Spark session. Raises NotFound for a key
+    that no record reaches, and for a moment that is not available; ConfigError.
     """
     from lakehouse.lake.moment import applied
     from lakehouse.run.explain import changelog
 
-    applied_moment, sought_key = (
-        applied.read_applied_records(layout, table, moment_read),
-        parse_sought(layout, table, key),
-    )
+    applied_moment = applied.read_applied_records(layout, table, moment_read)
+    sought_key = parse_sought(layout, table, key)
     try:
         if table.stream.tables:
             raise NeedsSpark("it reads other tables, whose changes only Spark can derive.")
@@ -72,14 +70,14 @@ def explain(
     except NeedsSpark as error:
         if isinstance(moment_read, AtEvent | AtOffsets):
             raise ConfigError(
-                f"explain {table.name!r} at {moment_read}: only Spark can explain this table, and it can do so now, at a "
-                f"version, a tick or a commit time. Why it needs Spark: {error}"
+                f"explain {table.name!r} at {moment_read}: only Spark can explain this table, and it can do so now, "
+                f"at a version, a tick or a commit time. Why it needs Spark: {error}"
             ) from error
         steps_by_key = changelog.changelog_steps(lake().open(table), key, sought_key, applied_moment.cut.tick)
     if not steps_by_key:
         raise NotFound(
-            f"key {key!r} of table {table.name!r}{'' if moment_read is None else f' at {moment_read}'}: no record in bronze reaches it. "
-            f"{describe_nearest(layout, table, key)}"
+            f"key {key!r} of table {table.name!r}{'' if moment_read is None else f' at {moment_read}'}: no record in "
+            f"bronze reaches it. {describe_nearest(layout, table, key)}"
         )
     rows_by_key = rows_of_key(lake, layout, table, steps_by_key, sought_key, moment_read, applied_moment.version)
     return [
@@ -104,10 +102,10 @@ def fold_steps(
 def _events_reaching_key(
     layout: Layout, table: Table, sought_key: SoughtKey, cut: Cut, listen: Listen
 ) -> tuple[list[Event], dict[Position, int] | None]:
-    """The records that reach a key, and the time by which each is judged: None for a table without a clock."""
+    """Return the records that reach a key, and the stream time that judges each: None for a table without a clock."""
     own_topics = {source.topic for source in table.stream.sources if source.own_table}
     source = table.stream.source
-    # These are judged by all records that came, not by the late table.
+    # All records that came judge these, not the late table.
     needs_all = not isinstance(table.fold.window, Hopping | None)
     by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
     key_bytes = sought_bytes(source, sought_key) if by_bytes and isinstance(source, Source) else None
@@ -143,18 +141,21 @@ def _is_counted(cut: Cut, record: Record) -> bool:
 
 
 def _reduce_event(event: Event) -> Event:
-    """A record reduced to what the clock needs: there are many of them."""
+    """Return a record with no more than the clock needs: there are many records."""
     return replace(event, values={}, record=replace(event.record, key=None, value=None, headers=()))
 
 
 def _late_windows(
     layout: Layout, table: Table, places: set[tuple[Any, ...]]
 ) -> dict[tuple[Any, ...], list[Span | None]]:
-    """The windows that records at these places were late for; a place is (tick, topic, partition, offset, ordinals)."""
+    """Return the windows for which records at these places were late.
+
+    A place is (tick, topic, partition, offset, ordinals).
+    """
     if not is_table(layout.late(table.name)):
         return {}
     windows_by_place: dict[tuple[Any, ...], list[Span | None]] = {}
-    # A table may have many late records, a key only a few.
+    # A table may have many late records, but a key only a few.
     column_names = ("tick", "topic", "partition", "offset", "ordinals", *WINDOW_COLUMNS)
     late_rows = reader.open_dataset(layout.late(table.name))
     check_late_positions(late_rows.schema.names, table.name)
@@ -170,7 +171,7 @@ def _late_windows(
 
 
 def _late_horizon(table: Table, late_spans: list[Span | None] | None) -> int:
-    """A time by which a record is late for just these windows."""
+    """Return a time by which a record is late for exactly these windows."""
     if late_spans is None:
         return -ALWAYS_MS
     window = table.fold.window
@@ -180,7 +181,7 @@ def _late_horizon(table: Table, late_spans: list[Span | None] | None) -> int:
 
 
 def _steps_by_key(table: Table, events: Iterable[Event], fold_result: Made) -> dict[Key, tuple[RowStep, ...]]:
-    """Put the effect of each record beside it, row by row."""
+    """Put each record's effect beside the record, row by row."""
     outcomes_by_position: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
     for outcome in outcomes:
@@ -206,10 +207,8 @@ def _steps_by_key(table: Table, events: Iterable[Event], fold_result: Made) -> d
                     else ()
                 )
                 row_steps = steps_by_key.setdefault((*row_key, *bounds), [])
-                value, effect = (
-                    row_steps[-1].row if row_steps else None,
-                    "superseded" if row_outcome is None else "late",
-                )
+                value = row_steps[-1].row if row_steps else None
+                effect = "superseded" if row_outcome is None else "late"
             row_steps.append(_make_step(table, event, effect, value))
     return {key: tuple(row_steps) for key, row_steps in steps_by_key.items()}
 

@@ -36,11 +36,11 @@ COLUMNS = ("topic", "partition", "offset", "event time", "tick", "key", "value",
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """What one record, or intervention, did to a row, and the row's values after it; None: there is no row.
+    """The effect of a record, or an intervention, on a row, and the row's values after it; None: there is no row.
 
-    record: as it is in bronze; None for an intervention, and then `reason` says why. Its key and value are in readable
-    form, or hex if they have none. did: inserted, updated, unchanged, deleted, absorbed (by a longer session), late,
-    superseded (by `order_by`), or the name of an intervention.
+    record: as it is in bronze; None for an intervention, and then `reason` says why. record_key, record_value: in
+    readable form, or in hex if they have none. did: inserted, updated, unchanged, deleted, absorbed (by a longer
+    session), late, superseded (by `order_by`), or the name of an intervention.
     """
 
     position: Position
@@ -53,7 +53,7 @@ class RowStep:
     reason: str | None = None
 
     def cells(self) -> tuple[Any, ...]:
-        """Return it as a line of a table, by COLUMNS; an intervention has no place in a topic, no key and no value."""
+        """Return the cells of a line, by COLUMNS; an intervention has no place in a topic, no key and no value."""
         did = self.did if self.reason is None else f"{self.did}: {self.reason}"
         if self.record is None:
             return (None, None, None, None, self.position.tick, None, None, did, pairs(self.row))
@@ -64,10 +64,10 @@ class RowStep:
 
 @dataclass(frozen=True, slots=True)
 class Explained(InNotebook):
-    """One row: its key (with the window, if there is one), its steps in order, and the table's own row at the moment.
+    """A row: its key (with the window, if there is one), its steps in order, and the table's own row at the moment.
 
-    found: the row's values in the table. agrees: they equal the result of the steps. note: why the table does not show
-    the row although nothing is wrong, or what is wrong.
+    found: the row's values in the table. agrees: they equal the result of the steps. note: the fault; or, where nothing
+    is wrong, why the table does not show the row.
     """
 
     key: dict[str, Any]
@@ -78,11 +78,11 @@ class Explained(InNotebook):
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """The result of the steps."""
+        """The row's values after the last step."""
         return self.steps[-1].row
 
     def verdict(self) -> str:
-        """Return a sentence: whether the table has what the steps lead to."""
+        """Return a sentence that says whether the table has the result of the steps."""
         actual = pairs(self.found) or "no row"
         if self.agrees:
             return (
@@ -92,7 +92,7 @@ class Explained(InNotebook):
 
 
 class ExplainedRows(list[Explained]):
-    """The rows of a key, which a notebook shows one below the other."""
+    """The rows of a key; a notebook shows one below the other."""
 
     def _repr_html_(self) -> str:
         return "".join(map(as_html, self))
@@ -113,7 +113,7 @@ def rows_of_key(
     moment_read: At | None,
     version: int | None,
 ) -> dict[Key, dict[str, Any]]:
-    """Return the rows of a key as the table has them at a moment. known: keys of rows, to read only a few."""
+    """Return the rows of a key as the table has them at a moment. row_keys: keys of rows, to read only a few."""
     key_columns = keys_of(table).columns
     row_key = next(iter(row_keys))
     plain_parts = {n: part for n, part in zip(key_columns, row_key, strict=False) if isinstance(part, str | int)}
@@ -143,7 +143,7 @@ def _scan_version(layout: Layout, table: Table, version: int, key_parts: Mapping
     predicate = ds.scalar(value=True)
     for name, part in key_parts.items():
         field = ds.field(name)
-        # Writers of other engines store texts as views, which Arrow can't compare yet.
+        # The writers of other engines store texts as views, which Arrow can't compare yet.
         predicate &= (field.cast(pa.string()) if isinstance(part, str) else field) == part
     for batch in reader.open_dataset(layout.silver(table.name), version).to_batches(filter=predicate):
         yield from batch.to_pylist(maps_as_pydicts="strict")
@@ -152,7 +152,7 @@ def _scan_version(layout: Layout, table: Table, version: int, key_parts: Mapping
 def compare_with_table(
     table: Table, key: Key, steps: tuple[RowStep, ...], table_row: dict[str, Any] | None, watermark: int | None
 ) -> Explained:
-    """Return a row; the result of the steps is compared with the table's own row."""
+    """Return a row, after a comparison of the steps' result with the table's own row."""
     folded_row = steps[-1].row if steps else None
     key_columns = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
     agrees = (folded_row is None) == (table_row is None) and (
@@ -194,7 +194,7 @@ def _window_span(key: Key) -> Span:
 
 
 def readable_record(table: Table, record: Record) -> tuple[Any, Any]:
-    """Return a record's key and value in readable form, or in hex if they have none."""
+    """Return a record's key and value in a readable form, or in hex if they have none."""
     source = next(source for source in table.stream.sources if source.topic == record.topic)
     texts: list[Any] = []
     for write, data in ((decode_written_key, record.key), (decode_written_value, record.value)):

@@ -1,4 +1,4 @@
-"""The keys of a table that look most like one that it does not have."""
+"""The keys of a table that look most like a key that it does not have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 3
 
 
 def describe_nearest(layout: Layout, table: Table, key: str) -> str:
-    """Return a sentence that names the nearest keys, and how a key of several columns is written."""
+    """Return a sentence that names the nearest keys, and says how to write a key of several columns."""
     columns = keys_of(table).columns
     batches = reader.open_dataset(layout.silver(table.name)).to_batches(columns=list(columns))
     rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict"))

@@ -1,4 +1,4 @@
-"""The records of bronze that reach one key of a table, read without Spark."""
+"""Reads the records of bronze that reach one key of a table, without Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS = (
     "topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "tick", "order_time", "headers",
     "timestamp_type",
 )  # fmt: skip
-# How many records are decoded at once: bronze may be larger than memory.
+# How many records to decode at once: bronze may be larger than memory.
 CHUNK = 20_000
 PROBE = "captured"
 
@@ -47,7 +47,7 @@ class SoughtKey:
     values: Key
 
     def is_key(self, key: Key) -> bool:
-        """Say whether a key is this one: by its values, or by its text if only Spark can tell a column's type."""
+        """Say whether a key is the sought key: by its values, or by its text if only Spark knows a column's type."""
         return all(
             hashable_form(part) == hashable_form(value)
             if column.type
@@ -57,7 +57,7 @@ class SoughtKey:
 
 
 def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
-    """Return the key that a text means, by the types of the lake's table. Raises ConfigError if it is not a key."""
+    """Return the key that a text means, by the types of the lake's table. Raises ConfigError for an invalid text."""
     column_names, path = keys_of(table).columns, layout.silver(table.name)
     if is_table(path):
         columns = key_columns_of(reader.open_dataset(path).schema, column_names)
@@ -67,7 +67,7 @@ def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
 
 
 def _declared_type(table: Table, name: str) -> str:
-    """The declared type of a key's column; empty if only Spark can tell."""
+    """Return the declared type of a key's column; empty if only Spark knows it."""
     for item in table.fold.by:
         if item.name == name:
             return expression_type(item.expression, table.stream.columns) or ""
@@ -77,7 +77,7 @@ def _declared_type(table: Table, name: str) -> str:
 def records_of_key(
     layout: Layout, own_topics: set[str], table: Table, key: str, listen: Callable[[int], None]
 ) -> Iterator[Record]:
-    """Yield the records of a key. `own`: the topics that have a bronze table of their own."""
+    """Yield the records of a key. own_topics: the topics that have a bronze table of their own."""
     source, sought_key = table.stream.source, parse_sought(layout, table, key)
     if isinstance(source, Source) and is_keyed_by_topic(table, source):
         for chunk in bronze_chunks(layout, own_topics, source.topic, sought_bytes(source, sought_key)):
@@ -92,9 +92,9 @@ def records_of_key(
 
 
 def is_keyed_by_topic(table: Table, source: Source) -> bool:
-    """True if a key of the table has the same bytes in every record, so that bronze can be searched for them.
+    """Say whether a key of the table has the same bytes in every record, so that bronze can be searched for them.
 
-    The zeros of a double are one key of two bytes.
+    The two zeros of a double are one key, but differ in their bytes.
     """
     if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
         return False
@@ -105,7 +105,7 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
 
 
 def sought_bytes(source: Source, sought_key: SoughtKey) -> bytes:
-    """Return the bytes of a key in the topic. Raises ConfigError for a key that has none."""
+    """Return the bytes of a key in the topic. Raises ConfigError for a key that has no bytes there."""
     try:
         data = encode_written_key(source, sought_key.values[0])
     except Unfit as error:
@@ -115,7 +115,7 @@ def sought_bytes(source: Source, sought_key: SoughtKey) -> bytes:
 
 
 def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:
-    """Yield a topic's records of the complete ticks, or those with one key, some at a time."""
+    """Yield a topic's records of the complete ticks, or only those of a key, some at a time."""
     import pyarrow.dataset as ds
 
     reader.require_local_root(layout)
@@ -136,7 +136,7 @@ def record_of(row: dict[str, Any]) -> Record:
 
 
 def _records_reaching_key(table: Table, chunk: Sequence[Record], sought_key: SoughtKey) -> Iterator[Record]:
-    """Yield the records that reach a key of the table: its stream runs on the model, re-keyed by the table's groups."""
+    """Yield the records that reach a key: the model runs the table's stream, re-keyed by the table's groups."""
     stream = table.stream
     if table.fold.by:
         rekey = Rekey(table.fold.by, stream.key)

@@ -1,7 +1,8 @@
 """Writes Java's archive of classes, which a start of Spark maps instead of loading and verifying each class again.
 
-It holds what a small run on an embedded broker loads, in 220 MB beside the jars. Java takes it only with the Java and
-the class path it was made with; otherwise it starts without, and nothing else changes. Java's own description: JEP 350.
+It holds the classes that a small run on an embedded broker loads, in 220 MB beside the jars. Java uses the archive only
+with the Java and the class path that made it; otherwise Java starts without, and nothing else changes. Java's own
+description: JEP 350.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ application = app(orders.latest("latest"), orders.group_by("customer").agg(n=cou
 
 
 def write_archive() -> bool:
-    """Run the small application in a JVM that writes the archive when it ends. False: one of these jars is there.
+    """Run the small application in a JVM that writes the archive when it ends; return False if these jars have one.
 
-    Where Java can't write one an empty file stands for it, so that nothing tries again at each set-up. Raises
+    Where Java can't write an archive, an empty file takes its place, so that no later set-up tries again. Raises
     StorageError then; LakehouseError or PySparkException if the application did not run.
     """
     archive, target = class_archive(), jars_target()
     with (target / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two at once: the second one finds the work done
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two set-ups at once, the second finds the work done
         if archive.is_file() and archive.stat().st_mtime_ns >= (target / "stamp.json").stat().st_mtime_ns:
             return False
-        archive.unlink(missing_ok=True)  # a JVM that has one can't write one
+        archive.unlink(missing_ok=True)  # a JVM that uses an archive can't write one
         fresh = archive.with_name(f".new-{archive.name}")
         _run_application(f'"-XX:ArchiveClassesAtExit={fresh}"')
         fresh.replace(archive) if fresh.is_file() else archive.touch()
@@ -66,13 +67,13 @@ def _run_application(option: str) -> None:
         Cluster(broker.bootstrap_servers).create(TOPIC, 2)
         settings = load(environ=environ, start=Path(name))
         spark: Any = open_session(settings)
-        for first_number in (0, RECORDS):  # the second run merges into rows
+        for first_number in (0, RECORDS):  # the second run merges into the rows of the first
             produce(broker.bootstrap_servers, {}, TOPIC, map(_make_record, range(first_number, first_number + RECORDS)))
             Job(spark, settings, application, broker.bootstrap_servers).until_caught_up()
         gateway = spark.sparkContext._gateway
         spark.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # it ends, and writes
+        gateway.proc.stdin.close()  # the JVM ends, and writes the archive
         gateway.proc.wait(PATIENCE_SECONDS)
 
 

@@ -1,6 +1,6 @@
 """Running an application: ingest, silver and publishing in one process, on one Spark session.
 
-Two ways, with equal results: until caught up (what Kafka has at the start), or for good.
+It runs in one of two ways, with equal results: until it has caught up with what Kafka has at the start, or for good.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ POLL_SECONDS = 0.5
 
 
 class Job:
-    """One application on one lake. `listen` is told of every tick, batch and publication, from the queries' threads."""
+    """One application on one lake. `listen` gets every tick, batch and publication, from the queries' threads."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Job:
         self._began = time.monotonic()
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
-        """Ingest what Kafka has now, then bring every table and sink up to date. Raises what stopped it."""
+        """Ingest what Kafka has now, then bring every table and sink up to date. Raises the error that stopped it."""
         checked.check_application(self._spark, self._app)
         with ExitStack() as stack:
             silver: Silver | None = None
@@ -78,7 +78,7 @@ class Job:
                 with self._ingest() as ingest:
                     ingest_query = self._start_in_pool("ingest", partial(ingest.start, available_now=True))
                     try:
-                        # The tables are opened while Kafka is read: each takes a second in a process that is cold.
+                        # Open the tables while Kafka is read: each takes a second in a cold process.
                         silver = stack.enter_context(self._silver()) if "silver" in parts else None
                     except BaseException:
                         ingest.stop(ingest_query)
@@ -90,7 +90,7 @@ class Job:
                 _await_query(silver.start(available_now=True), silver.check)
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
-        """Keep running until `stop` is set. Raises what stopped it otherwise."""
+        """Keep running until `stop` is set. Raises the error that stopped it otherwise."""
         checked.check_application(self._spark, self._app)
         with ExitStack() as stack:
             running_queries: list[tuple[StreamingQuery, Ingest | Silver]] = []
@@ -123,7 +123,7 @@ class Job:
                 owner.check(query)
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
-        """Take up the requested interventions; their ticks have no records, so they wake no query."""
+        """Take up the requested interventions: their ticks have no records, so they wake no query."""
         if ingest is not None:
             for path, request in intervene.pending_requests(self._layout):
                 if interventions.intervention_tick(self._lake, request.id) is None:
@@ -173,7 +173,7 @@ class Job:
         return ingest
 
     def _upkeeping(self, part: str, work: Callable[[Policy], list[UpkeepResult]]) -> Upkeeping:
-        """The upkeep of what a query of this job writes, reported as events."""
+        """Return the upkeep of the tables that a query of this job writes; it reports events."""
 
         def report_done(upkeep_steps: list[UpkeepResult], seconds: float) -> None:
             file_counts = [
@@ -200,7 +200,7 @@ class Job:
         return upkeep_steps + upkeep_quarantine(self._lake, self._app, policy)
 
     def _look(self) -> dict[str, KafkaTopic]:
-        """What Kafka has now of the ingested topics; a topic that does not exist is left out."""
+        """Return what Kafka has now of the ingested topics, without topics that do not exist."""
         topic_names = set(self._cluster.names())
         wanted_topics = {*self._app.topics, *self._settings.kafka.topics}
         topic_facts = self._cluster.topics(sorted(wanted_topics & topic_names))
@@ -243,7 +243,7 @@ class Job:
                 self._turns.reached(tick)
 
             with Silver(self._lake, self._app, after_batch) as silver:
-                # What was committed but not published before a crash, and a new sink's whole history.
+                # Publish commits that a crash left unpublished, and the whole history of a new sink.
                 publish(silver.tick)
                 yield silver
 

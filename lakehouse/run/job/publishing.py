@@ -1,4 +1,4 @@
-"""The sinks of an application, kept up with its tables: every batch is published after it is committed."""
+"""Publishes the sinks of an application: every batch, after its commit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from lakehouse.spark.silver.writer import latest_complete_tick, own_topics
 from lakehouse.spark.transaction import read_properties, table_id
 
 DAY_MS = 24 * 60 * 60 * 1000
-# Tombstones stay for a week, so that a lake that restores from the topic sees them.
+# Kafka keeps tombstones for a week, so that a lake that restores from the topic sees them.
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)}
 
 
@@ -50,22 +50,22 @@ class Publishing:
     def __init__(self, lake: OpenLake, settings: Settings, app: App, cluster: Cluster) -> None:
         self._lake = lake.own_session() if app.sinks else lake
         self._settings, self._app, self._cluster = settings, app, cluster
-        self._sinks: list[_Open] = []
+        self._sinks: list[_OpenSink] = []
 
     def __enter__(self) -> Publishing:
         if self._app.sinks:
-            # Bronze's id is the lake's: a publisher's progress is counted in bronze's ticks.
+            # Bronze's id is the lake's: a publisher counts its progress in bronze's ticks.
             bronze.create_tables(self._lake, own_topics(self._app))
         for sink in self._app.sinks:
             self._make_topic(sink)
-            self._sinks.append(_Open(self._lake, self._settings, self._cluster, sink))
+            self._sinks.append(_OpenSink(self._lake, self._settings, self._cluster, sink))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._sinks.clear()
 
     def publish(self, tick: int) -> Iterator[tuple[str, int]]:
-        """Publish every sink up to a tick that all tables have taken in; yield each topic and its records."""
+        """Publish every sink up to a tick that all tables have taken in; yield each topic and its number of records."""
         yield from (
             (open_sink.topic, open_sink.publish(tick)) for open_sink in self._sinks if open_sink.stands_before(tick)
         )
@@ -88,22 +88,22 @@ class Publishing:
                 self._create(state_name, fact.partitions, COMPACTED)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        """A topic of event times: a booking's may lie ahead, and one that Kafka refuses would end publishing."""
+        """Create a topic that takes times ahead, such as a booking's: a record that Kafka refuses ends publishing."""
         try:
             self._cluster.create(topic, partitions, config | TO_COME)
         except KafkaUnavailable:
             self._cluster.create(topic, partitions, config)  # a Kafka before 3.6 does not know the setting
 
 
-class _Open:
-    """One sink that is published. Raises StorageError if its topic's content can't be continued from this lake."""
+class _OpenSink:
+    """A sink under publication. Raises StorageError if this lake can't continue its topic's content."""
 
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
         self._lake, self._cluster, self._sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
         self._own_publication: OwnPublication | None = None
         topic_id = cluster.topics([sink.topic])[sink.topic].id
-        resume_point = self._find_resume_point(topic_id)  # a job that is refused must not fence the publisher
+        resume_point = self._find_resume_point(topic_id)  # a refused job must not fence the publisher
         progress_file = lake.layout.published(sink.topic)
         self._publisher = Publisher(
             cluster, self._options, sink.topic, progress_file, with_state=resume_point.has_state_topic(topic_id)
@@ -116,33 +116,30 @@ class _Open:
         return tick > self._resume_point.tick and not self._is_waiting(tick)
 
     def _is_waiting(self, tick: int) -> bool:
-        """Whether records of a joined stream that the topic covers, and that meet later ones, are not in bronze yet."""
+        """Say whether bronze still lacks records of a joined stream that the topic covers, and that later ones meet."""
         is_first = self._is_joined and self._resume_point.tick == NO_TICK
         return is_first and not bronze.has_all(self._lake, _source_topics(self._sink), self._covered_offsets(), tick)
 
     @property
     def _is_joined(self) -> bool:
-        """Whether it is a stream behind a join of streams."""
+        """True if the sink is a stream behind a join of streams."""
         return isinstance(self._sink.of, Stream) and bool(meeting_streams(self._sink.of))
 
     def _covered_offsets(self) -> NextOffsets:
-        """What the topic of a stream covers, of the source topics that there are."""
+        """Return the offsets that the topic of a stream covers, of the source topics that exist."""
         return covers.offsets_of_existing(self._cluster, _source_topics(self._sink), self._resume_point.covered)
 
     def publish(self, tick: int) -> int:
-        """Publish up to a tick, one transaction after the other; return how many records that were."""
-        point_before, own_publication, record_count = (
-            self._resume_point,
-            self._own_publication or self._describe_own(),
-            0,
-        )
-        self._own_publication = own_publication  # nobody else can create the table while this job keeps it
+        """Publish up to a tick, one transaction after the other; return the number of records."""
+        point_before, record_count = self._resume_point, 0
+        own_publication = self._own_publication or self._describe_own()
+        self._own_publication = own_publication  # nobody else can create the table while this job holds its lease
         changes = published.producer_records(
             self._lake, self._sink, point_before.tick, tick, own_publication.origin,
             whole=point_before.whole, covered=self._covered_offsets() if self._is_joined else point_before.covered,
             with_state=point_before.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
-        # Closed here, even if a transaction fails: what Spark keeps for them is freed while Spark still runs.
+        # Close the changes here, even if a transaction fails: Spark frees what it keeps for them while it still runs.
         with (
             closing(changes),
             closing(cut_changes(changes, point_before.tick, tick, point_before.sent, point_before.at)) as transactions,
@@ -161,22 +158,30 @@ class _Open:
         return record_count
 
     def _cover(self, transaction: Transaction, own_publication: OwnPublication) -> Cover:
-        """What the topic covers after a part."""
+        """Return the topic's cover after a transaction."""
         node, point_before = self._sink.of, self._resume_point
         covered_offsets = published.next_offsets(self._lake, node, transaction.tick)
         clock = published.clock_of(self._lake, node, transaction.tick, self._clock)
         return Cover(
-            self._publisher.topic_id, covered_name(node), own_publication.origin, transaction.tick, published.furthest_offsets(covered_offsets, point_before.covered),
-            own_publication.table, declaration_of(node), clock, point_before.before,
-            transaction.sent, transaction.at, point_before.state, published.needed_offsets(self._lake, node, transaction.tick),
-        )  # fmt: skip
+            self._publisher.topic_id,
+            covered_name(node),
+            own_publication.origin,
+            transaction.tick,
+            published.furthest_offsets(covered_offsets, point_before.covered),
+            own_publication.table,
+            declaration_of(node),
+            clock,
+            point_before.before,
+            transaction.sent,
+            transaction.at,
+            point_before.state,
+            published.needed_offsets(self._lake, node, transaction.tick),
+        )
 
     def _find_resume_point(self, topic_id: str) -> ResumePoint:
-        newest_cover, state_name = (
-            covers.read_newest_cover(self._cluster, self._options, self.topic),
-            state_topic(self.topic),
-        )
-        state_id = self._cluster.topics([state_name])[state_name].id if self._has(state_name) else None
+        newest_cover = covers.read_newest_cover(self._cluster, self._options, self.topic)
+        state_name = state_topic(self.topic)
+        state_id = self._cluster.topics([state_name])[state_name].id if self._has_state(state_name) else None
         has_records = False
         if isinstance(self._sink.of, Table) and is_new_topic(topic_id, newest_cover):
             has_records = self._has_records(self.topic)
@@ -194,7 +199,7 @@ class _Open:
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
         return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self._sink, state_id))
 
-    def _has(self, state: str) -> bool:
+    def _has_state(self, state: str) -> bool:
         return has_state_topic(self._sink) and state in self._cluster.names()
 
     def _has_records(self, topic: str) -> bool:
@@ -211,5 +216,5 @@ class _Open:
 
 
 def _source_topics(sink: Sink) -> tuple[str, ...]:
-    """The topics of which a sink's stream, or table, is made."""
+    """Return the topics that a sink's stream, or table, is made from."""
     return (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics

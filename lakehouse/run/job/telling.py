@@ -1,10 +1,10 @@
-"""The functions of an application, told its streams' records: in order, each once.
+"""Calls the functions of an application with its streams' records: in order, each once.
 
-How far a function has come is noted in the lake, by its name, after each call; so a process that is killed in a call,
-or between a call and its note, calls with that one record again: the record's id is the same. A note holds the ticks
-that are under way, since what is derived from them does not change:
+After each call a note in the lake, under the function's name, says how far the function has come. So if a process is
+killed in a call, or between a call and its note, the next process calls with that record again: the record's id is the
+same. A note holds the ticks that are under way, since the records derived from them do not change:
 
-    {"lake": bronze's id, "after": 4, "to": 9, "told": 2, "at": the position of the last one}
+    {"lake": bronze's id, "after": 4, "to": 9, "told": 2, "at": the position of the last record}
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakehouse.spark.transaction import table_id
 
 
 def check_functions(layout: Layout, app: App) -> None:
-    """Raise ConfigError for functions over a lake where no progress can be noted."""
+    """Raise ConfigError for functions over a lake that can't keep notes of their progress."""
     if app.functions and "://" in layout.root:
         raise ConfigError(
             f"function {app.functions[0].name!r}: the lake {layout.root} is not in a local folder, where progress "
@@ -44,9 +44,9 @@ def check_functions(layout: Layout, app: App) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """How far a function has come: all ticks up to `after`, and the first `told` records of those up to `to`.
+    """The progress of a function: all ticks up to `after`, and the first `told` records of the ticks up to `to`.
 
-    at: the position of the last of these.
+    at: the position of the last of these records.
     """
 
     lake: str
@@ -57,13 +57,13 @@ class Note:
 
 
 class Telling:
-    """The functions of an application. A context manager: entering takes their names, so that none is told twice."""
+    """The functions of an application. A context manager: inside it holds their leases, so no other job calls them."""
 
     def __init__(self, lake: OpenLake, app: App) -> None:
         self._lake = lake.own_session() if app.functions else lake
         self._app = app
         self._stack = ExitStack()
-        self._told: list[_Function] = []
+        self._functions: list[_Function] = []
 
     def __enter__(self) -> Telling:
         with ExitStack() as stack:
@@ -71,7 +71,7 @@ class Telling:
                 bronze.create_tables(self._lake, own_topics(self._app))
             for sink in self._app.functions:
                 stack.enter_context(Lease(self._lake.layout.lease(f"function-{sink.name}"), f"function {sink.name!r}"))
-                self._told.append(_Function(self._lake, sink))
+                self._functions.append(_Function(self._lake, sink))
             self._stack = stack.pop_all()
         return self
 
@@ -79,17 +79,19 @@ class Telling:
         self._stack.close()
 
     def tell(self, tick: int) -> Iterator[tuple[str, int]]:
-        """Tell every function up to a tick that all tables have taken in; yield each name and its records.
+        """Call every function with the records up to a tick that all tables have taken in; yield names and counts.
 
-        Raises JobFailed for a function that raises; what it was told before is noted.
+        Raises JobFailed for a function that raises; the note has the records before that one.
         """
-        yield from ((function.name, function.tell(tick)) for function in self._told if function.stands_before(tick))
+        yield from (
+            (function.name, function.tell(tick)) for function in self._functions if function.stands_before(tick)
+        )
 
 
 class _Function:
     def __init__(self, lake: OpenLake, sink: FunctionSink) -> None:
         self._lake, self._sink, self.name = lake, sink, sink.name
-        self._path = Path(lake.layout.told(sink.name))
+        self._path = Path(lake.layout.function_progress(sink.name))
         fresh_note = Note(table_id(lake.spark, lake.layout.records))
         stored_note = read_object(self._path)
         self._note = (
@@ -100,11 +102,11 @@ class _Function:
         return tick > self._note.after
 
     def tell(self, tick: int) -> int:
-        """Tell the records of the ticks that are under way, then those up to `tick`; return how many."""
+        """Call with the records of the ticks under way, then with those up to `tick`; return how many."""
         under_way = [self._note.to] if self._note.told else []
-        return sum(self._ticks(last_tick) for last_tick in dict.fromkeys([*under_way, tick]))
+        return sum(self._tell_ticks(last_tick) for last_tick in dict.fromkeys([*under_way, tick]))
 
-    def _ticks(self, last_tick: int) -> int:
+    def _tell_ticks(self, last_tick: int) -> int:
         note_before, record_number = self._note, 0
         with closing(
             streamed.stream_rows(stream_events(self._lake, self._sink.of, note_before.after, last_tick))
@@ -145,7 +147,7 @@ class _Function:
 
 
 def as_record(sink: FunctionSink, row: dict[str, Any]) -> StreamRecord:
-    """Return a derived row (see `stream_events`) as a function is told it."""
+    """Return a derived row (see `stream_events`) as the record that a function gets."""
     key = None if row["_null_key"] else {name: row[name] for name in sink.of.key}
     value = {column.name: row[column.name] for column in sink.of.columns if column.name not in sink.of.key}
     position = Position.of(row["_position"])

@@ -1,8 +1,8 @@
 """A changelog cut into Kafka transactions of bounded size, so that publishing can go on after any interruption.
 
-A transaction ends with a tick: the topic then has the table at that tick, and a lake can be restored from it. A single
-tick can be too large for one transaction (a backfill changes all rows at one tick): it is cut, and the cover in
-between says how many of its records are in the topic.
+A transaction ends with a tick: the topic then has the table at that tick, and a lake can be restored from it. A tick
+that is too large for one transaction (a backfill changes all rows at one tick) is cut, and the cover in between says
+how many of its records are in the topic.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from lakehouse.errors import StorageError
 from lakehouse.kafka.headers import POSITION, record_size
 from lakehouse.kafka.produce import ProducerRecord
 
-RECORDS, BYTES = 20_000, 16 << 20  # with this many a transaction ends, at the end of their tick
-TOO_LARGE = 5  # times that many: it ends in the middle of the tick
+RECORDS, BYTES = 20_000, 16 << 20  # a transaction of this many records ends at the end of the current tick
+TOO_LARGE = 5  # times that many: the transaction ends in the middle of the tick
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one transaction writes. tick: the last one that is then complete in the topic.
+    """The records of one transaction. tick: the last tick that is then complete in the topic.
 
-    sent: how many records of the ticks after it are in the topic, too; at: the position of the last one of them, as in
-    its header.
+    sent: how many records of the ticks after it are in the topic, too; at: the position of the last of them, as in its
+    header.
     """
 
     records: list[ProducerRecord]
@@ -39,10 +39,10 @@ def cut_changes(
     sent_count: int = 0,
     sent_position: str | None = None,
 ) -> Generator[Transaction]:
-    """Cut the changes of the ticks in (after, to], each with its tick, in order. The last part has all up to `to`.
+    """Cut the changes of the ticks in (after_tick, last_tick] into transactions; the last one completes `last_tick`.
 
-    sent, at: those of an earlier part, for the ticks after `after`; these records are left out. Raises StorageError if
-    the changes do not begin with the same records.
+    changes: each with its tick, in order. sent_count, sent_position: of an earlier transaction, for the ticks after
+    `after_tick`; its records are left out. Raises StorageError if the changes do not begin with the same records.
     """
     pending_records: list[ProducerRecord] = []
     complete_tick = newest_tick = after_tick
@@ -73,7 +73,7 @@ def cut_changes(
 
 
 def position_header(record: ProducerRecord) -> str:
-    """Return a record's position, as its header has it."""
+    """Return a record's position as its header has it."""
     return (dict(record.headers).get(POSITION) or b"").decode()
 
 
@@ -83,6 +83,7 @@ def _is_full(records: list[ProducerRecord], volume: int, times: int = 1) -> bool
 
 def _other_declaration_error(after_tick: int) -> StorageError:
     return StorageError(
-        f"the ticks after {after_tick} are published in part, by a declaration other than this one: their changes would not "
-        "continue as they began. Run the earlier declaration once, until it has caught up; or publish to another topic."
+        f"the ticks after {after_tick} are published in part, by a declaration other than this one: their changes "
+        "would not continue as they began. Run the earlier declaration once, until it has caught up; or publish to "
+        "another topic."
     )

@@ -1,8 +1,8 @@
-"""Ingest and the tables take turns where they share few cores.
+"""Lets ingest and the tables take turns where they share few cores.
 
-A tick and a batch each plan, compile and wait for most of their time. On two cores, side by side, ingest follows its
-own tick at once with the next one, and a batch of the tables takes three times as long. So a tick waits until the
-tables have the one before it; not for long, because a batch of much data may take minutes.
+A tick and a batch each plan, compile and wait for most of their time. On two cores, side by side, ingest begins the
+next tick at once, and a batch of the tables takes three times as long. So a tick waits until the tables have the tick
+before it; not for long, because a batch of much data may take minutes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Turns:
         self._changed = threading.Condition()
 
     def reached(self, tick: int) -> None:
-        """Say that the tables have a tick."""
+        """Note that the tables have a tick."""
         with self._changed:
             self._reached = max(self._reached, tick)
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Let nobody wait any longer: the job ends."""
+        """Let nobody wait any longer, because the job ends."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

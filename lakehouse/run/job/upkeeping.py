@@ -1,7 +1,7 @@
-"""When upkeep is due in a running job, and the upkeep of a whole application at once, by command.
+"""Upkeep in a running job, when it is due, and of a whole application at once, by command.
 
 In a job it runs in the writers' own threads, between two batches: after a number of ticks, but not before a number of
-seconds have passed. <lake>/control/upkeep says when it was done last; if that is lost, the count starts again.
+seconds have passed. <lake>/control/upkeep says when it ran last; if that is lost, the count starts again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.silver.writer import own_topics
 
 DAY_SECONDS = 86_400.0
-# How often VACUUM runs in the time that versions are kept: listing a folder costs more than a few old files free.
+# How often VACUUM runs in the time that versions are kept: listing a folder costs more than a few old files would free.
 VACUUMS = 7
 
 
 class Upkeeping:
     """Upkeep of one part of a running job: "silver", or "bronze".
 
-    `told(done, seconds)` gets the steps done, `failed(message)` what went wrong; neither stops the job.
+    After it, `on_done(results, seconds)` is called with the results of `work`; after an error `on_failure(message)`.
+    Neither stops the job.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Upkeeping:
         on_done: Callable[[list[UpkeepResult], float], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        self._settings, self._work, self._told, self._failed = settings, work, on_done, on_failure
+        self._settings, self._do_upkeep, self._on_done, self._on_failure = settings, work, on_done, on_failure
         path = f"{layout.upkeep}/{part}.json"
         self._path = None if "://" in path else Path(path)
         self._last = self._read()
@@ -71,12 +72,12 @@ class Upkeeping:
         upkeep_policy = replace(upkeep_policy, vacuum=now - self._last["vacuum_at"] >= pause)
         started = time.monotonic()
         try:
-            finished_steps = self._work(upkeep_policy)
+            finished_steps = self._do_upkeep(upkeep_policy)
         except Exception as error:
-            # Whatever the error is: the tables are whole, and the next upkeep goes on where this one ended.
-            self._failed(f"{type(error).__name__}: {root_cause(str(error))}")
+            # Whatever the error is, the tables are whole, and the next upkeep goes on where this one ended.
+            self._on_failure(f"{type(error).__name__}: {root_cause(str(error))}")
         else:
-            self._told(finished_steps, time.monotonic() - started)
+            self._on_done(finished_steps, time.monotonic() - started)
         self._write(
             {"tick": tick, "at": time.time(), "vacuum_at": now if upkeep_policy.vacuum else self._last["vacuum_at"]}
         )
@@ -114,9 +115,9 @@ def keep_versions_at_least(settings: Upkeep, keep: str | None) -> Upkeep:
 def upkeep_by_command(
     lake: OpenLake, app: App, settings: Upkeep, table_names: Iterable[str], *, dry_run: bool
 ) -> list[UpkeepResult]:
-    """Do the upkeep of some tables of an application; without names, of all of it, with its quarantines and bronze.
+    """Do the upkeep of some tables of an application; without names, of all its tables, its quarantines and bronze.
 
-    Raises LeaseHeld while a job writes them: it does the upkeep itself.
+    Raises LeaseHeld while a job writes them, because that job does the upkeep itself.
     """
     upkeep_policy = upkeep.read_policy(settings, dry_run=dry_run)
     table_names = list(table_names)
@@ -137,7 +138,7 @@ def upkeep_by_command(
 
 
 def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:
-    """How far the table's net changelogs are published, as the lake remembers; on an object store it does not."""
+    """Return how far the table's net changelogs are published, as the lake notes it; an object store has no notes."""
     ticks_by_topic = {}
     for sink in app.sinks:
         if sink.of == table and sink.mode == "net" and "://" not in layout.root:

@@ -1,8 +1,8 @@
-"""Backfills: a table's rows are rebuilt from bronze, with the old logic or with new logic, while the live job goes on.
+"""Backfills: rebuild a table's rows from bronze, with the old logic or with new logic, while the live job goes on.
 
 A range is refolded in place: the keys that its records touch are rebuilt from all their records. A whole table is built
-beside the live one, in chunks so that an interrupted build can go on, compared with it key by key, and swapped in: one
-MERGE of the rows that differ, under the next epoch. The content before the swap is kept as an anchor.
+beside the live table, in chunks so that an interrupted build can go on, compared with it key by key, and swapped in:
+one MERGE of the rows that differ, under the next epoch. An anchor keeps the content before the swap.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from lakehouse.spark.table.input import Input
 from lakehouse.spark.transaction import read_properties
 
 Phase = Literal["build", "compare", "swap"]
-# Is told the phase, the number of records done, and the total.
+# Called with the phase, the number of records done, and the total.
 ShowProgress = Callable[[Phase, int, int], None]
-# Records that came during the build are taken in as well; the swap brings the rest.
+# The build takes in records that come while it runs, too; the swap brings the rest.
 CATCH_UPS = 5
 
 
 def ignore_progress(phase: Phase, done_count: int, total: int) -> None:
-    """Listen to nothing."""
+    """Ignore the progress: the listener of callers without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
     """The changes of a backfill, or a revert, made or planned.
 
-    tick: of the intervention, None if nothing was applied. records: how many bronze records are read. before: the tick
+    tick: of the intervention, None if nothing was applied. records: how many bronze records were read. before: the tick
     to go back to. changed: whether it brought other logic.
     """
 
@@ -64,14 +64,14 @@ class Backfilled:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which records: of event times in [first_ms, last_ms], or of offsets {topic: {partition: [first, last]}}."""
+    """A range of records: event times in [first_ms, last_ms], or offsets {topic: {partition: [first, last]}}."""
 
     first_ms: int | None = None
     last_ms: int | None = None
     offsets: Mapping[str, Mapping[int, tuple[int, int]]] | None = None
 
     def details(self) -> dict[str, Any]:
-        """Return it in the form of an intervention's details."""
+        """Return the range in the form of an intervention's details."""
         times = {"first_ms": self.first_ms, "last_ms": self.last_ms}
         if self.offsets is None:
             return times
@@ -90,9 +90,9 @@ def backfill_range(
     dry_run: bool = False,
     examples: int = 0,
 ) -> Backfilled:
-    """Refold the keys that a range's records touch. examples: how many of the rows that differ are returned.
+    """Refold the keys that a range's records touch. examples: how many of the differing rows to return.
 
-    Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill runs.
+    Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill of it runs.
     """
     table = open_table.table
     applied_tick = _require_applied_tick(open_table)
@@ -113,7 +113,7 @@ def backfill_range(
         record_count = _count_records(open_table, NO_TICK, applied_tick)
         if dry_run or differing.equal:
             return Backfilled(differing, None, record_count, applied_tick)
-        request = why.wanted("refold", [table.name], record_range.details())
+        request = why.to_request("refold", [table.name], record_range.details())
         return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request), record_count))
 
 
@@ -128,8 +128,8 @@ def backfill(
 ) -> Backfilled:
     """Build the whole table beside the live one, compare, and swap it in if it differs.
 
-    examples: how many of the rows that differ are returned, before and after. An interrupted build, or one from a dry
-    run, is continued. Raises PlanError for a declaration that the table can't take, LeaseHeld for another declaration
+    examples: how many of the differing rows to return, before and after. It continues an interrupted build, or the
+    build of a dry run. Raises PlanError for a declaration that the table can't take, LeaseHeld for another declaration
     while a job keeps the table, or while another backfill of it runs.
     """
     table = open_table.table
@@ -141,7 +141,7 @@ def backfill(
     with repair_lease(open_table.layout, open_table.name):
         changed = declaration_properties(table)[DECLARATION] != _stored_declaration(open_table)
         if changed and not dry_run:
-            _check_free(open_table)  # fails before the long part
+            _check_free(open_table)  # fail before the long part
         records = 0
 
         def count_records(phase: Phase, done_count: int, total: int) -> None:
@@ -153,7 +153,7 @@ def backfill(
         listen("compare", records, records)
         differing = compare(open_table, beside_table, examples)
         applied_tick = _require_applied_tick(open_table)
-        # Also if no row differs: that the table was rebuilt is recorded for those that look for it.
+        # Record the rebuild even if no row differs: people look for it in the interventions.
         is_needed = changed or present.is_behind(open_table)
         if dry_run or (differing.equal and not is_needed):
             if not dry_run:
@@ -168,7 +168,7 @@ def backfill(
             "declaration": declaration_properties(table)[DECLARATION],
             "changed": changed,
         }
-        swap_tick = intervene(open_table.lake, app, why.wanted("swap", [table.name], details))
+        swap_tick = intervene(open_table.lake, app, why.to_request("swap", [table.name], details))
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
         return _with_way_back(Backfilled(differing, swap_tick, records, changed=changed))
 
@@ -188,7 +188,7 @@ def discard(open_table: OpenTable) -> bool:
 def build(
     open_table: OpenTable, name: str, *, end_tick: int | None = None, listen: ShowProgress = ignore_progress
 ) -> OpenTable:
-    """Build a table beside the live ones, up to a tick, or to the last complete one; return the built table.
+    """Build a table beside the live tables, up to a tick, or up to the last complete tick; return the built table.
 
     An interrupted build goes on, unless it had another declaration.
     """
@@ -197,13 +197,13 @@ def build(
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
     after_tick = beside_table.progress.tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
     last_tick = latest_complete_tick(open_table.lake) if end_tick is None else end_tick
-    total_count, done = _count_records(open_table, after_tick, last_tick), 0
+    total_count, done_count = _count_records(open_table, after_tick, last_tick), 0
     listen("build", 0, total_count)
 
-    def on_batch(tick: int, records: int) -> None:
-        nonlocal done
-        done += records
-        listen("build", done, max(total_count, done))
+    def on_batch(tick: int, record_count: int) -> None:
+        nonlocal done_count
+        done_count += record_count
+        listen("build", done_count, max(total_count, done_count))
 
     table_app = App((table,), (), table.stream.sources)
     with Silver(beside_table.lake, table_app, on_batch) as silver:
@@ -216,7 +216,7 @@ def build(
 
 
 def compare(open_table: OpenTable, beside_table: OpenTable, examples: int = 0) -> Difference:
-    """Compare the visible rows of the live table with those of the built one, at the last tick that both have."""
+    """Compare the visible rows of the live table with those of the built table, at the last tick that both have."""
     tick = min(_require_applied_tick(open_table), _require_applied_tick(beside_table))
     live_rows = reading.read_rows(open_table, AtTick(tick))
     return compare_tables(open_table.table.key, live_rows, Past(beside_table).visible(Cut(tick)), examples)
@@ -235,17 +235,17 @@ def revert(
     """Make the live table what it was at a moment; later records are applied from there.
 
     version: the moment is this version, by its number, without what others wrote after it. examples: how many of the
-    rows that differ are returned. The clock stays: windows that have closed since do not open again. Raises LeaseHeld
-    while a backfill of the table runs, PlanError for a moment before other logic was swapped in,
-    and for aggregates of a table's rows.
+    differing rows to return. The clock stays: windows that have closed since do not open again. Raises LeaseHeld while
+    a backfill of the table runs, PlanError for a moment before other logic was swapped in, and for aggregates of a
+    table's rows.
     """
     _refuse_other_logic(open_table, cut)
     if takes_out(open_table.table):
         upstream_names = ", ".join(upstream.name for upstream in open_table.table.stream.reads)
         raise PlanError(
-            f"table {open_table.name!r} is made of the rows of {upstream_names}: a row that changes is taken out again, and can't "
-            f"be taken out of what no longer holds it. Revert {upstream_names}, whose changes reach it; or `lakehouse past "
-            "checkout` makes a new table of that moment."
+            f"table {open_table.name!r} is made of the rows of {upstream_names}: a row that changes is taken out "
+            f"again, and can't be taken out of what no longer holds it. Revert {upstream_names}, whose changes reach "
+            "it; or `lakehouse past checkout` makes a new table of that moment."
         )
     details = {**cut.details(), "version": version}
     with repair_lease(open_table.layout, open_table.name):
@@ -254,7 +254,7 @@ def revert(
         if dry_run or differing.equal:
             return Backfilled(differing, None, before=applied_tick)
         anchors.keep_anchor(open_table, applied_tick, f"before {why.reason or 'a revert'}")
-        request = why.wanted("revert", [open_table.name], details)
+        request = why.to_request("revert", [open_table.name], details)
         return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request)))
 
 
@@ -265,7 +265,7 @@ def _with_way_back(backfilled: Backfilled) -> Backfilled:
 
 
 def _check_free(open_table: OpenTable) -> None:
-    """A job with the old logic must not go on with the new content."""
+    """Raise LeaseHeld while a job keeps the table: with the old logic it must not go on with the new content."""
     with Lease(
         open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}, under another declaration,"
     ):
@@ -275,14 +275,14 @@ def _check_free(open_table: OpenTable) -> None:
 def _refuse_restored(open_table: OpenTable) -> None:
     if open_table.skip is not None:
         raise PlanError(
-            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, so "
-            "it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
+            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, "
+            "so it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
             "again, into another lake."
         )
 
 
 def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
-    """A table made by other logic lacks the state that the present logic goes on from."""
+    """Refuse a moment of other logic: that table lacks the state from which the present logic goes on."""
     swaps = [
         decision
         for decision in interventions.read_interventions(open_table.lake, open_table.name)
@@ -297,7 +297,7 @@ def _refuse_other_logic(open_table: OpenTable, cut: Cut) -> None:
 
 
 def _count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> int:
-    """The records of bronze in the ticks (after, to] that a table reads."""
+    """Count the records of bronze in the ticks (after_tick, last_tick] that a table reads."""
     return (
         Input(open_table.lake, open_table.table.stream).rows(after_tick, last_tick).count()
         if last_tick > after_tick
@@ -306,12 +306,12 @@ def _count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> in
 
 
 def _stored_declaration(open_table: OpenTable) -> str | None:
-    """The declaration that a table carries; None if there is no table."""
+    """Return the declaration that a table carries; None if there is no table."""
     return read_properties(open_table.spark, open_table.visible.path).get(DECLARATION) if open_table.exists else None
 
 
 def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:
-    """The changes that an intervention would make now; with the first of the rows."""
+    """Return the changes that an intervention would make now, with the first of the rows."""
     applied_tick = _require_applied_tick(open_table)
     past = Past(open_table, [Intervention(applied_tick + 1, "", kind, details)])
     live_rows = reading.read_rows(open_table, AtTick(applied_tick))

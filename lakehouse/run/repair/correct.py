@@ -1,4 +1,4 @@
-"""Late correction: on request, late records of closed windows are taken in after all, as an intervention."""
+"""Late correction: on request, a table takes in late records of closed windows after all, by an intervention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakehouse.spark.table import late
 class Corrected:
     """The result of a correction: its tick, and how many late records it took in. `tick` is None after a dry run.
 
-    out_of_reach: late records that were asked for too, and can't be taken in: too late for a join behind another one.
+    out_of_reach: late records of the request that can't be taken in: they were too late for a join behind another join.
     """
 
     tick: int | None
@@ -39,11 +39,11 @@ def correct(
     why: Why = NO_REASON,
     dry_run: bool = False,
 ) -> Corrected:
-    """Take late records of a windowed table in after all; its next version holds them.
+    """Take in late records of a windowed table after all; its next version has them.
 
     key: only that key's records, by its text, see `lakehouse.formats.key_text`. start, end: only of windows that begin
-    in [start, end). A record is taken in as a whole, for all windows that it was late for. Raises PlanError for a table
-    without windows, NotFound if no such record is late. A running job goes on; it applies the correction.
+    in [start, end). A record counts as a whole, for all windows for which it was late. Raises PlanError for a table
+    without windows, NotFound if no such record is late. A running job goes on, and applies the correction.
     """
     table = open_table.table
     if not table.windows and not meeting_streams(table.stream):
@@ -60,7 +60,7 @@ def correct(
         if (first_joined := joined_rows.first()) is not None and late_rows.isEmpty():
             raise PlanError(_out_of_reach_message(table.name, first_joined["join_name"]))
         out_of_reach = joined_rows.select(*late.PLACE).distinct().count()
-    # A correction that was reverted can be made again.
+    # A reverted correction can be made again.
     earlier_corrections = [
         decision
         for decision in interventions_in_effect(interventions.read_interventions(open_table.lake, table.name), EVER)
@@ -81,7 +81,7 @@ def correct(
         records_id = interventions.keep_records(open_table.lake, late_records)
     finally:
         late_records.unpersist()
-    request = why.wanted("late", [table.name], {}, records_id)
+    request = why.to_request("late", [table.name], {}, records_id)
     return Corrected(intervene(open_table.lake, app, request), record_count, out_of_reach)
 
 

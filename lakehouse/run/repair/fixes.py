@@ -1,6 +1,6 @@
-"""Fixes: quarantined records with other bytes, decoded by the stream's present declaration. Nothing is written here.
+"""Fixes: quarantined records with other bytes, decoded by the stream's present declaration. Nothing is written.
 
-A fix is a function from record to record: a function of the user's, an edit of one record, or no change at all, if the
+A fix is a function from record to record: the user's own, an edit of one record, or no change at all, if the
 declaration has changed and accepts the bytes as they are. Only key and value may differ; the record keeps its place, so
 that a replay can put it where it belongs.
 """
@@ -54,13 +54,13 @@ class Edit:
 
 
 def unchanged(record: Record) -> Record:
-    """The fix of a record whose stream now has another declaration: its bytes as they are."""
+    """Return the record unchanged: the fix if its stream now has another declaration."""
     return record
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A record that fits now, with these bytes. `was`: as it is in the quarantine, with the reason and its place."""
+    """A record that fits now, with these bytes. was: the record in the quarantine, with the reason and its place."""
 
     was: Quarantined
     key: bytes | None
@@ -68,13 +68,13 @@ class Fixed:
 
     @property
     def record(self) -> Record:
-        """The record as it counts from now on, at its original position."""
+        """The record that counts from now on, at its original position."""
         return replace(self.was.record, key=self.key, value=self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class StillBad:
-    """A record that a fix did not help: why not, and its bytes after the fix; the original bytes if there are none."""
+    """A record that still does not fit: why not, and its bytes after the fix; the original bytes if there are none."""
 
     was: Quarantined
     key: bytes | None
@@ -107,8 +107,8 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: Fi
             f"{item.place}, {item.record.topic_id}, tick {item.record.tick}" for item in quarantined[:3]
         )
         raise ConfigError(
-            f"stream {stream!r}: an edit changes one record, found {len(quarantined)}: {record_ids}. Choose one: by its place, and "
-            "by its time if the topic was recreated."
+            f"stream {stream!r}: an edit changes one record, found {len(quarantined)}: {record_ids}. Choose one: by "
+            "its place, and by its time if the topic was recreated."
         )
     attempts = [(was, *_try_fix(fix, was.record)) for was in quarantined]
     reasons_by_identity = _reasons_bad(source, [record for _, record, reason in attempts if reason is None])
@@ -123,7 +123,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: Fi
 
 
 def source_of(app: App, stream: str) -> Source:
-    """Return a stream's source by the stream's name; PlanError if the application does not have it."""
+    """Return the source of a stream, by the stream's name. Raises PlanError if the application does not have it."""
     for source in app.sources:
         if source.name == stream:
             return source
@@ -174,7 +174,7 @@ def _reasons_bad(source: Source, fixed_records: list[Record]) -> dict[Any, str]:
         record.identity: elsewhere for record in fixed_records if record.topic != source.topic
     }
     try:
-        # A person has decided about them: however far ahead they lie, they fit.
+        # A person has decided about them: they fit, however far ahead their times lie.
         model_result = model.run(App((), (), (replace(source, max_ahead=None),)), fixed_records, decode_record)
     except NeedsSpark as error:
         raise NeedsSpark(
@@ -187,7 +187,7 @@ def _reasons_bad(source: Source, fixed_records: list[Record]) -> dict[Any, str]:
 def replay_refusal(app: App, source: Source) -> str | None:
     """Say why no record of a stream can count with other bytes in an application's tables; None if they can.
 
-    In a join of streams, a record that counts after all changes what came with other records, of any key.
+    In a join of streams, a record that counts after all changes the results of other records, of any key.
     """
     if not any(source in table.stream.decodes for table in app.tables):
         return f"no table of the application reads stream {source.name!r}; there is nothing to refold."

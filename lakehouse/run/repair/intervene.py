@@ -1,8 +1,8 @@
-"""Requests for interventions: if no job runs they are done here; else the jobs that hold bronze and the tables do them.
+"""Requests for interventions: carried out here if no job runs, else by the jobs that hold bronze and the tables.
 
-The job that ingests gives an intervention its tick, since only it writes bronze: it is asked by a file below
-control/requests, which it takes up between two ticks. The job that keeps a table applies the intervention when it
-reaches that tick. So nothing is stopped, and the process that asked waits for the result.
+The job that ingests gives an intervention its tick, since only this job writes bronze: it takes up the requests, files
+below control/requests, between two ticks. The job that keeps a table applies the intervention when it reaches that
+tick. So no job stops, and the process that asks waits for the result.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ REFUSED = ".refused"
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why an intervention is made, and who decided it, beside the operating system's user; both are kept with it."""
+    """The reason for an intervention, and who decided it, beside the operating system's user; both are kept with it."""
 
     reason: str = ""
     by: str | None = None
 
-    def wanted(self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None) -> Wanted:
-        """Return the intervention to ask for. id: of the records that were kept for it, if it has any."""
+    def to_request(
+        self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None
+    ) -> Wanted:
+        """Return the intervention to request. id: of the records that were kept for it, if it has any."""
         return Wanted(kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, deciding_person(self.by))
 
 
@@ -66,7 +68,7 @@ def intervene(lake: OpenLake, app: App, request: Wanted) -> int:
 def pending_requests(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
     """Yield the requests, each with its file; the job that ingests takes them up.
 
-    A file that is not a request is put aside, so that no job stumbles over it again.
+    It puts aside a file that is not a request, so that no job stumbles over it again.
     """
     folder = Path(layout.requests)
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
@@ -95,7 +97,7 @@ def _decide_tick(lake: OpenLake, request: Wanted) -> int:
                         is_requested = True
                 else:
                     return _decide_as_writer(lake, request)
-            # An incomplete tick was left by a crash: the next writer of bronze completes it.
+            # A crash left an incomplete tick: the next writer of bronze completes it.
             decision_tick = interventions.intervention_tick(lake, request.id)
             if decision_tick is not None and latest_complete_tick(lake) >= decision_tick:
                 return decision_tick
@@ -135,7 +137,8 @@ def _bring_table(open_table: OpenTable, target_tick: int) -> None:
         except LeaseHeld as lease_error:
             if time.monotonic() - reached_time > STANDSTILL_SECONDS:
                 raise LeaseHeld(
-                    f"table {table.name!r}: the intervention is decided, at tick {target_tick}, but the table has been at "
-                    f"tick {tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job reaches that tick. {lease_error}"
+                    f"table {table.name!r}: the intervention is decided, at tick {target_tick}, but the table has been "
+                    f"at tick {tick} for {STANDSTILL_SECONDS:g} s. It takes effect when its job reaches that tick. "
+                    f"{lease_error}"
                 ) from lease_error
             time.sleep(POLL_SECONDS)

@@ -1,6 +1,6 @@
 """The newest record of each key of a changelog, and rows on their way to Spark, for more keys than memory holds.
 
-The records are sorted on the driver's disk, and the rows go to Spark a few megabytes at a time.
+The driver sorts the records on its disk, and the rows go to Spark a few megabytes at a time.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ RECORD = pa.schema(
 class Newest:
     """The newest record of a key, and its headers. value: None for a delete."""
 
-    said: RecordHeaders
+    headers: RecordHeaders
     key: bytes
     value: bytes | None
 
     @property
     def size(self) -> int:
-        return len(self.key) + len(self.value or b"") + len(self.said.accumulators or b"")
+        return len(self.key) + len(self.value or b"") + len(self.headers.accumulators or b"")
 
 
 def newest_records(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]) -> Iterator[Newest]:
-    """Yield the last record of each key, from records' headers, keys and values. All are read before the first."""
+    """Yield the last record of each key, from headers, keys and values; read all records before the first result."""
     for _, group in groupby(_flatten_batches(sort_rows(_record_batches(records), 2)), key=itemgetter(0)):
         *_, (key, _, value, place, position, event_ms, origin, table_name, accumulators, left_out, formats) = group
         record_position = Position.of(dict(zip(Position._fields, json.loads(position), strict=True)))
@@ -94,7 +94,7 @@ def _record_batches(records: Iterable[tuple[RecordHeaders, bytes, bytes | None]]
 def rows_as_frame(
     lake: OpenLake, schema: StructType, rows: Iterable[tuple[int, tuple[Any, ...]]]
 ) -> Iterator[DataFrame]:
-    """Give rows, each with its size in bytes, as Spark frames; their files in the lake are removed at the end."""
+    """Give rows that come with their sizes in bytes as a Spark frame; remove its files in the lake at the end."""
     with _restore_folder(lake) as path:
         try:
             lake.spark.createDataFrame([], schema).write.parquet(path)
@@ -107,9 +107,9 @@ def rows_as_frame(
 
 @contextmanager
 def _restore_folder(lake: OpenLake) -> Iterator[str]:
-    """Give an empty folder that nobody else uses. What killed processes left in such folders is removed.
+    """Give an empty folder that nobody else uses; remove the files of killed processes in such folders.
 
-    On an object store no lease tells which are in use: what a killed process left stays there.
+    On an object store no lease shows which folders are in use, so the files of killed processes stay there.
     """
     layout, root = lake.layout, lake.layout.restoring
     if "://" in layout.root:
@@ -122,12 +122,12 @@ def _restore_folder(lake: OpenLake) -> Iterator[str]:
                 with nullcontext() if name == folder_name else _folder_lease(layout, name):
                     folders.remove_folder(lake.spark, f"{root}/{name}")
             except LeaseHeld:
-                continue  # it belongs to a running restore
+                continue  # the folder belongs to a running restore
         yield f"{root}/{folder_name}"
 
 
 def _first_free(layout: Layout) -> tuple[str, Lease]:
-    """The first number whose folder is not in use, and its lease."""
+    """Return the first number whose folder is not in use, and its lease."""
     for number in map(str, count()):
         with suppress(LeaseHeld):
             return number, _folder_lease(layout, number).acquire()

@@ -1,6 +1,6 @@
 """A table at a moment, as a new table: from a version, from bronze alone, or from the published changelog alone.
 
-A new table has no owner: no application writes it. The three ways must give the same content.
+No application owns or writes the new table. The three ways must give the same content.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One way to a table's content, and the seconds that it took; `refused` says why it can't give the moment."""
+    """A way to a table's content, and the seconds that it took; `refused` says why it can't give the moment."""
 
     origin: RebuildSource
     content: Content | None
@@ -52,7 +52,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
-    """The results of two declarations over the same records, up to a tick, and how the second differs."""
+    """The results of two declarations over the same records, up to a tick, and how the second result differs."""
 
     tick: int
     first: Content
@@ -63,9 +63,9 @@ class Backtested:
 def checkout(open_table: OpenTable, name: str, moment: At | None, *, again: bool = False) -> Content:
     """Make a new table of a table's visible rows at a moment; return its content.
 
-    again: a table of that name and the same moment is kept, and its content returned, for a caller that can't know
-    whether an earlier try succeeded. Raises StorageError if there is another table of that name, NotFound for a moment
-    that is not available.
+    again: keep a table of that name and the same moment, and return its content, for a caller that can't know whether
+    an earlier try succeeded. Raises StorageError if there is another table of that name, NotFound for a moment that is
+    not available.
     """
     origin_details = {"at": str(moment or "now")}
     path = open_table.layout.silver(check_name(name, "table"))
@@ -90,8 +90,8 @@ def rebuild(
     """Make a new table of a table's content at a moment, from one origin alone; return its content.
 
     version: Delta's own time travel. bronze: records and interventions, folded from the first one. changelog: the
-    published topic. into: where to put the new table, the lake if left out. Raises ConfigError for an origin that can't
-    give the moment.
+    published topic. target_layout: the place of the new table, the lake if left out. Raises ConfigError for an origin
+    that can't give the moment.
     """
     target_layout = target_layout or open_table.layout
     if origin not in ORIGINS:
@@ -110,7 +110,8 @@ def rebuild(
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
     if not cut.whole:
         raise ConfigError(
-            f"rebuild from changelog at {moment}: a changelog has ticks, versions and commit times; expected one of them."
+            f"rebuild from changelog at {moment}: a changelog has ticks, versions and commit times; expected one of "
+            "them."
         )
     with changelog_rows(open_table, published, cut.tick) as changelog_frame:
         return _create_table(open_table.at(target_layout), name, changelog_frame, origin_details)
@@ -121,7 +122,7 @@ def prove(
     moment: At | None = None,
     published: Published | None = None,
 ) -> list[Proof]:
-    """Rebuild a table at a moment in every available way, into tables that are then removed.
+    """Rebuild a table at a moment in every available way, into tables that it removes at the end.
 
     Equal contents prove that Delta's versions, bronze and the changelog agree. Without a moment it is the last tick
     that the table has taken in. Raises NotFound for a table, or a moment, that does not exist.
@@ -131,7 +132,7 @@ def prove(
     reading.cut_at(open_table, moment)
     target_layout, proofs = replace(open_table.layout, beside=_beside_name("prove", table)), []
     with Lease(open_table.layout.lease(f"prove-{table.name}"), f"table {table.name!r}, by a proof,"):
-        folders.remove_folder(open_table.spark, target_layout.tables)  # left by a proof that was killed
+        folders.remove_folder(open_table.spark, target_layout.tables)  # a killed proof left it
         try:
             for origin in ORIGINS if published is not None else ORIGINS[:-1]:
                 started = time.monotonic()
@@ -151,7 +152,7 @@ def backtest(
     open_table: OpenTable,
     other_table: Table,
     *,
-    to: int | None = None,
+    end_tick: int | None = None,
     listen: ShowProgress = ignore_progress,
 ) -> Backtested:
     """Fold the same records under two declarations of one table, up to a tick; the live table is not touched.
@@ -161,10 +162,11 @@ def backtest(
     table = open_table.table
     if table.key != other_table.key:
         raise ConfigError(
-            f"backtest: keys {', '.join(table.key)} and {', '.join(other_table.key)} can't be compared; expected the same."
+            f"backtest: keys {', '.join(table.key)} and {', '.join(other_table.key)} can't be compared; expected the "
+            "same."
         )
     complete_tick = latest_complete_tick(open_table.lake) if open_table.lake.exists(open_table.layout.records) else 0
-    tick = to if to is not None else complete_tick
+    tick = end_tick if end_tick is not None else complete_tick
     if tick > complete_tick:
         raise NotFound(f"backtest to tick {tick}: bronze has ticks up to {complete_tick}. Run the application first.")
     with Lease(open_table.layout.lease(f"backtest-{table.name}"), f"table {table.name!r}, by a backtest,"):
@@ -176,15 +178,18 @@ def backtest(
         ]
         rows_before, rows_after = (Past(place).visible(Cut(tick)) for place in built_tables)
         result = Backtested(
-            tick, content_of(rows_before), content_of(rows_after), compare_tables(table.key, rows_before, rows_after, EXAMPLES)
-        )  # fmt: skip
+            tick,
+            content_of(rows_before),
+            content_of(rows_after),
+            compare_tables(table.key, rows_before, rows_after, EXAMPLES),
+        )
         for place in built_tables:
             folders.remove_folder(open_table.spark, place.layout.tables)
         return result
 
 
 def _beside_name(purpose: str, table: Table) -> str:
-    """A name for a table built beside the live ones; a table's own name may already have the maximal length."""
+    """Return a name for a table beside the live tables; a table's own name may already have the maximal length."""
     return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
 
 

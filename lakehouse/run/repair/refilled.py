@@ -1,4 +1,4 @@
-"""The topic that bronze is written back into: it is created, or checked that it keeps the records; and its progress."""
+"""The topic that gets bronze's records back: created, or checked that it keeps them; and the progress in it."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def open_target(
     topic_facts = cluster.topics([name])[name]
     if topic_facts.partitions < needed_partitions or partitions not in (None, topic_facts.partitions):
         raise ConfigError(
-            f"topic {name!r} has {topic_facts.partitions} partitions; expected {partitions or f'{needed_partitions} or more'}: a record "
-            "keeps its partition. Name another topic; one that does not exist is created."
+            f"topic {name!r} has {topic_facts.partitions} partitions; expected "
+            f"{partitions or f'{needed_partitions} or more'}: a record keeps its partition. Name another topic; one "
+            "that does not exist is created."
         )
     _check_config(name, cluster.config(name), source)
     begin = _begin_offsets(cluster, source, topic_facts, append, progress_file)
@@ -86,8 +87,8 @@ def _create_target(
             source_partitions = max(source_partitions, topic_facts.partitions)
     if partitions is not None and partitions < needed_partitions:
         raise ConfigError(
-            f"{partitions} partitions: topic {source.topic!r} has records in partition {needed_partitions - 1}; expected {needed_partitions} "
-            "or more: a record keeps its partition."
+            f"{partitions} partitions: topic {source.topic!r} has records in partition {needed_partitions - 1}; "
+            f"expected {needed_partitions} or more: a record keeps its partition."
         )
     cluster.create(name, partitions or source_partitions, topic_config)
     return cluster.topics([name])[name]
@@ -108,8 +109,8 @@ def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRow
         oldest_text = "" if source.oldest_ms is None else f" (the oldest record is of {moment_text(source.oldest_ms)})"
         raise ConfigError(
             f"topic {name!r} has {settings_text}: it would not keep the records as they are{oldest_text}; expected "
-            f"{', '.join(f'{key}={TOPIC_CONFIG[key]}' for key in wrong_settings)}. Set that, or name a topic that does not exist: it is "
-            "created so."
+            f"{', '.join(f'{key}={TOPIC_CONFIG[key]}' for key in wrong_settings)}. Set that, or name a topic that "
+            "does not exist: it is created so."
         )
 
 
@@ -131,7 +132,7 @@ def _begin_offsets(
 
 
 def _read_remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
-    """The offsets where the records of an interrupted run begin; None if there was none for this topic."""
+    """Return the offsets where the records of an interrupted run begin; None without such a run for this topic."""
     if not file.is_file():
         return None
     stored = read_object(file)

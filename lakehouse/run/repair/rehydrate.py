@@ -1,8 +1,8 @@
-"""Bronze back into a Kafka topic: the same bytes, headers, timestamps and partitions, in the same order.
+"""Writes bronze back into a Kafka topic: the same bytes, headers, timestamps and partitions, in the same order.
 
-The topic itself says how far an interrupted run got. The records in a partition are always the first ones that bronze
-has for it (`lakehouse.kafka.ordered`), so their number is the number to leave out; the first and the last of them are
-compared with bronze's before anything is added.
+The topic itself says how far an interrupted run got. The records in a partition are always the first that bronze has
+for it (`lakehouse.kafka.ordered`), so their number is the number to leave out; a run compares the first and the last of
+them with bronze's before it adds anything.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FIRST_MS = 1
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One partition, under one id of the source: `part` in bronze, from `offset` on in the topic."""
+    """A partition, under one id of the source: `part` in bronze, from `offset` on in the topic."""
 
     part: PartitionRows
     offset: int
 
     @property
     def holes(self) -> int:
-        """How many offsets between the first and the last one have no record in bronze, or none that was chosen."""
+        """The number of offsets between the first and the last whose record bronze lacks, or was not chosen."""
         return self.part.last_offset - self.part.first_offset + 1 - self.part.records
 
     @property
@@ -50,8 +50,8 @@ class Moved:
 class Rehydrated:
     """The result of a rehydrate. `records` are in the topic now, `written` of them by this run.
 
-    untimed: how many have a time that Kafka's client can't write (1970-01-01T00:00Z or before); they got the first
-    millisecond after it.
+    untimed: how many records have a time that Kafka's client can't write (1970-01-01T00:00Z or before); they got the
+    first millisecond after it.
     """
 
     topic: str
@@ -76,12 +76,12 @@ def rehydrate(
     positions: bool = False,
     listen: Callable[[int, int], None] = lambda done, total: None,
 ) -> Rehydrated:
-    """Write records of bronze to a Kafka topic, which is created if it does not exist.
+    """Write records of bronze to a Kafka topic; create the topic if it does not exist.
 
-    partitions: of a new topic; as many as the source has if left out. append: after the records that it has already.
-    positions: with headers that give each record's place in bronze. listen: is told how many records are in the topic,
-    and the total. Run again, it goes on where it ended. Raises ConfigError for a topic that can't be written to,
-    LeaseHeld, KafkaUnavailable.
+    partitions: of a new topic; as many as the source has if left out. append: write after the records that the topic
+    has already. positions: add headers that give each record's place in bronze. listen: called with the number of
+    records in the topic, and the total. Run again, it goes on where it ended. Raises ConfigError for a topic that can't
+    take the records, LeaseHeld, KafkaUnavailable.
     """
     progress_file = Path(layout.rehydrated(check_topic(target_topic)))
     with Lease(layout.lease(f"rehydrate-{target_topic}"), f"topic {target_topic!r}"):
@@ -131,7 +131,7 @@ def _count_present(
     positions: bool,
     progress_file: Path,
 ) -> dict[int, int]:
-    """Return how many of the records each partition has already; ConfigError if it holds others."""
+    """Return how many of the records each partition has already. Raises ConfigError if it has other records."""
     present_counts = {
         partition: end_offset - destination.begin[partition]
         for partition, (_, end_offset) in destination.ends(cluster).items()
@@ -157,9 +157,10 @@ def _count_present(
         )
         if not is_same:
             raise ConfigError(
-                f"topic {destination.name!r}: partition {partition} holds {record_count} records from offset {begin_offset} on which are "
-                "not the first of the chosen records; expected an empty topic, or what an interrupted run of the "
-                f"same command left. Name another topic, or {removal_advice}append to them: --append."
+                f"topic {destination.name!r}: partition {partition} holds {record_count} records from offset "
+                f"{begin_offset} on which are not the first of the chosen records; expected an empty topic, or what an "
+                f"interrupted run of the same command left. Name another topic, or {removal_advice}append to them: "
+                "--append."
             )
     return present_counts
 
@@ -177,8 +178,8 @@ def _verify(cluster: Cluster, source: BronzeRows, destination: Target) -> None:
         if end - begin_offset != expected_count or first > begin_offset:
             raise KafkaUnavailable(
                 f"topic {destination.name!r}: partition {partition} has offsets {first} to {end}, exclusive; expected "
-                f"{expected_count} records from {begin_offset} on. Somebody else writes to it, or Kafka drops its records. "
-                "Rehydrate into another topic."
+                f"{expected_count} records from {begin_offset} on. Somebody else writes to it, or Kafka drops its "
+                "records. Rehydrate into another topic."
             )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Repairs(Opened):
     """Corrections, backfills, reverts, rebuilds, restores.
 
-    reason, by: why, and who decided it, beside the operating system's user; both are kept in the interventions.
+    reason, by: why, and who decided it, beside the operating system's user; the interventions keep both.
     """
 
     def correct(
@@ -39,7 +39,7 @@ class Repairs(Opened):
         by: str | None = None,
         dry_run: bool = False,
     ) -> Corrected:
-        """Take late records of a windowed table in after all: of one key, or of windows that begin in [start, end).
+        """Take in late records of a windowed table after all: of one key, or of windows that begin in [start, end).
 
         The windows are refolded with them, as an intervention at a tick of its own; the next run publishes the changes.
         See `lakehouse.run.repair.correct`. Raises PlanError, NotFound, LeaseHeld.
@@ -65,11 +65,11 @@ class Repairs(Opened):
         examples: int = 0,
         listen: ShowProgress | None = None,
     ) -> Backfilled:
-        """Rebuild a table's rows from bronze: those that a range of records touches, or all, with new logic too.
+        """Rebuild a table's rows from bronze: the rows that a range of records touches, or all, also with new logic.
 
-        The live job goes on. dry_run: only say what would change. examples: how many of the rows that differ are in
-        `differing.changes`, before and after. listen: is told the phase, the records done, and the total. See
-        `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld if
+        The live job goes on. dry_run: only say what would change. examples: how many of the differing rows are in
+        `differing.changes`, before and after. listen: called with the phase, the number of records done, and the total.
+        See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld if
         another backfill, or a job with another declaration, holds it.
         """
         self._check(table)
@@ -97,7 +97,7 @@ class Repairs(Opened):
 
         root = self._layout.root
         if "://" not in root and not Path(root, "beside", table.name).is_dir():
-            return False  # without Spark: mostly there is nothing
+            return False  # without Spark: most tables have nothing to remove
         return backfill.discard(self._lake.open(table))
 
     def replay(
@@ -113,10 +113,10 @@ class Repairs(Opened):
     ) -> int | None:
         """Let quarantined records of a stream count with other bytes, at their original positions; return the tick.
 
-        again: records that were fixed before are left out; None if nothing is left. instead: they count with the new
-        bytes from now on. Without either they are refused.
-        fixed: from `lakehouse.run.repair.fixes.fixed_records`. The rows that depend on them are rebuilt, in all tables
-        of the application that read the stream; the live job goes on. Raises NotFound, PlanError.
+        fixed: from `lakehouse.run.repair.fixes.fixed_records`. again: leave out records that were fixed before; return
+        None if no record is left. instead: those records count with the new bytes from now on. Without either it
+        refuses them. It rebuilds the rows that depend on the records, in all tables of the application that read the
+        stream; the live job goes on. Raises NotFound, PlanError.
         """
         from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
@@ -165,7 +165,7 @@ class Repairs(Opened):
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
         """Make a new table of a table's visible rows at a moment; return its row count and hash.
 
-        again: if the table exists already, with this moment, it is kept, and its content returned.
+        again: if the table exists already, with this moment, keep it and return its content.
         """
         from lakehouse.run.repair.rebuild import checkout
 
@@ -174,7 +174,7 @@ class Repairs(Opened):
     def rebuild(
         self, table: Table, name: str, origin: RebuildSource, at: At | None = None, *, topic: str | None = None
     ) -> Content:
-        """Make a new table of a table at a moment from one origin: "version", "bronze" or "changelog" (of `topic`)."""
+        """Make a new table from a table's moment by one origin: "version", "bronze" or "changelog" (of `topic`)."""
         from lakehouse.run.repair.rebuild import rebuild
         from lakehouse.run.repair.restore import Published
         from lakehouse.run.start.kafka import open_kafka
@@ -186,7 +186,7 @@ class Repairs(Opened):
             return rebuild(self._lake.open(table), name, origin, at, published=published)
 
     def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
-        """Rebuild a table at a moment in every available way, into tables that are then removed: are they equal?"""
+        """Rebuild a table at a moment in every available way, into tables that it removes: are they equal?"""
         self._check(table)
         from lakehouse.run.repair.rebuild import prove
         from lakehouse.run.repair.restore import Published
@@ -200,11 +200,11 @@ class Repairs(Opened):
     def backtest(
         self, table: Table, other: Table, *, to: int | None = None, listen: ShowProgress | None = None
     ) -> Backtested:
-        """Fold the same records under two declarations of a table, up to a tick; the live table is not touched."""
+        """Fold the same records under two declarations of a table, up to a tick; leave the live table alone."""
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.rebuild import backtest
 
-        return backtest(self._lake.open(table), other, to=to, listen=listen or backfill.ignore_progress)
+        return backtest(self._lake.open(table), other, end_tick=to, listen=listen or backfill.ignore_progress)
 
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
@@ -231,8 +231,8 @@ class Repairs(Opened):
     ) -> Rehydrated:
         """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
 
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.moment_of`. from_tick: records from this
-        tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.moment_of`. from_tick: only records from
+        this tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
         ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
         """
         from lakehouse.lake.record.bronze_rows import BronzeRows

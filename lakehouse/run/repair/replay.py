@@ -1,7 +1,7 @@
 """Quarantine replay: records that did not fit their schema count with other bytes, each at its original position.
 
-The fix is an intervention: bronze and the quarantine keep the original bytes. Only what depends on the record is
-refolded: the rows of its keys, in the tables that read its stream.
+The fix is an intervention: bronze and the quarantine keep the original bytes. A replay refolds only what depends on the
+record: the rows of its keys, in the tables that read its stream.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def replay(
 ) -> int | None:
     """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
 
-    again: records that were fixed before are left out, for a caller that can't know whether an earlier try succeeded.
+    again: leave out records that were fixed before, for a caller that can't know whether an earlier try succeeded.
     instead: records that were fixed before get the new bytes. A fix that a revert of a table took back does not count
-    as one. Returns the tick of the intervention; None if no record was left. Raises NotFound for a record that is not
-    in the quarantine, PlanError for one that does not fit with its new bytes either, was fixed before, or came before
-    the restore of a table that reads it, and if no table reads the stream.
+    as a fix. Returns the tick of the intervention; None if no record was left. Raises NotFound for a record that is not
+    in the quarantine, PlanError for a record that does not fit with its new bytes either, was fixed before, or came
+    before the restore of a table that reads it, and if no table reads the stream.
     """
     if (refusal := replay_refusal(app, source)) is not None:
         raise PlanError(refusal)
@@ -51,7 +51,8 @@ def replay(
     try:
         if missing_identities := sorted(set(fixes_by_identity) - set(fixed.read_identities(record_rows))):
             raise NotFound(
-                f"quarantine.{source.name} has no record {_format_identities(missing_identities)}. `lakehouse look quarantine` lists them."
+                f"quarantine.{source.name} has no record {_format_identities(missing_identities)}. `lakehouse look "
+                "quarantine` lists them."
             )
         if unfit := fixed.unfit_identities(source, record_rows):
             raise PlanError(
@@ -69,7 +70,8 @@ def replay(
                     else "--open or --again leaves such out, --instead gives them the new bytes"
                 )
                 raise PlanError(
-                    f"stream {source.name!r}: record {_format_identities(sorted(already_fixed))} was fixed before; {advice}."
+                    f"stream {source.name!r}: record {_format_identities(sorted(already_fixed))} was fixed before; "
+                    f"{advice}."
                 )
             if not remaining_fixes:
                 return None
@@ -77,12 +79,12 @@ def replay(
         records_id = interventions.keep_records(lake, record_rows)
     finally:
         record_rows.unpersist()
-    request = why.wanted("fixed", reader_names, {"stream": source.name}, records_id)
+    request = why.to_request("fixed", reader_names, {"stream": source.name}, records_id)
     return intervene(lake, app, request)
 
 
 def _refuse_before_restore(open_table: OpenTable, rows: DataFrame) -> None:
-    """For a restored table: the other lake decided whether a record that its changelog covered counts."""
+    """Refuse records that a restored table's changelog covers: the other lake decided whether they count."""
     if not open_table.exists:
         return
     skip = open_table.skip
@@ -90,7 +92,8 @@ def _refuse_before_restore(open_table: OpenTable, rows: DataFrame) -> None:
         return
     if covered_records := fixed.read_identities(rows.where(is_skipped(skip))):
         raise PlanError(
-            f"table {open_table.name!r} was restored from a topic that covers record {_format_identities(covered_records)}: whether it counts was "
+            f"table {open_table.name!r} was restored from a topic that covers record "
+            f"{_format_identities(covered_records)}: whether it counts was "
             "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
             "restore again; or leave it out here: records that came after the restore can be fixed."
         )

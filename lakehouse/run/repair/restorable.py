@@ -1,7 +1,7 @@
-"""Which tables can be restored from their changelog, and whether one fits the tables above it in the lake.
+"""Decides which tables can be restored from their changelog, and whether one fits the tables above it in the lake.
 
-A table that reads tables goes on from two things: its own rows, and the rows that the tables above it had then. So it
-is restored after these, each from its own changelog, and all changelogs must have ended at the same tick.
+A table that reads tables goes on from two things: its own rows, and the rows that the tables above it had then. So the
+tables above are restored first, each from its own changelog, and all changelogs must end at the same tick.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSTEAD = "Build it from bronze: run its application on a lake that has the top
 
 
 def refuse_kind(table: Table) -> None:
-    """Raise PlanError for a table that goes on from more than its topics have."""
+    """Raise PlanError for a table that needs more than its topics have to go on."""
     if looking_up := [part.reads[0].name for part in meeting_streams(table.stream) if part.reads]:
         raise PlanError(
             f"table {table.name!r} is made from a join of streams after {looking_up[0]} was looked up: what a record "
@@ -35,26 +35,27 @@ def refuse_kind(table: Table) -> None:
     for joined_table in looked_up_by_time(table.stream):
         if joined_table.stream.reads or meeting_streams(joined_table.stream) or joined_table in by_arrival:
             raise PlanError(
-                f"table {table.name!r} looks up what {joined_table.name} was at earlier times: no changelog has all of that, and "
-                f"not all that makes {joined_table.name} is in its own topic. {_INSTEAD}"
+                f"table {table.name!r} looks up what {joined_table.name} was at earlier times: no changelog has all "
+                f"of that, and not all that makes {joined_table.name} is in its own topic. {_INSTEAD}"
             )
 
 
 def refuse_alone(open_table: OpenTable) -> None:
-    """Raise PlanError for a table that reads tables which this lake does not have by a restore."""
+    """Raise PlanError for a table that reads tables which were not restored in this lake."""
     missing = [
         upstream.name for upstream in _upstream_tables(open_table) if _restored_state(open_table, upstream) is None
     ]
     if missing:
         raise PlanError(
-            f"table {open_table.name!r} is made from {', '.join(missing)}: it goes on from the rows that are there when "
-            f"its own changelog ends. Restore {missing[0]} first, from its own topic, in a lake that does not have it; "
-            f"{open_table.name} afterwards. Or build all of it from bronze, in a lake that has the topics' records."
+            f"table {open_table.name!r} is made from {', '.join(missing)}: it goes on from the rows that are there "
+            f"when its own changelog ends. Restore {missing[0]} first, from its own topic, in a lake that does not "
+            f"have it; {open_table.name} afterwards. Or build all of it from bronze, in a lake that has the topics' "
+            "records."
         )
 
 
 def check_fits(open_table: OpenTable, cover: Cover) -> None:
-    """Raise StorageError if a table above was restored as of another moment than the one that a cover tells."""
+    """Raise StorageError if a table above was restored as of another moment than a cover's."""
     for upstream in _upstream_tables(open_table):
         restored_state = _restored_state(open_table, upstream)
         assert restored_state is not None
@@ -66,14 +67,14 @@ def check_fits(open_table: OpenTable, cover: Cover) -> None:
                 "after other records than" if tick == cover.tick else f"at tick {cover.tick}, not at tick {tick} as"
             )
             raise StorageError(
-                f"table {open_table.name!r}: its changelog ends {ends_text} that from which {upstream.name!r} was restored: rows "
-                "of two moments don't fit each other. Let the job that publishes them catch up, and stop it; then "
-                "restore both into another lake."
+                f"table {open_table.name!r}: its changelog ends {ends_text} that from which {upstream.name!r} was "
+                "restored: rows of two moments don't fit each other. Let the job that publishes them catch up, and "
+                "stop it; then restore both into another lake."
             )
 
 
 def _upstream_tables(open_table: OpenTable) -> list[Table]:
-    """The tables above that are restored, too: what a row was at earlier times is made of a topic's records."""
+    """Return the tables above that are restored, too, without those that are looked up by time."""
     by_time = looked_up_by_time(open_table.table.stream)
     return [upstream for upstream in open_table.table.stream.reads if upstream not in by_time]
 
@@ -86,15 +87,17 @@ def needs_covered(table: Table) -> bool:
 def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
     """Return the covered offsets of the topics that there are, of a table that needs covered records.
 
-    Raises StorageError if Kafka no longer has one that counts: that could meet a later one in a join of streams, or
-    tells what a table was at an earlier time.
+    Raises StorageError if Kafka no longer has a record that counts: one that could meet a later one in a join of
+    streams, or that was a table's row at an earlier time.
     """
     needed_by_topic = {topic: cover.needed or {} for part in meeting_streams(table.stream) for topic in part.topics}
-    needed_by_topic |= {topic: {} for of in looked_up_by_time(table.stream) for topic in of.stream.topics}
+    needed_by_topic |= {
+        topic: {} for joined_table in looked_up_by_time(table.stream) for topic in joined_table.stream.topics
+    }
     existing_topics = set(cluster.names())
     topic_facts = cluster.topics([name for name in needed_by_topic if name in existing_topics])
-    if gone := [name for name in needed_by_topic if name not in topic_facts]:
-        raise _lost_error(table, f"there is no topic {gone[0]!r}")
+    if missing_topics := [name for name in needed_by_topic if name not in topic_facts]:
+        raise _lost_error(table, f"there is no topic {missing_topics[0]!r}")
     for name, fact in topic_facts.items():
         needed_offsets = needed_by_topic[name]
         if "compact" in (cluster.config(name).get("cleanup.policy") or ""):
@@ -102,23 +105,19 @@ def check_waiting(cluster: Cluster, cover: Cover, table: Table) -> NextOffsets:
         covered_ends = cover.next.get(fact.id, {})
         kept_offsets = cluster.offsets((name, int(partition)) for partition in covered_ends)
         for partition, end_offset in covered_ends.items():
-            first_offset, begin = (
-                kept_offsets[name, int(partition)][0],
-                needed_offsets.get(fact.id, {}).get(partition, 0),
-            )
+            first_offset = kept_offsets[name, int(partition)][0]
+            begin = needed_offsets.get(fact.id, {}).get(partition, 0)
             if begin < min(first_offset, end_offset):
                 raise _lost_error(
                     table, f"{name}/{partition} begins at offset {first_offset:,}, and those from {begin:,} on count"
                 )
-    remaining_offsets, needed_offsets = (
-        offsets_of_existing(cluster, table.stream.topics, cover.next),
-        cover.needed or {},
-    )
+    remaining_offsets = offsets_of_existing(cluster, table.stream.topics, cover.next)
+    needed_offsets = cover.needed or {}
     gone_ids = {*cover.next} - {*remaining_offsets}
     if any(
-        end_offset > needed_offsets.get(of, {}).get(part, 0)
-        for of in gone_ids
-        for part, end_offset in cover.next[of].items()
+        end_offset > needed_offsets.get(topic_id, {}).get(part, 0)
+        for topic_id in gone_ids
+        for part, end_offset in cover.next[topic_id].items()
     ):
         raise _lost_error(table, "a topic was deleted, or recreated, with such records")
     return remaining_offsets
@@ -134,7 +133,7 @@ def _lost_error(table: Table, why: str) -> StorageError:
 
 
 def _restored_state(open_table: OpenTable, upstream: Table) -> tuple[int, NextOffsets] | None:
-    """The tick at which the changelog of a restored table ended, and the offsets that it held; None for others."""
+    """Return the tick at which a restored table's changelog ended, and the offsets it covered; None for others."""
     upstream_table = open_table.lake.open(upstream)
     table_properties = read_properties(open_table.spark, upstream_table.visible.path) if upstream_table.exists else {}
     restored, skip = restored_of(table_properties.get(RESTORED)), table_properties.get(SKIP)

@@ -1,10 +1,10 @@
 """Restores a table from its published changelog alone. The application then goes on from there.
 
-The topic's last record of each key is the row; its headers carry the accumulators and the position. Where the changelog
-leaves out some of what the table keeps, that is in a topic beside it, `<topic>-state`, under the same covers: the state
-is made from it, and the visible rows from the state, or, of final results, from the changelog. The newest cover,
-in the topic beside it, says which source offsets the changelog covers: the restored table takes in the records after
-them, whatever the new lake's bronze holds.
+The topic's last record of each key is the row; its headers carry the accumulators and the position. If the changelog
+leaves out a part of the table's state, a topic beside it, `<topic>-state`, has the whole state under the same covers:
+the state is restored from it, and the visible rows from the state, or, for final results, from the changelog. The
+newest cover, in the topic of covers, says which source offsets the changelog covers: the restored table takes in the
+records after them, whatever the new lake's bronze has.
 
 Each lake has its own ticks, so positions of two lakes can't be compared. Restored rows lie before all that the new lake
 brings: their ticks are counted back from 0, the last one, through all lakes that published to the topic.
@@ -54,7 +54,7 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a table's changelog was published: the topic, and Kafka's servers and options."""
+    """The place of a published changelog: the topic, and Kafka's servers and options."""
 
     topic: str
     servers: str
@@ -65,21 +65,21 @@ class Published:
 class _ReadChangelog:
     """A changelog: its cover, and the newest records of each key, to be read once.
 
-    kept: of all that the table keeps. final: of final results.
+    state_records: of the whole state. visible_records: of final results.
     """
 
     cover: Cover
-    kept: Iterator[Newest]
-    final: Iterator[Newest]
+    state_records: Iterator[Newest]
+    visible_records: Iterator[Newest]
 
 
 def restore(open_table: OpenTable, published: Published) -> int:
     """Make a table from its published changelog; return the number of rows.
 
     Raises PlanError for a table that needs more than its topics have, that another declaration published, or whose
-    tables above were not restored before; StorageError if the lake has a part of the table already, the topic lacks
-    something that it needs, or ended elsewhere than those of the tables above; NotFound if the topic does not exist, or
-    has a record that does not belong to the changelog.
+    tables above were not restored before; StorageError if the lake has a part of the table already, if the topic lacks
+    something that the table needs, or ends elsewhere than the topics of the tables above; NotFound if the topic does
+    not exist, or has a record that does not belong to the changelog.
     """
     table = open_table.table
     restorable.refuse_kind(table)
@@ -87,8 +87,8 @@ def restore(open_table: OpenTable, published: Published) -> int:
         tables.remove_unfinished(open_table)
         if open_table.exists:
             raise StorageError(
-                f"table {table.name!r} exists in {open_table.layout.root}. Restore into another lake, or remove the table "
-                "first."
+                f"table {table.name!r} exists in {open_table.layout.root}. Restore into another lake, or remove the "
+                "table first."
             )
         _refuse_remains(open_table)
         restorable.refuse_alone(open_table)
@@ -106,15 +106,15 @@ def restore(open_table: OpenTable, published: Published) -> int:
         initial_properties[SKIP] = json.dumps(changelog_cover.next)
         if changelog_cover.clock is not None:
             initial_properties[CLOCK] = json.dumps(changelog_cover.clock)
-        spark, state_schema, visible_schema = (
-            open_table.spark,
-            tables.state_schema(open_table.spark, table),
-            tables.visible_schema(open_table.spark, table),
-        )
+        spark = open_table.spark
+        state_schema = tables.state_schema(open_table.spark, table)
+        visible_schema = tables.visible_schema(open_table.spark, table)
         state_rows = restored_rows.decode_rows(
-            spark, table, changelog_cover, read_changelog.kept, state_schema, going_on=True, is_state=True
+            spark, table, changelog_cover, read_changelog.state_records, state_schema, going_on=True, is_state=True
         )
-        visible_rows = restored_rows.decode_rows(spark, table, changelog_cover, read_changelog.final, visible_schema)
+        visible_rows = restored_rows.decode_rows(
+            spark, table, changelog_cover, read_changelog.visible_records, visible_schema
+        )
         with (
             rows_as_frame(open_table.lake, state_schema, state_rows) as state_frame,
             rows_as_frame(open_table.lake, visible_schema, visible_rows) as visible_frame,
@@ -126,20 +126,18 @@ def restore(open_table: OpenTable, published: Published) -> int:
 def changelog_rows(open_table: OpenTable, published: Published, tick: int) -> Iterator[DataFrame]:
     """Give the rows of a table by its published changelog up to a tick: a frame, while the context lasts.
 
-    What compaction has removed is lost: at a tick long past, the row of a key that changed since may be missing. Raises
-    NotFound if the topic does not exist, has another table's changelog, or ends before the tick.
+    Records that compaction has removed are lost: at a tick long past, the row of a key that has changed since may be
+    missing. Raises NotFound if the topic does not exist, has another table's changelog, or ends before the tick.
     """
     table = open_table.table
     topic, options = published.topic, published.options
     cluster = Cluster(published.servers, options)
     changelog_cover = _newest_cover(cluster, options, topic)
     restored = restored_of(read_properties(open_table.spark, open_table.visible.path).get(RESTORED))
-    ends_by_origin, own_origin = (
-        dict(changelog_cover.before) | {changelog_cover.origin: changelog_cover.tick},
-        origin_of(open_table.lake, table),
-    )
+    ends_by_origin = dict(changelog_cover.before) | {changelog_cover.origin: changelog_cover.tick}
+    own_origin = origin_of(open_table.lake, table)
     if restored is not None and restored.before == tuple(ends_by_origin.items()):
-        ends_by_origin[own_origin] = NO_TICK  # nothing was published since the restore
+        ends_by_origin[own_origin] = NO_TICK  # nothing has been published since the restore
     if changelog_cover.of != table.name or own_origin not in ends_by_origin:
         raise NotFound(f"topic {topic!r} has no changelog of table {table.name!r} by this lake. Name the table's own.")
     published_tick = ends_by_origin[own_origin]
@@ -166,13 +164,13 @@ def _ends_up_to(ends_by_origin: Mapping[str, int], own_origin: str) -> dict[str,
 
 
 def _refuse_remains(open_table: OpenTable) -> None:
-    """Refuse the remains of an earlier table of this name: they would count as this one's."""
+    """Refuse the remains of an earlier table of this name: they would count as parts of this table."""
     table = open_table.table
     old_places = (open_table.layout.state(table.name), open_table.late, open_table.layout.anchors(table.name))
     if remains := [place for place in old_places if folders.folder_exists(open_table.spark, place)]:
         raise StorageError(
-            f"table {table.name!r}: {', '.join(remains)} is left from an earlier one. Restore into another lake, or move "
-            "it away first."
+            f"table {table.name!r}: {', '.join(remains)} is left from an earlier one. Restore into another lake, or "
+            "move it away first."
         )
     if interventions.read_interventions(open_table.lake, table.name):
         raise StorageError(
@@ -219,25 +217,25 @@ def _read_whole(cluster: Cluster, options: Mapping[str, str], table: Table, topi
 
 
 def _start_reading(records: Iterator[Newest]) -> Iterator[Newest]:
-    """The same, with all records read."""
+    """Return the same iterator, begun: it reads and sorts all its records before it gives the first."""
     return chain(list(islice(records, 1)), records)
 
 
 def _find_state_topic(cluster: Cluster, cover: Cover, table: Table, topic: str) -> str | None:
-    """The topic beside the changelog that has all that the table keeps; None if the changelog has that."""
+    """Return the topic beside the changelog that has the table's whole state; None if the changelog has it."""
     if cover.state == cover.topic or (cover.state is None and not leaves_out(table)):
         return None
     state_name = state_topic(topic)
     if not cover.state:
         raise PlanError(
             f"topic {topic!r} leaves out some of what table {table.name!r} keeps (final results, HAVING, order_by, "
-            f"suppress), and no topic {state_name!r} has it: an earlier release of lakehouse began the topic, or it has the "
-            f"net changes. {_PUBLISH_AGAIN}"
+            f"suppress), and no topic {state_name!r} has it: an earlier release of lakehouse began the topic, or it "
+            f"has the net changes. {_PUBLISH_AGAIN}"
         )
     if state_name not in cluster.names() or cluster.topics([state_name])[state_name].id != cover.state:
         raise StorageError(
-            f"topic {state_name!r}, which has what table {table.name!r} keeps beside {topic!r}, was deleted, or made anew. "
-            f"{_PUBLISH_AGAIN}"
+            f"topic {state_name!r}, which has what table {table.name!r} keeps beside {topic!r}, was deleted, or made "
+            f"anew. {_PUBLISH_AGAIN}"
         )
     return state_name
 
@@ -256,23 +254,25 @@ def _changelog_records(
     until: Mapping[str, int] | None = None,
     state: str | None = None,
 ) -> Iterator[tuple[RecordHeaders, bytes, bytes | None]]:
-    """Yield the records of a changelog: headers, key and value. Raises NotFound for one that the cover does not know.
+    """Yield a changelog's records: headers, key and value. Raises NotFound for a record that the cover does not know.
 
-    until: the last tick of each origin; records of others, and later ones, are left out. state: the topic beside the
-    changelog's that is read instead.
+    until: the last tick of each origin; later records, and records of other origins, are left out. state: the topic of
+    the whole state, to read instead of the changelog's.
     """
     ends_by_origin = cover.ends()
     for message in read_topic(cluster, options, state or topic):
         headers = parse_headers(message)
         if headers.of != cover.of or headers.origin not in ends_by_origin:
             raise NotFound(
-                f"record {headers.where} is of {headers.origin}/{headers.of}, expected {cover.of!r} of {', '.join(ends_by_origin)}: "
-                f"another lake, or another program, writes to the topic. Find out who. {INSTEAD}"
+                f"record {headers.where} is of {headers.origin}/{headers.of}, expected {cover.of!r} of "
+                f"{', '.join(ends_by_origin)}: another lake, or another program, writes to the topic. Find out who. "
+                f"{INSTEAD}"
             )
         if until is None and headers.position.tick > ends_by_origin[headers.origin]:
             raise NotFound(
                 f"record {headers.where} is of tick {headers.position.tick}, and the topic is covered up to "
-                f"{ends_by_origin[headers.origin]}: somebody else wrote it, or {covers.covers_topic(topic)!r} was cut. {INSTEAD}"
+                f"{ends_by_origin[headers.origin]}: somebody else wrote it, or {covers.covers_topic(topic)!r} was "
+                f"cut. {INSTEAD}"
             )
         is_within = until is None or headers.position.tick <= until.get(headers.origin, headers.position.tick - 1)
         if (key_bytes := message.key()) is not None and is_within:
@@ -284,7 +284,7 @@ def _to_bytes(data: str | bytes) -> bytes:
 
 
 def _check_cover(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:
-    """Refuse a cover of another table, or one that can't be true."""
+    """Refuse a cover of another table, or a cover that can't be true."""
     if cover.of != table.name:
         raise NotFound(f"topic {topic!r} has the changelog of {cover.of!r}, not of {table.name!r}. Check the names.")
     if cover.declared is not None and not (change := change_of({DECLARATION: cover.declared}, table)).can_go_on:
@@ -306,6 +306,6 @@ def _check_cover(cluster: Cluster, cover: Cover, table: Table, topic: str) -> No
         for partition, offset in covered_offsets.items():
             if int(partition) >= fact.partitions or offset > end_offsets[name, int(partition)][1]:
                 raise StorageError(
-                    f"topic {covers.covers_topic(topic)!r} says that {name}/{partition} is covered up to offset {offset:,}, "
-                    f"which the topic does not have. Records would be left out silently. {INSTEAD}"
+                    f"topic {covers.covers_topic(topic)!r} says that {name}/{partition} is covered up to offset "
+                    f"{offset:,}, which the topic does not have. Records would be left out silently. {INSTEAD}"
                 )

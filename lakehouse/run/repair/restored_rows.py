@@ -28,13 +28,14 @@ def decode_rows(
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:  # fmt: skip
     """Yield the rows from the newest records, each with its size in bytes.
 
-    going_on: with all that is needed to take in more. kept: from the topic of all that the table keeps.
+    going_on: with all that the table needs to take in more. is_state: the records are from the topic of the whole
+    state.
     """
     key_columns, value_columns = columns_of(spark, table)
     hidden_columns = accumulators_of(spark, table, kept=is_state)
     shifts_by_origin = tick_shifts(cover)
     for record in newest:
-        headers = record.said
+        headers = record.headers
         try:
             if (visible_values := decode_columns(headers.formats[0], value_columns, record.value)) is None:
                 continue
@@ -44,20 +45,23 @@ def decode_rows(
             raise NotFound(f"record {headers.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
         if going_on and hidden_columns and headers.accumulators is None:
             raise StorageError(
-                f"record {headers.where} has no accumulators: they have {headers.left_out or 0:,} bytes and did not fit, so "
-                f"table {table.name!r} could not continue. Raise {LIMIT} of its topic above that and let the key "
-                "change once more, or build the table from bronze."
+                f"record {headers.where} has no accumulators: they have {headers.left_out or 0:,} bytes and did not "
+                f"fit, so table {table.name!r} could not continue. Raise {LIMIT} of its topic above that and let the "
+                "key change once more, or build the table from bronze."
             )
         tick_shift = shifts_by_origin.get(headers.origin, 0)
         row = {
-            **key_values, **visible_values, **shift_ticks(table, accumulators, tick_shift), "_event_time": to_datetime(headers.event_ms),
+            **key_values,
+            **visible_values,
+            **shift_ticks(table, accumulators, tick_shift),
+            "_event_time": to_datetime(headers.event_ms),
             "_position": tuple(headers.position._replace(tick=headers.position.tick - tick_shift)),
-        }  # fmt: skip
+        }
         yield record.size, tuple(row.get(field.name) for field in schema)
 
 
 def tick_shifts(cover: Cover) -> dict[str, int]:
-    """Return, by origin, the number subtracted from its ticks: all of them then end at 0, and stay in their order."""
+    """Return, by origin, the number to subtract from its ticks, so that all ticks end at 0 and keep their order."""
     shifts_by_origin, total_ticks = {}, 0
     for origin, end in reversed(cover.ends().items()):
         total_ticks += end
@@ -66,7 +70,7 @@ def tick_shifts(cover: Cover) -> dict[str, int]:
 
 
 def shift_ticks(table: Table, accumulators: dict[str, Any], tick_shift: int) -> dict[str, Any]:
-    """Move the accumulators of LATEST and EARLIEST, which hold positions, too; over rows they hold values."""
+    """Shift the ticks in the accumulators of LATEST and EARLIEST, which hold positions; over rows they hold values."""
     for item in () if table.stream.undoes else table.fold.aggregations:
         if item.kind.removesuffix("_k") in ("latest", "earliest"):
             marks = accumulators.get(f"_acc_{item.name}") or []

@@ -1,5 +1,5 @@
-"""A record that a scenario expects, as it may be written: a line, a bare value, names in any case. ksqlDB's own tests
-write them so."""
+"""Reads an expected record of a scenario, however it is written: a line, a bare value, names in any case, as in
+ksqlDB's own tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lakehouse.semantics.changelog import Change
 
 
 def sink_of(app: App, topic: str) -> Sink | None:
-    """Return what is published to a topic; None for the changelog of a table."""
+    """Return the sink that publishes to a topic; None for the changelog of a table."""
     return next((sink for sink in app.sinks if sink.topic == topic), None)
 
 
 def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any], change: Change) -> dict[str, Any]:
-    """Return an expected record with the change's own key or value where it is written as that record is.
+    """Return an expected record with the change's own key or value in place of another spelling of them.
 
-    names: of the key's columns, without those of a window. What is written otherwise stays as it is.
+    names: of the key's columns, without those of a window. A key or value that differs stays as it is.
     """
     format = "json" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.format)[0])[0]
     key_format = "" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.key_format)[0])[0]
@@ -61,7 +61,7 @@ def _encode_line(format: str, row: Mapping[str, Any]) -> str:
 
 
 def _respell_names(values_by_name: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    """Values under the columns' own names, where these are written in another case."""
+    """Return the values under the columns' own names, where a scenario writes these in another case."""
     names_by_lower = {name.lower(): name for name in names}
     return {
         name if name in names else names_by_lower.get(name.lower(), name): value

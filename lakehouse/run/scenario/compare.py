@@ -1,9 +1,8 @@
-"""Compares a scenario's expectations with an engine's results; the difference as text.
+"""Compares a scenario's expectations with an engine's results, and gives the difference as text.
 
-Outputs are compared in order, tables in any order. Doubles compare within 1e-6, decimals exactly, scale included,
-also as texts.
-Timestamps, dates and binaries are compared as their text in JSON. A row of a windowed table has its window beside its
-key: "window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
+Outputs are compared in order, tables in any order; doubles within 1e-6, decimals exactly, scale included, also as
+texts; timestamps, dates and binaries by their text in JSON. A row of a windowed table has its window beside its key:
+"window": {"start": ms, "end": ms, "type": "time"}, or "session" for a session window.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _EXTRA = "+ "
 def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
     """Return one text for each topic, table, quarantine, counter and list of late records that is not as expected.
 
-    `expected` holds "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; anything
-    not named there is not checked. In a difference, "-" is the expected line and "+" the actual one.
+    expected: "outputs", "tables", "quarantine", "null_keys" and "late" as a scenario file has them; names that it lacks
+    are not checked. In a difference, "-" is the expected line and "+" the actual line.
     """
     failures = []
     result = in_fields(app, result)
@@ -82,7 +81,7 @@ def compare(app: App, result: Result, expected: Mapping[str, Any]) -> list[str]:
 
 
 def compare_beginnings(app: App, result: Result, expected: list[dict[str, Any]]) -> list[str]:
-    """Return one text for each topic whose records do not begin with these, as `compare` does."""
+    """Return one text for each topic whose records do not begin with the expected records, as `compare` does."""
     failures = []
     result = in_fields(app, result)
     for topic in dict.fromkeys(item["topic"] for item in expected):
@@ -98,7 +97,7 @@ def compare_beginnings(app: App, result: Result, expected: list[dict[str, Any]])
 
 
 def _match_spelling(name: str, known_names: Iterable[str]) -> str:
-    """A name as the application has it: in SQL its case makes no difference."""
+    """Return a name as the application has it: in SQL its case makes no difference."""
     known_names = list(known_names)
     return (
         name
@@ -112,12 +111,12 @@ def _report_missing(kind: str, name: str, known_names: Iterable[str]) -> list[st
 
 
 def _keys_of_topic(app: App, topic: str) -> Keys:
-    """The keys of what is published to a topic, or of the table that is named instead of a topic."""
+    """Return the keys of the node published to a topic, or of the table named instead of a topic."""
     return keys_in(app, next((sink.of for sink in app.sinks if sink.topic == topic), None) or app.table(topic))
 
 
 def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> list[Change] | None:
-    """The changes with their moments as numbers, if that is how the topic has them."""
+    """Return the changes with their times as numbers, if the topic has them as numbers."""
     sink = sink_of(app, topic)
     if changes is None or sink is None or not strip_epoch_suffix(sink.format)[1]:
         return changes
@@ -160,8 +159,8 @@ def _compare_outputs(
 
 
 def _change_to_json(change: Change, key_names: Keys) -> dict[str, Any]:
-    """A change in the form of a scenario."""
-    return {**key_names.shown(change.key), "value": plain_value(change.value), "timestamp": change.timestamp}
+    """Return a change in the form of a scenario."""
+    return {**key_names.key_to_json(change.key), "value": plain_value(change.value), "timestamp": change.timestamp}
 
 
 def _matches_expected(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
@@ -172,7 +171,7 @@ def _matches_expected(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
 def _compare_table(
     name: str, key_names: Keys, expected_rows: list[dict[str, Any]], actual_rows: dict[Key, Any]
 ) -> list[str]:
-    extra_rows = [{**key_names.shown(row_key), "value": plain_value(row)} for row_key, row in actual_rows.items()]
+    extra_rows = [{**key_names.key_to_json(row_key), "value": plain_value(row)} for row_key, row in actual_rows.items()]
     missing_lines = []
     for expected_row in expected_rows:
         match = next((n for n, row in enumerate(extra_rows) if _matches_expected(expected_row, row)), None)
@@ -210,7 +209,7 @@ def _compare_quarantine(
 def _compare_late(
     name: str, key_names: Keys, expected_records: list[dict[str, Any]], late_records: list[Late]
 ) -> list[str]:
-    """Late records in position order; one that came too late for several windows is listed once for each."""
+    """Compare late records in position order; a record that came too late for several windows counts once for each."""
     late_lines: list[dict[str, Any]] = [
         {"offset": item.identity.offset, "partition": item.identity.partition} for item in late_records
     ]

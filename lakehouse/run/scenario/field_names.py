@@ -1,4 +1,4 @@
-"""Results under the names of fields: where SQL has made columns' names of others, a scenario has the others."""
+"""Results under the names of fields: where SQL makes a column's name from a field's, a scenario has the field's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.semantics.changelog import Change, Key
 
 
 def are_escaped(app: App, node: Stream | Table) -> bool:
-    """Say whether SQL has made names of columns of others, in what it writes or reads."""
+    """Say whether SQL has made columns' names from other names, in the topics that it writes or reads."""
     is_written = any(sink.of == node and strip_named_suffix(sink.format)[1] for sink in app.sinks)
     sources = node.stream.decodes if isinstance(node, Table) else node.decodes
     read_columns = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
@@ -58,7 +58,7 @@ def _rename_key(key: Key) -> Key:
 
 
 def _rename_key_part(value: Any) -> Any:
-    """A part of a key, whose structs are tuples of names and values."""
+    """Return a part of a key, whose structs are tuples of names and values."""
     if not isinstance(value, tuple):
         return value
     if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):

@@ -1,4 +1,4 @@
-"""How a scenario writes keys and values."""
+"""The form of keys and values in a scenario."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lakehouse.semantics.window import Session
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How a scenario writes keys: the columns without those of the window, and the type of the windows if any."""
+    """The form of keys in a scenario: their columns without the window's, and the type of the windows if any."""
 
     columns: tuple[str, ...]
     window: str | None = None
 
-    def shown(self, key: Key | None) -> dict[str, Any]:
+    def key_to_json(self, key: Key | None) -> dict[str, Any]:
         """Return a key, with its window beside it."""
         if key is None or self.window is None:
             return {"key": key_value(self.columns, key)}
@@ -49,13 +49,13 @@ def keys_of(node: Stream | Table) -> Keys:
 
 
 def keys_in(app: App, node: Stream | Table) -> Keys:
-    """Return how a scenario writes them, with the names of fields."""
+    """Return how a scenario writes the keys of a node, with the names of fields."""
     keys = keys_of(node)
     return replace(keys, columns=tuple(map(field_name, keys.columns))) if are_escaped(app, node) else keys
 
 
 def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
-    """Return a key as a scenario writes it: one column as its value, several, or a struct, as an object."""
+    """Return a key as a scenario writes it: one column as its value; several columns, or a struct, as an object."""
     if key is None:
         return None
     parts = {name: plain_value(unhashable(part)) for name, part in zip(columns, key, strict=True)}

@@ -15,7 +15,7 @@ from lakehouse.run.start.application import statements_in
 def scenario_of(statements: Path, inputs: Path, outputs: Path) -> Scenario:
     """Return the scenario in statements.sql, input.json ({"inputs": [...]}) and output.json ({"outputs": [...]}).
 
-    Raises ConfigError for a file that can't be read, or has something else.
+    Raises ConfigError for a file that can't be read, or has other content.
     """
     text = statements_in(statements)
     expected = {"outputs": _read_records(outputs, "outputs")}

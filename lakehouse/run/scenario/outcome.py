@@ -21,13 +21,13 @@ from lakehouse.semantics.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record as it was sent, and its place."""
+    """A sent record, and its place."""
 
     record: Record
     key: Any
     value: Any
 
-    def shown(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         record = self.record
         place = {
             "topic": record.topic,
@@ -54,7 +54,7 @@ class Replayed:
         ]
 
     def row(self, table: str, *key: Any) -> dict[str, Any] | None:
-        """Return the row of one key, None if there is none: row("totals", "ann").
+        """Return the row of a key, None if there is none: row("totals", "ann").
 
         A key of several columns is several arguments. A windowed table's key ends with the window's start and end, as
         milliseconds or datetimes: row("hourly", "ann", 0, 3_600_000).
@@ -62,7 +62,8 @@ class Replayed:
         declaration = self._app.table(table)
         if len(key) != len(declaration.key):
             raise ConfigError(
-                f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is {', '.join(declaration.key)}."
+                f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is "
+                f"{', '.join(declaration.key)}."
             )
         key_parts = [hashable(part) for part in key]
         if named_window(declaration) is not None:
@@ -74,8 +75,8 @@ class Replayed:
         """Return a table's changelog per event, in order.
 
         Each change is a dict of the key columns, the value columns (None in a delete), `deleted`, and `timestamp`, the
-        change's event time in milliseconds. If a column is itself called deleted or timestamp it keeps its name, and
-        the mark is `_deleted`, `_timestamp`.
+        change's event time in milliseconds. A column that is itself called deleted or timestamp keeps its name; the
+        change's own are then `_deleted`, `_timestamp`.
         """
         declaration = self._app.table(table)
         return _changes_to_dicts(declaration, self._result.changelogs[declaration.name])
@@ -100,7 +101,9 @@ class Replayed:
         late_records = []
         for item in self._result.late[self._app.table(table).name]:
             window_start, window_end = (None, None) if item.span is None else map(to_datetime, item.span)
-            late_records.append({**self._of(item.identity), "window_start": window_start, "window_end": window_end})
+            late_records.append(
+                {**self._sent_record(item.identity), "window_start": window_start, "window_end": window_end}
+            )
         return late_records
 
     def quarantined(self, stream: str) -> list[dict[str, Any]]:
@@ -113,14 +116,14 @@ class Replayed:
             stream_names = ", ".join(source.name for source in self._app.sources)
             raise ConfigError(f"quarantined({stream!r}): there is no such stream. There are: {stream_names}.")
         pairs = [pair for source in sources for pair in self._result.quarantine[source.name]]
-        return [{**self._of(record.identity), "reason": reason} for record, reason in pairs]
+        return [{**self._sent_record(record.identity), "reason": reason} for record, reason in pairs]
 
     def null_keys(self, table: str) -> int:
         """Return how many records a null key kept out of a table."""
         return self._result.null_keys[self._app.table(table).name]
 
-    def _of(self, identity: Identity) -> dict[str, Any]:
-        return self._sent[identity].shown()
+    def _sent_record(self, identity: Identity) -> dict[str, Any]:
+        return self._sent[identity].to_dict()
 
 
 def _changes_to_dicts(node: Table | Stream, changes: Iterable[Change]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Many small applications in one lake: each under names of its own, so that one run takes in a tick of all of them.
+"""Packs many small applications into one lake, each under its own names, so that one run takes in a tick of them all.
 
 On Spark a run costs seconds however small it is, and so does each of its ticks; packed applications share this cost.
 """

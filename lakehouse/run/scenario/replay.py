@@ -1,7 +1,7 @@
 """Replay: records through an application on real Spark and Delta, without Kafka; an `Engine` like the model.
 
-The records are written into a bronze of their own, at the ticks that they carry, by the same code as in ingest; then
-the tables take the ticks in by the same code as in the silver query. The results are read back from Delta.
+It writes the records into a bronze of their own, at the ticks that they carry, by the code of ingest; then the tables
+take in the ticks by the code of the silver query. It reads the results back from Delta.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ class SparkReplay:
     def __call__(self, app: App, records: list[Record], batches: Iterable[int] | None = None) -> Result:
         """Replay records, whose ticks become those of bronze.
 
-        batches: the ticks up to which the tables take them in, each by a new writer, as after a restart. Without it one
-        writer takes in tick by tick.
+        batches: the ticks up to which the tables take in the records, each by a new writer, as after a restart. Without
+        it one writer takes in tick by tick.
         """
         ticks = sorted({record.tick for record in records})
         return self._run(app, records, [ticks] if batches is None else [[tick] for tick in (*batches, *ticks[-1:])])
 
     def in_batches(self, app: App, records: list[Record], ends: list[int]) -> Result:
-        """Replay records with one writer, which takes in all ticks up to each of the ends at once."""
+        """Replay records with one writer; it takes in all ticks up to each of the ends at once."""
         return self._run(app, records, [ends])
 
     def _run(self, app: App, records: list[Record], writers: Iterable[Iterable[int]]) -> Result:
-        """Run a writer for each list of ticks, up to which it takes in what there is, one tick after the other."""
+        """Run a writer for each list of ticks; it takes in the records up to each tick of its list."""
         self._calls += 1
         lake = OpenLake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
         last = write_bronze(lake, app, records)
@@ -149,12 +149,12 @@ def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) 
 
 
 def rows_of(table: Table, rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str, Any]]:
-    """Return rows of a table in the model's form: by key, without hidden columns."""
+    """Return a table's rows in the model's form: by key, without hidden columns."""
     return {_hashable_key(table.key, row): _visible_value(table.key, row) for row in rows}
 
 
 def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]) -> list[Late]:
-    """The late records, in position order; those of one record by their windows."""
+    """Return the late records in position order, and several of one record in the order of their windows."""
     if not Path(layout.late(table.name)).exists():
         return []
     records_by_place = {(r.tick, r.topic, r.partition, r.offset): r for r in by_identity.values()}

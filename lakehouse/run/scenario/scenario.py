@@ -1,18 +1,18 @@
-"""Scenario files: with this application and this input, exactly this comes out. Read, run, compared.
+"""Reads, runs and compares scenario files: with this application and this input, exactly this comes out.
 
-An engine is anything that runs an application over records: the model (`lakehouse.model.model`) or Spark. The
-same file is run under several batchings, and must give the same under each of them.
+An engine is anything that runs an application over records: the model (`lakehouse.model.model`) or Spark. The same file
+runs under several batchings, and must give the same results under each of them.
 
 Besides the fields of every scenario (name, app, inputs, outputs, tables, error) these are supported:
 
     "quarantine": {"stream": [{"offset": 3, "partition": 0, "reason contains": "expected int"}]}
     "null_keys":  {"table": 2}
     "late":       {"table": [{"offset": 5, "partition": 0, "window": {"start": 0, "end": 10, "type": "time"}}]}
-    "key_hex", "value_hex" in an input: the bytes themselves, if JSON can't express them
+    "key_hex", "value_hex" in an input: the bytes themselves, where JSON can't express them
     "statements": ksqlDB's SQL instead of an app, a list of texts; INSERT INTO ... VALUES comes before the inputs
     "properties": settings for the statements, as SET has them
 
-A record that came too late for several windows is listed once for each; without windows (order_by) none is given.
+A record that came too late for several windows is listed once for each; without windows (order_by) it names none.
 
 The order of the inputs is the order of the records' positions. In one batch, records of several partitions are ordered
 by their order times (the running maximum of the timestamps in each partition), then by topic and partition: where that
@@ -58,19 +58,19 @@ Batch = Literal["one", "all"] | int
 
 
 class Engine(Protocol):
-    """Runs an application over records, whose ticks say which of them arrive in one batch."""
+    """Runs an application over records; their ticks say which of them arrive in one batch."""
 
     def __call__(self, app: App, records: list[Record]) -> Result: ...
 
 
 def on_model(app: App, records: list[Record]) -> Result:
-    """The model as an engine: no Spark, no Kafka, milliseconds. Raises NeedsSpark for what only Spark can evaluate."""
+    """Run the model, without Spark and Kafka. Raises NeedsSpark for an expression that only Spark can evaluate."""
     return model.run(app, records, decode_record)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario file as it was read. `expected` holds those of `CHECKS` that the file has."""
+    """The content of a scenario file. `expected` has the names of `CHECKS` that the file has."""
 
     path: Path
     name: str
@@ -83,7 +83,7 @@ class Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Return the scenario in a file; ConfigError if it is not one, or needs what does not exist yet."""
+    """Return the scenario in a file. Raises ConfigError for another file, or one that needs what does not exist yet."""
     try:
         content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
     except (OSError, ValueError, ArithmeticError, RecursionError) as error:
@@ -122,7 +122,7 @@ def _property_text(value: Any) -> str:
 
 
 def find_files(*paths: Path) -> list[Path]:
-    """Return the scenario files in files and folders, sorted; ConfigError for a path that does not exist."""
+    """Return the scenario files in files and folders, sorted. Raises ConfigError for a path that does not exist."""
     files: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -134,12 +134,12 @@ def find_files(*paths: Path) -> list[Path]:
 def load_application(scenario: Scenario) -> App:
     """Return the application that a scenario names: a value, or a function that returns one.
 
-    The module, or the file of Python or SQL, is looked for beside the scenario's file first. Raises what the
-    declaration raises, and ConfigError when there is no such module or application.
+    It looks for the module, or the file of Python or SQL, beside the scenario's file first. Raises what the declaration
+    raises, and ConfigError when there is no such module or application.
     """
     if scenario.statements:
         script = _declared_script(scenario)
-        script.inserted()  # a record that does not fit its stream is refused, as a statement is
+        script.inserted()  # refuse a record that does not fit its stream, as a statement
         script.expected()
         return script.app()
     module_name, _, name = scenario.app.partition(":")
@@ -179,7 +179,7 @@ def _declared_script(scenario: Scenario) -> Script:
 
 
 def _load_module_file(path: Path) -> ModuleType:
-    """Load a module from its file, once; under a name of its own: two folders may hold the same name."""
+    """Load a module from its file, once, under a unique name: two folders may have files of the same name."""
     module_name = f"_scenario_{path.resolve()}"
     if module_name not in sys.modules:
         spec = importlib.util.spec_from_file_location(module_name, path)
@@ -192,7 +192,7 @@ def _load_module_file(path: Path) -> ModuleType:
 
 
 def parse_batch(text: str) -> Batch:
-    """Return a batch mode: "one", "all", or how many records a batch takes; ConfigError otherwise."""
+    """Return a batch mode: "one", "all", or how many records a batch takes. Raises ConfigError for another text."""
     if text in ("one", "all"):
         return "one" if text == "one" else "all"
     if not text.isdecimal() or int(text) < 1:
@@ -201,9 +201,9 @@ def parse_batch(text: str) -> Batch:
 
 
 def build_records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Record]:
-    """Return a scenario's inputs as bronze holds them, cut into ticks by `batch`. Raises ConfigError.
+    """Return a scenario's inputs as bronze has them, cut into ticks by `batch`. Raises ConfigError.
 
-    A tick ends earlier where the next record would change places with one in it.
+    A tick ends earlier where the next record would change places with a record in it.
     """
     inserted = _declared_script(scenario).inserted() if scenario.statements else []
     all_inputs = [
@@ -233,7 +233,7 @@ def build_records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Re
 
 
 def _unread_topics(scenario: Scenario, app: App) -> set[str]:
-    """The topics that statements declare, and no query reads: their records make no difference."""
+    """Return the topics that statements declare, but no query reads: their records make no difference."""
     declarations = _declared_script(scenario).catalog.declared.values() if scenario.statements else []
     return {source.topic for source in declarations if source.query is None} - set(app.topics)
 
@@ -244,7 +244,7 @@ _Parts = tuple[str, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes
 def _encode_input(scenario: Scenario, app: App, number: int, item: dict[str, Any]) -> _Parts:
     label = f"{scenario.path}: input {number}"
     topic = item.get("topic")
-    # Of several that read the topic, one that reads its keys.
+    # Of several sources that read the topic, take one that reads its keys.
     topic_sources = [source for source in app.sources if source.topic == topic]
     source = next(iter(sorted(topic_sources, key=lambda candidate: candidate.key_format == "none")), None)
     if topic is None or source is None:
@@ -267,7 +267,7 @@ def _encode_input(scenario: Scenario, app: App, number: int, item: dict[str, Any
 
 
 def _parse_header(header: Any) -> tuple[str, bytes | None]:
-    """A header as a pair of texts, or as ksqlDB's tests write it: {"KEY": "a", "VALUE": "base64"}."""
+    """Return a header, from a pair of texts or in the form of ksqlDB's tests: {"KEY": "a", "VALUE": "base64"}."""
     if isinstance(header, dict):
         value = header.get("VALUE")
         return str(header["KEY"]), None if value is None else base64.b64decode(value)
@@ -276,9 +276,9 @@ def _parse_header(header: Any) -> tuple[str, bytes | None]:
 
 
 def check_scenario(scenario: Scenario, engine: Engine, batch: Batch = "all") -> list[str]:
-    """Run a scenario and return what failed, as text for a reader; an empty list when it passed.
+    """Run a scenario and return its failures as texts for a reader; an empty list when it passed.
 
-    Raises ConfigError when the scenario itself can't be used; what the engine raises goes through.
+    Raises ConfigError when the scenario itself can't be used, and whatever the engine raises.
     """
     if scenario.error is not None:
         return _check_refusal(scenario, scenario.error)

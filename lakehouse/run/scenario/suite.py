@@ -1,7 +1,7 @@
-"""Many scenarios on one engine or both, for `lakehouse test run`.
+"""Runs many scenarios on one engine or both, for `lakehouse test run`.
 
-The model runs them one after the other. Spark runs them packed into one lake (`lakehouse.run.scenario.packing`): a pack
-that raises is halved until the scenario at fault is alone, so that it fails no other.
+The model runs them one after the other. Spark runs them packed into one lake (`lakehouse.run.scenario.packing`). After
+an error the pack is halved until the scenario at fault is alone, so that no other fails because of it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EngineName = Literal["model", "spark"]
-# How many scenarios share a lake: few at first, so that results are seen early. More than a hundred would save little,
+# How many scenarios share a lake: few at first, so that results come early. More than a hundred would save little,
 # and plans and threads of a thousand tables take memory.
 PACKS = (10, 30, 100)
 # The error of a Python worker's trace: the first line after the trace that is not indented.
 PYTHON_ERROR = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE)
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # Thousands of small plans: code that compiles quickly beats code that runs quickly. With the first option alone the
-# room for compiled code is 48 MB, which one batch of scenarios fills; after that nothing is compiled at all.
+# room for compiled code is 48 MB; one batch of scenarios fills it, and after that Java compiles nothing at all.
 QUICK_TO_COMPILE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 
@@ -70,7 +70,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A file, and its scenario, or why it can't be read."""
+    """A file, and its scenario, or the reason why it can't be read."""
 
     file: Path
     scenario: Scenario | None
@@ -78,10 +78,10 @@ class Case:
 
 
 def find_cases(paths: Iterable[Path], excluded_file: Path | None = None) -> list[Case]:
-    """Return the scenarios in files and folders, each file once; `but` is a file that is not a scenario: the report.
+    """Return the scenarios in files and folders, each file once. excluded_file: the report, which is no scenario.
 
-    In a folder, lakes are left out, and folders that begin with a dot or an underscore (.venv, _delta_log). A path that
-    does not exist, or a folder without scenarios, is a case that fails: nothing tested is nothing passed.
+    In a folder it leaves out lakes, and folders that begin with a dot or an underscore (.venv, _delta_log). A path that
+    does not exist, or a folder without scenarios, is a case that fails: a run that tests nothing must not pass.
     """
     cases_by_file: dict[Path, Case] = {}
     for path in paths:
@@ -102,7 +102,7 @@ def find_cases(paths: Iterable[Path], excluded_file: Path | None = None) -> list
 
 
 def _is_apart(root: Path, file: Path) -> bool:
-    """True if a JSON file below `root` is not a scenario: it belongs to a tool, to Delta, or to a lake."""
+    """Say whether a JSON file below `root` belongs to a tool, to Delta, or to a lake, so that it is no scenario."""
     folders = [folder for folder in file.parents if folder.is_relative_to(root)]
     return any(folder.name.startswith((".", "_")) for folder in folders[:-1]) or any(map(_is_lake, folders))
 
@@ -115,17 +115,17 @@ def _is_lake(folder: Path) -> bool:
 def _read_case(file: Path) -> Case:
     try:
         return Case(file, read_scenario(file))
-    except Exception as error:  # whatever the file contains: only this case fails
+    except Exception as error:  # whatever the file contains, only this case fails
         return Case(file, None, error_message(error))
 
 
 def error_message(error: BaseException) -> str:
-    """Return an error as a reader needs it: lakehouse's own as they are, others with their kind; never a trace."""
+    """Return an error's message for a reader: lakehouse's own as it is, another with its kind; never a trace."""
     return str(error) if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
 
 
 def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> Iterator[CaseResult]:
-    """Run each case on the model. `skip`: what needs Spark is skipped, because Spark runs it too; else it fails."""
+    """Run each case on the model. skip: skip cases that need Spark, because Spark runs them too; else they fail."""
     for case in cases:
         started = time.perf_counter()
         passed, outcome = _check_case(case, on_model, batch)
@@ -135,7 +135,7 @@ def run_on_model(cases: Sequence[Case], batch: Batch, *, skip: bool = False) -> 
 
 
 def run_on_spark(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[CaseResult]:
-    """Run the cases on Spark, packed; in the cases' order, each pack's results when it has run."""
+    """Run the cases on Spark, packed; yield the results in the cases' order, those of a pack when it has run."""
     sizes = chain(PACKS, repeat(PACKS[-1]))
     first = 0
     while first < len(cases):
@@ -152,7 +152,7 @@ def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[C
     results_by_number = dict(zip(trials_by_number, _run_halving(list(trials_by_number.values()), engine), strict=True))
     share_seconds = (time.perf_counter() - started) / max(len(trials_by_number), 1)
     for number, case in enumerate(cases):
-        # A case without a part is checked without an engine: it is refused, as it may expect, or it fails.
+        # A case without a part needs no engine for its check: it is refused, as it may expect, or it fails.
         result = results_by_number.get(number, LakehouseError("not run"))
         passed, outcome = _check_case(case, _finished_engine(result), batch)
         yield _case_result(
@@ -161,7 +161,7 @@ def _run_pack(cases: Sequence[Case], batch: Batch, engine: Engine) -> Iterator[C
 
 
 def _make_trial(case: Case, batch: Batch) -> Trial | None:
-    """Return the part of a case that an engine runs; None if it can't be read: `_checked` reports that."""
+    """Return the part of a case that an engine runs; None if it can't be read: `_check_case` reports that."""
     if case.scenario is None or case.scenario.error is not None:
         return None
     try:
@@ -185,7 +185,7 @@ def _run_halving(trials: list[Trial], engine: Engine) -> list[Result | Lakehouse
 
 
 def _spark_message(error: Exception) -> str:
-    """Return Spark's error as one line: the error itself of a Python worker's trace, the cause of a Java trace."""
+    """Return Spark's error as one line: of a Python worker's trace the error itself, of a Java trace the cause."""
     from lakehouse.spark.failure import root_cause
 
     if isinstance(error, LakehouseError):
@@ -195,7 +195,7 @@ def _spark_message(error: Exception) -> str:
 
 
 def _finished_engine(result: Result | LakehouseError) -> Engine:
-    """An engine that has run already."""
+    """Return an engine that gives a result which is there already."""
 
     def engine(app: App, records: list[Record]) -> Result:
         if isinstance(result, LakehouseError):
@@ -213,7 +213,7 @@ def _check_case(case: Case, engine: Engine, batch: Batch) -> tuple[bool | None, 
         failures = check_scenario(case.scenario, engine, batch)
     except NeedsSpark as error:
         return None, f"needs Spark: {error}"
-    except (Exception, SystemExit) as error:  # of the user's application, or the engine: only this scenario fails
+    except (Exception, SystemExit) as error:  # of the user's application, or of the engine: only this scenario fails
         return False, error_message(error)
     return not failures, "\n".join(failures)
 
@@ -233,8 +233,8 @@ def run_cases(
 ) -> Iterator[CaseResult]:
     """Run every case on every engine under every batching, the model first.
 
-    spark: gives the Spark engine; entered once, and only when Spark is asked for. If it can't start, all its cases
-    fail with that message.
+    spark: gives the Spark engine; entered once, and only if `engines` name Spark. If it can't start, all its cases fail
+    with that message.
     """
     if "model" in engines:
         for batch in batches:
@@ -250,7 +250,7 @@ def run_cases(
 
 
 def session_for_tests(settings: Settings | None = None) -> SparkSession:
-    """Return the process's Spark session, started if there is none yet, set up for many small plans."""
+    """Return the process's Spark session, set up for many small plans; start it if there is none yet."""
     from lakehouse.spark.session import open_session
 
     settings = load() if settings is None else settings
@@ -261,15 +261,14 @@ def session_for_tests(settings: Settings | None = None) -> SparkSession:
 
 @contextmanager
 def spark_engine() -> Iterator[Engine]:
-    """The Spark engine: a session and a temporary folder; both are removed at the end.
+    """Give the Spark engine, with a session and a temporary folder; end both at the end.
 
-    A session that was there before stays: a notebook's, or that of the tests around.
+    A session that was there before stays: a notebook's, or that of the surrounding tests.
     """
-    from pyspark import SparkContext
-
     from lakehouse.run.scenario.replay import SparkReplay
+    from lakehouse.spark.session import is_session_open
 
-    is_own = SparkContext._active_spark_context is None
+    is_own = not is_session_open()
     session = session_for_tests()
     try:
         with tempfile.TemporaryDirectory(prefix="lakehouse-test-", ignore_cleanup_errors=True) as folder:
@@ -280,7 +279,7 @@ def spark_engine() -> Iterator[Engine]:
 
 
 def write_report(file: Path, outcomes: Iterable[CaseResult]) -> None:
-    """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError if it can't."""
+    """Write the outcomes that count, passed and failed, as a JSON list. Raises ConfigError if it can't write."""
     lines = [json.dumps(asdict(outcome), ensure_ascii=False) for outcome in outcomes if outcome.passed is not None]
     try:
         file.write_text("[" + ",\n ".join(lines) + "]\n", encoding="utf-8")

@@ -1,1 +1,1 @@
-"""SQL that asks: a table's rows now or at a moment, changes as they come, what is declared; and records to insert."""
+"""SQL statements: queries of rows, now or at a moment, and of changes as they come; declarations; INSERT."""

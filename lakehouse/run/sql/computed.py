@@ -1,7 +1,7 @@
-"""Queries that compute: GROUP BY, windows, joins, PARTITION BY, and streams that join. No JVM.
+"""Queries that compute: GROUP BY, windows, joins, PARTITION BY, and streams that join; without a JVM.
 
-The model runs the query over bronze again at each tick, and gives what the tick's records changed: so it holds the
-records of the topics, and a question of too many is refused. Fixes and other interventions are not in it.
+The model runs the query over bronze again at each tick, and gives the changes by the tick's records. So it keeps the
+records of the topics in memory, and refuses a query over too many. It knows no fixes or other interventions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ KEY = f"{NAME}_KEY"
 
 
 def is_computed(query: Query, node: Stream | Table) -> bool:
-    """Say whether the rows of a query are more than those of its source, one by one."""
+    """Say whether a query computes more than each row of its source by itself."""
     clauses = (query.joins, query.group_by, query.partition_by, query.having, query.window)
     is_alone = isinstance(node, Table) or records.is_alone(node)
     return any(clauses) or not is_alone or explodes(query)
 
 
 def explodes(query: Query) -> bool:
-    """Say whether a query gives several rows for one."""
+    """Say whether a query gives several rows for one row."""
     expressions = [item.expression for item in query.items if item.expression is not None]
     calls = {part.name for expression in expressions for part in expression.walk() if isinstance(part, Call)}
     return not TABLE_FUNCTIONS.keys().isdisjoint(calls)
@@ -46,14 +46,14 @@ def explodes(query: Query) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ComputedQuery:
-    """A query as the model runs it: its node, the application of it alone, and the names of its columns."""
+    """A query that the model runs: its node, the application of it alone, and the names of its columns."""
 
     node: Stream | Table
     whole: App
     names: tuple[str, ...]
 
     def rows(self, layout: Layout, seen_tick: int, newest_tick: int) -> Iterator[tuple[object, ...]]:
-        """Yield what the ticks (seen, newest] changed."""
+        """Yield the rows that changed in the ticks (seen_tick, newest_tick]."""
         result = model.run(self.whole, records.read_all_records(self.whole.sources, layout, newest_tick), decode_record)
         is_table = isinstance(self.node, Table)
         for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
@@ -89,13 +89,13 @@ def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, 
 
 
 def answer_so_far(query: Query, script: Script, layout: Layout) -> Answer:
-    """Return the names, and the rows of all records that there are. Raises SqlError, NeedsSpark."""
+    """Return the names, and the rows of all records so far. Raises SqlError, NeedsSpark."""
     computed_query = _compile_query(query, script)
     return Answer(computed_query.names, computed_query.rows(layout, 0, records.last_tick(layout)), is_long=True)
 
 
 def _missing_key_items(query: Query, key: tuple[str, ...]) -> list[Item]:
-    """What a query that is kept would have to select: the groups, or the key, that this one does not show."""
+    """Return the groups, or the key, that a kept query would have to select and this query does not show."""
     if any(item.expression is None for item in query.items):
         return []
     shown_expressions = {item.expression for item in query.items}

@@ -1,6 +1,6 @@
-"""Pull queries: the rows of a table now or at a moment, or the records of a stream so far. No JVM.
+"""Pull queries: the rows of a table now or at a moment, or the records of a stream so far; without a JVM.
 
-Expressions are evaluated by the model: a function that it does not have needs Spark, and so a CREATE ... AS.
+The model evaluates expressions: a function that it does not have needs Spark, and so a CREATE ... AS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROWS_A_READ = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A SELECT that is asked now: the names of its columns, and what it makes of a row."""
+    """A SELECT for an answer now: the names of its columns, and the function that makes its rows."""
 
     names: tuple[str, ...]
     keep: Callable[[Row], bool]
@@ -47,7 +47,7 @@ class Reading:
 
 
 def compile_reading(query: Query, entry: Entry) -> Reading:
-    """Return what a SELECT makes of each row. Raises SqlError for clauses that only a kept query has."""
+    """Return the reading of a SELECT. Raises SqlError for clauses that only a kept query has."""
     for used, clause in (
         (query.joins, "JOIN"), (query.group_by, "GROUP BY"), (query.partition_by, "PARTITION BY"),
         (query.having, "HAVING"), (query.window, "WINDOW"),
@@ -55,7 +55,8 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
         if used:
             raise SqlError(
                 f"a SELECT that is asked now doesn't support {clause}. EMIT CHANGES computes it as records come, and "
-                f"CREATE {'TABLE' if query.group_by else entry.kind} ... AS SELECT keeps it: then its result can be asked",
+                f"CREATE {'TABLE' if query.group_by else entry.kind} ... AS SELECT keeps it: then its result can be "
+                "asked",
                 query.at,
             )
     alias = query.relation.alias
@@ -135,13 +136,13 @@ def table_rows(entry: Entry, layout: Layout, moment_read: At | None, fold: FoldR
         reader.query_lake(layout, text) if moment_read is None else rows_at.query(layout, text, moment_read, fold)
     )
     kinds_by_column = {c.name.lower(): c.kind for c in entry.columns}
-    for batch in relation.to_arrow_reader(ROWS_A_READ):  # not all at once: a LIMIT wants a few
+    for batch in relation.to_arrow_reader(ROWS_A_READ):  # not all at once: a LIMIT needs only a few
         for row in batch.to_pylist():
             yield {name.lower(): value_of(value, kinds_by_column.get(name.lower())) for name, value in row.items()}
 
 
 def value_of(value: Any, kind: Kind | None) -> Any:
-    """Return a value of Arrow as the model has it: a map is a dict."""
+    """Return a value of Arrow in the model's form: a map is a dict."""
     if value is None or kind is None:
         return value
     match kind.name:

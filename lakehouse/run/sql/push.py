@@ -1,8 +1,8 @@
-"""Push queries: rows as they come, of a table that the lake keeps, or of a stream whose topics it takes in. No JVM.
+"""Push queries: rows as they come, of a table that the lake keeps, or of a stream of its topics; without a JVM.
 
 A table gives each change of a commit once (the net changelog), a deleted row as its key with nulls, marked as
-`Deleted`; WHERE judges it by the values that it had. What is there already comes first after SET 'auto.offset.reset' =
-'earliest'.
+`Deleted`; WHERE sees the values that it had. After SET 'auto.offset.reset' = 'earliest' the rows that are there come
+first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pause() -> None:
 
 
 def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
-    """Return the answer to a SELECT with EMIT CHANGES; it ends with its LIMIT alone. Raises SqlError, NeedsSpark."""
+    """Return the answer to a SELECT with EMIT CHANGES; only its LIMIT ends it. Raises SqlError, NeedsSpark."""
     entry = script.find(query.relation.name, query.relation.at)
     if query.moment is not None:
         raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
@@ -57,7 +57,7 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
 def _changed_rows(
     entry: Entry, row_reading: Reading, layout: Layout, wait: Wait, earliest: bool
 ) -> Iterator[tuple[object, ...]]:
-    """What is asked of a table's changed rows, version by version."""
+    """Yield the query's results for a table's changed rows, version by version."""
     table_facts = reader.read_table_facts(layout, "silver", entry.name)
     key_names, kinds_by_column = table_facts.key, {c.name: c.kind for c in entry.columns}
     for change in net_changes.follow_net_changes(

@@ -1,7 +1,7 @@
-"""The records of bronze that a stream is made of, tick by tick, in the order of their positions. No JVM.
+"""Reads a stream's records from bronze, tick by tick, in the order of their positions; without a JVM.
 
-A few ticks are read at a time, so that the first records come soon, and memory need not hold them all; many records of
-one tick are sorted on disk.
+It reads a few ticks at a time, so that the first records come soon, and memory need not hold them all; it sorts many
+records of one tick on disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = (*ORDER, *(name for name in COLUMNS if name not in ORDER))
 RECORDS_A_READ = 50_000
 TICKS_A_READ = 64
 BATCH_ROWS = 4096
-# A stream that joins needs the records before a record, too: all are held, and those of larger topics are refused.
+# A stream that joins needs the records before a record, too: all stay in memory, and larger topics are refused.
 RECORDS_HELD = 1_000_000
 
 
@@ -42,7 +42,7 @@ def last_tick(layout: Layout) -> int:
 
 
 def new_ticks(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
-    """Yield the new ticks of bronze, without end: those after one tick up to another. `earliest`: from the first."""
+    """Yield bronze's new ticks without end, as (after, to]. earliest: from the first tick on."""
     seen_tick = 0 if earliest else last_tick(layout)
     while True:
         newest_tick = last_tick(layout)
@@ -53,7 +53,7 @@ def new_ticks(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[i
 
 
 def is_alone(stream: Stream) -> bool:
-    """Say whether each record of a stream is made of one record of a topic: no join, no table."""
+    """Say whether each record of a stream comes from one record of a topic, without a join or a table."""
     match stream.source:
         case Source():
             return True
@@ -63,7 +63,7 @@ def is_alone(stream: Stream) -> bool:
 
 
 def stream_rows(entry: Entry, layout: Layout, after_tick: int, last: int) -> Iterator[Row]:
-    """Yield a stream's records with a value, of the ticks after one tick up to another. Raises SqlError, NeedsSpark."""
+    """Yield a stream's records with a value, of the ticks in (after_tick, last]. Raises SqlError, NeedsSpark."""
     stream = entry.made.node
     assert isinstance(stream, Stream)
     sources = stream.sources

@@ -1,4 +1,4 @@
-"""Statements one after the other: what each declares, does, or answers."""
+"""Runs statements one after the other: each declares, does, or answers something."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ PRINTED = ("rowtime", "partition", "offset", "key", "value")
 
 @dataclass(slots=True)
 class SqlSession:
-    """A script that goes on, over a lake and a Kafka. declared: the texts of what the session itself has declared."""
+    """A script that goes on, over a lake and a Kafka. declared: the texts of the session's own declarations."""
 
     settings: Settings
     script: Script = field(default_factory=Script)
     declared: list[str] = field(default_factory=list)
 
     def run(self, text: str) -> Iterator[Answer]:
-        """Give the answers to the statements of a text, in their order. An error has its place in the text."""
+        """Yield the answers to the statements of a text, in their order. An error has its place in the text."""
         for statement, source_text in self.script.read(text):
             with placed(statement.at, source_text):
                 answer = self._answer(statement, source_text.text)
             yield replace(answer, rows=_place_rows(answer, statement, source_text))
 
     def save(self, file: Path) -> None:
-        """Write what the session has declared into a new file. Raises ConfigError if there is one."""
+        """Write the session's declarations into a new file. Raises ConfigError if the file exists."""
         if file.exists():
             raise ConfigError(f"save: {file} exists already; name another file. Nothing was written.")
         write_durably(file, "".join(f"{statement};\n\n" for statement in self.declared))
@@ -112,7 +112,7 @@ class SqlSession:
         )
 
     def _print(self, statement: s.Print) -> Iterator[tuple[object, ...]]:
-        """A topic's records as they come, every n-th of them."""
+        """Yield a topic's records as they come, or every n-th of them."""
         from lakehouse.kafka.drain import follow_topic
         from lakehouse.kafka.topics import Cluster
 
@@ -169,6 +169,6 @@ def _declaration_message(statement: s.Statement) -> str:
 
 
 def _place_rows(answer: Answer, statement: s.Statement, text: Text) -> Iterator[tuple[object, ...]]:
-    """The rows of an answer; what fails while they are read has its place in the text, too."""
+    """Yield the rows of an answer; an error while they are read has its place in the text, too."""
     with placed(statement.at, text):
         yield from answer.rows

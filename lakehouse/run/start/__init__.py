@@ -1,1 +1,1 @@
-"""What a run needs before it starts: the application, Kafka, leases, and a lake that fits both."""
+"""The needs of a run before it starts: the application, Kafka, leases, and a lake that fits both."""

@@ -1,6 +1,6 @@
-"""Loading an application: a file, or an importable module, that declares one; and functions beside it.
+"""Loads an application from a file, or an importable module, that declares one; and the functions beside it.
 
-A file of ksqlDB's SQL (app.sql) is an application as well: all that its statements declare, under the name `app`.
+A file of ksqlDB's SQL (app.sql) is an application as well: all declarations of its statements, under the name `app`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class LoadedApp:
 
     @property
     def file(self) -> Path | None:
-        """The file of Python or SQL, None for a module."""
+        """The file of Python or SQL; None for a module."""
         return Path(self.where) if self.where.endswith((".py", ".sql")) else None
 
 
 def load_app(target: str) -> App:
     """Return the application that `target` names: "flights.py", "flights.py:app", "flights.sql", "package.module".
 
-    Without a name the module's one `App` is taken. Raises ConfigError if there is none, PlanError as declared there.
+    Without a name it takes the module's one `App`. Raises ConfigError if there is none, PlanError for its declarations.
     """
     return find_app(target).app
 
@@ -53,7 +53,7 @@ def find_app(target: str) -> LoadedApp:
     """Return the application that `target` names, with its place; see `load_app`."""
     location, _, name = target.rpartition(":") if ":" in target else (target, "", "")
     module = _load_target(location, f"application {target!r}")
-    # An application under two names is one.
+    # An application with two names counts once.
     apps_by_id = {
         id(value): LoadedApp(value, location, n, module) for n, value in vars(module).items() if isinstance(value, App)
     }
@@ -61,7 +61,8 @@ def find_app(target: str) -> LoadedApp:
         candidate = getattr(module, name, None)
         if not isinstance(candidate, App):
             raise ConfigError(
-                f"{target}: {_describe_missing_app(module, location, name, [loaded.name for loaded in apps_by_id.values()])}"
+                f"{target}: "
+                f"{_describe_missing_app(module, location, name, [loaded.name for loaded in apps_by_id.values()])}"
             )
         return LoadedApp(candidate, location, name, module)
     if not apps_by_id:
@@ -76,7 +77,7 @@ def find_app(target: str) -> LoadedApp:
 
 
 def _describe_missing_app(module: ModuleType, location: str, name: str, app_names: list[str]) -> str:
-    """Say what a name that is no application is, and which ones there are."""
+    """Say what stands under a name that is no application, and which applications there are."""
     existing_apps = (
         f"The application there is {' or '.join(f'{location}:{known_name}' for known_name in app_names)}."
         if app_names
@@ -119,7 +120,7 @@ def load_function(target: str, loaded_app: LoadedApp) -> Callable[..., Any]:
 
 
 def _load_target(location: str, label: str, *, sql: bool = True) -> ModuleType:
-    """`what` is loaded, for messages; sql: a file of SQL can have it."""
+    """Load a file or a module. label: what it is, for messages. sql: a file of SQL can have it."""
     if sql and location.endswith(".sql"):
         return _load_sql(location, label)
     if location.endswith(".py"):
@@ -141,7 +142,7 @@ def _load_sql(location: str, label: str) -> ModuleType:
 
 
 def statements_in(file: Path, label: str = "") -> str:
-    """Return the text of a file of SQL; `what` is read, for messages (empty: the file). Raises ConfigError."""
+    """Return the text of a file of SQL. label: what it is, for messages (empty: the file). Raises ConfigError."""
     try:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -174,7 +175,7 @@ def _load_file(location: str, label: str) -> ModuleType:
 
 
 def _locate_error(error: Exception) -> LakehouseError:
-    """Return an error of an application's file with its place, as an error of lakehouse."""
+    """Return an error of an application's file as an error of lakehouse, with its place."""
     kind = type(error) if isinstance(error, LakehouseError) else PlanError
     return kind(located_message(error))
 
@@ -183,7 +184,7 @@ def _import_module(location: str, label: str, files: str) -> ModuleType:
     if not MODULE.fullmatch(location):
         raise ConfigError(f"{label}: expected {files} or a module (package.flights).")
     if "" not in sys.path:
-        sys.path.append("")  # after all others: a file here never replaces an installed module
+        sys.path.append("")  # behind all others: a file here never replaces an installed module
     try:
         return importlib.import_module(location)
     except ModuleNotFoundError as error:

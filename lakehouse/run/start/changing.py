@@ -1,4 +1,4 @@
-"""What an application's declarations mean for the lake as it is: determined without Spark, before anything runs."""
+"""Determines what an application's declarations mean for the lake, without Spark, before anything runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakehouse.settings.config import Settings
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A table, and what its declaration means for it; `change` is None for a table that does not exist yet."""
+    """A table, and the change that its declaration brings; `change` is None for a table that does not exist yet."""
 
     table: Table
     change: Evolution | None
@@ -44,7 +44,7 @@ def compare_declarations(layout: Layout, app: App) -> list[Planned]:
 
 
 def _table_change(layout: Layout, table: Table) -> Evolution | None:
-    """The change of the visible table and of the state, which may be two tables: the more severe one counts."""
+    """Return the more severe of the changes of the visible table and of the state, which may be two tables."""
     place_paths = [place.path for place in table_places(layout, table)]
     table_paths = [path for path in place_paths if is_table(path)]
     changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in table_paths]
@@ -55,9 +55,9 @@ def _table_change(layout: Layout, table: Table) -> Evolution | None:
 
 
 def _other_columns(layout: Layout, table: Table) -> list[str]:
-    """Why a table's rows can't be swapped for those of its new declaration: its readers would find another table.
+    """Say why a table's rows can't be swapped for those of its new declaration: its readers would see another table.
 
-    A type that only Spark can tell is left to the backfill (`lakehouse.spark.table.tables.swap_refusal`).
+    The backfill checks a type that only Spark knows (`lakehouse.spark.table.tables.swap_refusal`).
     """
     if not is_table(layout.silver(table.name)):
         return []
@@ -74,7 +74,7 @@ def _other_columns(layout: Layout, table: Table) -> list[str]:
 
 
 def misplaced_topics(layout: Layout, app: App) -> list[str]:
-    """Say which topics have their rows elsewhere in bronze than `own_table` declares: tables would not find them."""
+    """Say which topics' rows lie elsewhere in bronze than `own_table` declares: tables would not find them."""
     own_topics = {source.topic for source in app.sources if source.own_table}
     existing_topics = {topic for topic in app.topics if is_table(layout.own_records(topic))}
     if own_topics == existing_topics:
@@ -85,9 +85,9 @@ def misplaced_topics(layout: Layout, app: App) -> list[str]:
 
 
 def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
-    """Raise PlanError when the lake's tables can't go on under their declarations: before ingest, and before Spark.
+    """Raise PlanError if the lake's tables can't go on under their declarations: before ingest, and before Spark.
 
-    parts: those that will run; None for all. A lake on an object store is checked by the run itself, when it opens its
+    parts: the parts that will run; None for all. The run itself checks a lake on an object store, when it opens its
     tables.
     """
     layout = Layout(settings.lake.path)

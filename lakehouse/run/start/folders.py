@@ -1,4 +1,4 @@
-"""Folders, before Spark starts: is there a lake, has it the table, may this user write there?"""
+"""Checks folders before Spark starts: is there a lake, does it have the table, may this user write there?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAYERS = ("bronze", "silver", "state", "late", "quarantine", "interventions", "a
 
 
 def check_writable(settings: Settings) -> None:
-    """Raise ConfigError if the lake's folder, or that of the embedded Kafka, can't be written. They are made here."""
+    """Make the lake's folder and that of the embedded Kafka. Raises ConfigError if one of them can't be written."""
     if "://" not in settings.lake.path:
         _check_writable(Path(settings.lake.path), "lake", "lake.path in lakehouse.toml, or --lake")
     if settings.kafka.bootstrap_servers is None:
@@ -26,9 +26,9 @@ def check_writable(settings: Settings) -> None:
 
 
 def check_lake(root: str, *, named: bool) -> None:
-    """Raise NoLake for a folder with something else than a lake; and for one that does not exist, if it was named.
+    """Raise NoLake for a folder with something else than a lake; and for a missing folder, if it was named.
 
-    named: on the command line. A lake of the settings may be one that the first run has yet to make.
+    named: on the command line. The lake of the settings may be one that the first run has yet to make.
     """
     path = Path(root)
     if "://" in root or any((path / layer).is_dir() for layer in LAYERS):
@@ -65,8 +65,8 @@ def _check_writable(folder: Path, label: str, setting: str) -> None:
     except OSError as error:
         reason = "it is a file" if folder.is_file() else error.strerror
         raise ConfigError(
-            f"{label} {folder} can't be written by user {_user_name()}: {reason}. Change its owner or its mode, or name "
-            f"another folder: {setting}."
+            f"{label} {folder} can't be written by user {_user_name()}: {reason}. Change its owner or its mode, or "
+            f"name another folder: {setting}."
         ) from error
 
 

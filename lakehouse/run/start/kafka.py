@@ -1,4 +1,4 @@
-"""Which Kafka: the configured one, the embedded one that runs already, or one that is started for this run."""
+"""Finds the Kafka of a run: the configured one, the embedded one that runs already, or one started for this run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse.settings.config import Settings
 
 @contextmanager
 def open_kafka(settings: Settings) -> Iterator[str]:
-    """Give the bootstrap servers. A broker that is started here is stopped when the block ends."""
+    """Give the bootstrap servers; stop a broker that was started here when the block ends."""
     if settings.kafka.bootstrap_servers is not None:
         yield settings.kafka.bootstrap_servers
     elif (running := find_broker(settings.kafka.folder)) is not None:
@@ -22,7 +22,7 @@ def open_kafka(settings: Settings) -> Iterator[str]:
 
 
 def running_servers(settings: Settings) -> str | None:
-    """Return the bootstrap servers of the configured Kafka, or of the embedded one if it runs; it is not started."""
+    """Return the bootstrap servers of the configured Kafka, or of the embedded one if it runs; start none."""
     if settings.kafka.bootstrap_servers is not None:
         return settings.kafka.bootstrap_servers
     broker = find_broker(settings.kafka.folder)

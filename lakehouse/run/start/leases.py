@@ -1,4 +1,4 @@
-"""A first check of the leases that a run will need: so it fails at once, not after Spark has started."""
+"""A first check of the leases that a run will need, so that it fails at once, not after Spark has started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakehouse.settings.config import Settings
 
 
 def repair_lease(layout: Layout, table: str) -> Lease:
-    """Return the lease of a backfill or a revert of a table: it is not the job's lease, since the job goes on."""
+    """Return the lease of a backfill or a revert of a table: not the job's lease, since the job goes on."""
     return Lease(layout.lease(f"backfill-{table}"), f"table {table!r}, by a backfill or a revert,")
 
 
@@ -22,7 +22,7 @@ def check_repair(layout: Layout, table: str) -> None:
 def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise LeaseHeld if another process holds a lease that this run needs. The run itself takes the leases later.
 
-    parts: those that will run; None for all.
+    parts: the parts that will run; None for all.
     """
     layout = Layout(settings.lake.path)
     needed_leases = [("ingest", "bronze")] if parts is None or "ingest" in parts else []

@@ -1,4 +1,4 @@
-"""In a notebook: whether this is one, and how Spark's rows are shown there."""
+"""Notebooks: whether this process runs one, and how it shows Spark's rows."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Opened:
         if settings is None:
             environ = dict(os.environ)
             if path is not None:
-                # As a variable, so that folders that are beside the lake by default (the broker's) follow it.
+                # As a variable, so that the folders beside the lake by default (the broker's) follow it.
                 environ[f"{PREFIX}LAKE_PATH"] = (
                     str(path) if "://" in str(path) else str(Path(path).expanduser().resolve())
                 )
@@ -58,16 +58,16 @@ class Opened:
         return Layout(self.settings.lake.path)
 
     def _check(self, table: Table) -> None:
-        """Raise NotFound if the lake does not have a table: called first, before what imports or starts Spark."""
+        """Raise NotFound if the lake does not have a table; called before anything imports or starts Spark."""
         from lakehouse.run.start.folders import check_table
 
         check_table(self._layout, table.name)
 
     @property
     def _lake(self) -> OpenLake:
-        """The lake through the Spark session, which starts now if it does not run.
+        """Return the lake through the Spark session, which starts now if it does not run.
 
-        The versions that were read stand ready for the next read, for as long as Spark runs.
+        It keeps the versions that it reads ready for the next read, for as long as Spark runs.
         """
         from lakehouse.spark.open_lake import OpenLake, Versions
 

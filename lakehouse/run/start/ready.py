@@ -1,4 +1,4 @@
-"""The cheap checks before a run, in the order of what they cost: each error comes before a broker or Spark starts."""
+"""The cheap checks before a run, in the order of their cost: each fails before a broker or Spark starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakehouse.settings.config import Settings
 
 
 def check_before_run(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
-    """Raise what a run would end with: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
+    """Raise the error that would end a run: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
     changing.check_declarations(settings, app, parts)
     folders.check_writable(settings)
     leases.check_leases(settings, app, parts)

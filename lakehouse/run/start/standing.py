@@ -1,4 +1,4 @@
-"""Whether a lake may go on publishing to a topic, and from where: the topic's newest cover is compared with the lake.
+"""Decides whether a lake may go on publishing to a topic, and from where, by the topic's newest cover.
 
 | the newest cover is of           | a table's changelog                         | a stream                    |
 |----------------------------------|---------------------------------------------|-----------------------------|
@@ -10,7 +10,7 @@
 | another lake                     | refused                                     | after the cover's offsets   |
 | another table, or the other kind | refused                                     | refused                     |
 
-Two lakes never write one changelog in turns: the one that wrote last has the topic, and the other one is refused.
+Two lakes never write one changelog in turns: the lake that wrote last has the topic, and the other one is refused.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lakehouse.semantics.epoch import NO_TICK
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The cover of the topic that a table was restored from. `before`: the cover's earlier origins, then its own."""
+    """The cover of the topic from which a table was restored. before: the cover's earlier origins, then its own."""
 
     topic: str
     before: tuple[tuple[str, int], ...]
 
     def text(self) -> str:
-        """Return it as the table's property."""
+        """Return the text for the table's property."""
         return json.dumps({"topic": self.topic, "before": self.before})
 
 
@@ -50,10 +50,10 @@ def restored_of(text: str | None) -> Restored | None:
 
 @dataclass(frozen=True, slots=True)
 class OwnPublication:
-    """What a lake would publish. origin: whose ticks; table: the table's id; tick: the lake's last complete one.
+    """The publication that a lake can make. origin: of the ticks; table: its id; tick: the lake's last complete tick.
 
-    next: the source's offsets after the cover's tick, as this lake counts it; exact: whether they come from a commit,
-    not from rows, which don't show offsets without records.
+    next: the source's offsets after the cover's tick, by this lake's count; exact: they come from a commit, not from
+    rows, which don't show offsets without records.
     """
 
     of: Stream | Table
@@ -69,7 +69,7 @@ class OwnPublication:
 class ResumePoint:
     """The tick after which publishing goes on.
 
-    sent: how many records of the ticks after it are in the topic already; at: the position of the last one. before:
+    sent: how many records of the ticks after it are in the topic already; at: the position of the last of them. before:
     earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its records.
     state: see `Cover`.
     """
@@ -83,11 +83,11 @@ class ResumePoint:
 
     @property
     def whole(self) -> bool:
-        """Whether the topic has none of the rows that a restored table began with."""
+        """True if the topic has none of the rows with which a restored table began."""
         return self.tick == NO_TICK and not self.before
 
     def has_state_topic(self, topic_id: str) -> bool:
-        """Whether the state has a topic beside the changelog's, which has this id."""
+        """Say whether the state has a topic of its own; topic_id is the id of the changelog's topic."""
         return self.state not in (None, "", topic_id)
 
 
@@ -102,7 +102,8 @@ def find_resume_point(
     if cover.of != covered_name(own_publication.of):
         raise _refusal_error(
             topic,
-            f"has the changelog of {_describe_covered(cover.of)}, not of {_describe_covered(covered_name(own_publication.of))}",
+            f"has the changelog of {_describe_covered(cover.of)}, not of "
+            f"{_describe_covered(covered_name(own_publication.of))}",
         )
     if isinstance(own_publication.of, Stream):
         is_same = (
@@ -134,8 +135,8 @@ def find_resume_point(
     if own_restore is not None and own_restore.topic == topic_id:
         raise _refusal_error(
             topic,
-            f"went on after table {own_publication.of.name!r} was restored from it: {cover.origin} has published up to tick "
-            f"{cover.tick} since. Stop that lake's job and restore again",
+            f"went on after table {own_publication.of.name!r} was restored from it: {cover.origin} has published up "
+            f"to tick {cover.tick} since. Stop that lake's job and restore again",
         )
     raise _refusal_error(
         topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}"
@@ -143,19 +144,19 @@ def find_resume_point(
 
 
 def unknown_records_error(topic: str) -> StorageError:
-    """Return the error for a topic that has records and should be empty."""
+    """Return the error for a topic that has records but should be empty."""
     return _refusal_error(topic, "has records, and nothing says which table they are of and up to which tick")
 
 
 def is_new_topic(topic_id: str, cover: Cover | None) -> bool:
-    """Say whether a topic has nothing yet: its cover is of a topic that was deleted and recreated, or there is none."""
+    """Say whether a topic is new: it has no cover, or one of an earlier topic of its name that was deleted."""
     return cover is None or cover.topic != topic_id
 
 
 def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: str | None) -> str | None:
-    """Return the id of the topic that will have all that a sink's table keeps, see `Cover.state`.
+    """Return the id of the topic that will have the whole state of a sink's table, see `Cover.state`.
 
-    there: the id of the state's topic, if there is one. Raises StorageError if that is not the one that was begun.
+    existing_id: of the state's topic, if there is one. Raises StorageError if it is not the topic that was begun.
     """
     if isinstance(sink.of, Stream):
         return None
@@ -166,7 +167,7 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
     if cover.state in (None, "", topic_id):
         return cover.state if tells_all else ""
     if not has_own_topic:
-        return ""  # the state's topic ends here, and the changelog lacks what was left out until now
+        return ""  # the state's topic ends here, and the changelog lacks the rows that were left out until now
     if cover.state != existing_id:
         raise StorageError(
             f"topic {state_topic(sink.topic)!r}, which has what table {sink.of.name!r} keeps and {sink.topic!r} leaves "
@@ -180,7 +181,8 @@ def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> No
     if cover.tick > own_publication.tick:
         raise _refusal_error(
             topic,
-            f"is published up to tick {cover.tick}, and this lake ends at tick {own_publication.tick}: it is an older copy",
+            f"is published up to tick {cover.tick}, and this lake ends at tick {own_publication.tick}: it is an older "
+            "copy",
         )
     if _goes_beyond(own_publication.next, cover.next) or (
         own_publication.exact and _goes_beyond(cover.next, own_publication.next)
@@ -197,7 +199,7 @@ def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> No
 
 
 def _goes_beyond(first_offsets: NextOffsets, second_offsets: NextOffsets) -> bool:
-    """Whether one goes further than the other in a partition that both know."""
+    """Say whether the first offsets go further than the second in a partition that both know."""
     topic_ids = first_offsets.keys() & second_offsets.keys()
     return any(
         offset > second_offsets[i][p]
@@ -217,7 +219,7 @@ def _describe_covered(name: str) -> str:
 
 
 def declaration_of(node: Stream | Table) -> str | None:
-    """Return a table's declaration as a cover has it; None for a stream."""
+    """Return a table's declaration in the form of a cover; None for a stream."""
     return declaration_properties(node)[DECLARATION] if isinstance(node, Table) else None
 
 

@@ -1,4 +1,4 @@
-"""Whether Kafka has the topics that an application reads: known before Spark starts."""
+"""Checks that Kafka has the topics that an application reads, before Spark starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CONNECT_SECONDS = 2.0
 
 
 def check_topics(settings: Settings, app: App, servers: str) -> None:
-    """Raise NotFound for topics that neither Kafka nor bronze has; KafkaUnavailable, at once where nobody listens.
+    """Raise NotFound for topics that neither Kafka nor bronze has; KafkaUnavailable, at once if nobody listens.
 
-    A topic that bronze has and Kafka has lost is data loss: ingest finds what is missing.
+    A topic that bronze has and Kafka has lost is data loss: ingest finds the missing records.
     """
     check_listening(servers)
     kafka_topics = Cluster(servers, settings.kafka.options).names()
@@ -34,7 +34,8 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
             else "It has none."
         )
         raise NotFound(
-            f"Kafka at {servers} has no topic {', '.join(missing_topics)}.{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or "
+            f"Kafka at {servers} has no topic "
+            f"{', '.join(missing_topics)}.{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or "
             "correct the name in the application."
         )
 
@@ -42,7 +43,7 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
 def check_listening(servers: str) -> None:
     """Raise KafkaUnavailable if every address refuses a connection: Kafka's client would try again for 15 seconds.
 
-    An address that does not answer in time is left to it.
+    It leaves an address that does not answer in time to the client.
     """
     reasons = []
     for server in servers.split(","):

@@ -1,4 +1,4 @@
-"""Where a wrong declaration is: the file and line of the user's own code, with the line itself."""
+"""The place of a wrong declaration: the file and line of the user's own code, with the line itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = {kind.__name__: kind for kind in (Stream, Grouped, Aggregated, Table, Ch
 
 
 def error_place(error: BaseException) -> Place | None:
-    """Return the file and line of the user's code, the innermost, where an error comes from; None if there is none."""
+    """Return the innermost file and line of the user's code that an error comes from; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 1
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -28,7 +28,7 @@ def error_place(error: BaseException) -> Place | None:
 
 
 def located_message(error: BaseException) -> str:
-    """Return an error of an application's file as a message: app.py:3: what is wrong, and the line below it."""
+    """Return an error of an application's file as a message: app.py:3: the error, and the line below it."""
     description = f"{error}{_suggest_keyword(error)}" if isinstance(error, LakehouseError) else _describe_error(error)
     return message_with_place(description, error_place(error))
 
@@ -39,7 +39,7 @@ def _describe_error(error: BaseException) -> str:
 
 
 def _suggest_keyword(error: BaseException) -> str:
-    """Return the near name of a parameter that one of lakehouse's functions does not have."""
+    """Suggest the nearest name for a parameter that a function of lakehouse does not have."""
     if not isinstance(error, TypeError) or (match := KEYWORD.search(str(error))) is None:
         return ""
     owner, function, keyword = match.groups()

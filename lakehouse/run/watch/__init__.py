@@ -1,1 +1,1 @@
-"""What a running job tells those who watch it: its events, as lines of a log, and as metrics."""
+"""The events of a running job for those who watch it, as lines of a log, and as metrics."""

@@ -1,4 +1,4 @@
-"""What a run tells: an event for everything it did, and for what was seen beside it."""
+"""The events of a run: for everything that it does, and for what a watcher sees beside it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something a run did. Times are seconds since the start.
+    """Something that a run did. Times are seconds since the start.
 
     "tick" (bronze), "batch" (all tables), "function failed" (a user's function, on records of a batch), "published",
     "told" (a function that is a sink), "upkeep", "upkeep failed" (the job goes on). Details have `took`, the seconds of
-    the work itself. A continuous run also tells "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch
-    failed". "lineage failed": a catalog was not told. Details may hold parts of records: a printer must escape them.
+    the work itself. A continuous run also has "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch
+    failed". "lineage failed": a catalog did not get an event. Details may hold parts of records: a printer must escape
+    them.
     """
 
     kind: str
@@ -28,7 +29,7 @@ Listen = Callable[[JobEvent], None]
 
 
 def as_event(event: JobEvent) -> dict[str, Any]:
-    """Return an event as a program reads it."""
+    """Return an event in the form for programs."""
     return {
         "event": event.kind,
         "tick": event.tick,

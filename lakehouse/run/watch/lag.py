@@ -1,4 +1,4 @@
-"""How many records Kafka has that bronze does not, by partition; read without Spark."""
+"""Counts the records that Kafka has and bronze does not, by partition, without Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Lag = dict[tuple[str, int], int]
 
 
 def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
-    """Return the records that wait, by topic and partition, of the topics that a run of `app` ingests.
+    """Return how many records wait, by topic and partition, in the topics that a run of `app` ingests.
 
-    For a lake that is not on this machine's file system all records of Kafka wait, as for a new one. Raises
+    For a lake that is not on this machine's file system it counts all records of Kafka, as for a new lake. Raises
     KafkaUnavailable.
     """
     root = settings.lake.path
@@ -24,7 +24,7 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
     if (pattern := settings.kafka.topic_pattern) is not None:
         topic_facts |= cluster.topics(pattern)
     end_offsets = cluster.offsets((name, p) for name, fact in topic_facts.items() for p in range(fact.partitions))
-    # A topic that was recreated has other records at its offsets.
+    # A recreated topic has other records at its offsets.
     next_offsets = {
         name: topic_state["next"]
         for name, topic_state in bronze_topics.items()
@@ -37,7 +37,7 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
 
 
 def lag_by_topic(waiting_records: Lag) -> dict[str, dict[str, int]]:
-    """Return it as JSON has it: by topic, then by partition."""
+    """Return the waiting records in JSON's form: by topic, then by partition."""
     records_by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), records in sorted(waiting_records.items()):
         records_by_topic.setdefault(topic, {})[str(partition)] = records

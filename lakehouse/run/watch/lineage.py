@@ -1,8 +1,8 @@
-"""OpenLineage: which topics and tables each table is made from, told to a catalog when a run begins and ends.
+"""OpenLineage: tells a catalog the topics and tables that each table is made from, when a run begins and ends.
 
-One job for each table, and for each topic that is published: so the graph is as fine as the application's own. Events
-are plain JSON by the specification 2-0-2; names are those of OpenLineage (Naming.md). No row and no error's text is in
-them: both could be a record's.
+Each table, and each published topic, is a job of its own, so the graph is as fine as the application's. Events are
+plain JSON by the specification 2-0-2; names follow OpenLineage (Naming.md). Events have no rows and no texts of errors,
+since these could hold parts of records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ State = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 
 @dataclass(frozen=True, slots=True)
 class LineageJob:
-    """A table, or a published topic: what it is made from, and what it makes."""
+    """A table, or a published topic, as a job: its inputs and its output."""
 
     name: str
     run_id: str
@@ -53,15 +53,18 @@ def lineage_jobs(settings: Settings, app: App, servers: str) -> list[LineageJob]
     dataset_names = _DatasetNames(Layout(settings.lake.path), servers)
     job_entries = [(table.name, dataset_names.inputs(table.stream), dataset_names.table(table)) for table in app.tables]
     job_entries += [
-        (f"publish.{sink.topic}", (dataset_names.table(sink.of),) if isinstance(sink.of, Table) else dataset_names.inputs(sink.of),
-         dataset_names.topic(sink.topic))
+        (
+            f"publish.{sink.topic}",
+            (dataset_names.table(sink.of),) if isinstance(sink.of, Table) else dataset_names.inputs(sink.of),
+            dataset_names.topic(sink.topic),
+        )
         for sink in app.sinks
-    ]  # fmt: skip
+    ]
     return [LineageJob(name, str(uuid.uuid4()), inputs, output) for name, inputs, output in job_entries]
 
 
 def lineage_events(listed_jobs: Iterable[LineageJob], namespace: str, state: State, *, streaming: bool) -> list[Json]:
-    """Return an event for each job, as OpenLineage has it. streaming: the run has no end of its own."""
+    """Return OpenLineage's event for each job. streaming: the run has no end of its own."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     job_type = {"processingType": "STREAMING" if streaming else "BATCH", "integration": "LAKEHOUSE", "jobType": "TABLE"}
     return [
@@ -85,9 +88,9 @@ def report_lineage(
     streaming: bool,
     send: Callable[[Lineage, Json], None] | None = None,
 ) -> Iterator[None]:
-    """Tell a catalog about a run while it lasts, if `[lineage] url` is set. A catalog that fails ends no run.
+    """Report a run to a catalog while it lasts, if `[lineage] url` is set. A catalog that fails ends no run.
 
-    send: gives one event to the catalog; by HTTP if left out.
+    send: called for each event, to give it to the catalog; by HTTP if left out.
     """
     if settings.lineage.url is None:
         yield
@@ -101,7 +104,7 @@ def report_lineage(
     except Exception:
         reporter.all("FAIL")
         raise
-    except BaseException:  # somebody ended it
+    except BaseException:  # somebody ended the run
         reporter.all("ABORT")
         raise
     reporter.all("COMPLETE")
@@ -117,34 +120,35 @@ def post_event(catalog: Lineage, event: Json) -> None:
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
             pass
-    except http.client.HTTPException as error:  # no OSError: the answer of something that speaks no HTTP
+    except http.client.HTTPException as error:  # no OSError: something that speaks no HTTP has answered
         raise OSError(f"expected an answer in HTTP: {type(error).__name__}: {error}") from error
 
 
 class _LineageReporter:
-    """The events of a run. After one that could not be sent no other is tried: a run must not wait for a catalog."""
+    """Reports the events of a run; stops after the first failure, since a run must not wait for a catalog."""
 
     def __init__(
         self, catalog: Lineage, listed_jobs: list[LineageJob], listen: Listen, send: Callable[[Lineage, Json], None], *,
         streaming: bool,
     ) -> None:  # fmt: skip
-        self._to, self._made, self._listen, self._send, self._streaming = catalog, listed_jobs, listen, send, streaming
+        self._catalog, self._listed_jobs, self._streaming = catalog, listed_jobs, streaming
+        self._listen, self._send = listen, send
         self._began, self._failed = time.monotonic(), False
 
     def all(self, state: State) -> None:
-        for event in lineage_events(self._made, self._to.namespace, state, streaming=self._streaming):
+        for event in lineage_events(self._listed_jobs, self._catalog.namespace, state, streaming=self._streaming):
             if self._failed:
                 return
             try:
-                self._send(self._to, event)
+                self._send(self._catalog, event)
             except (OSError, ValueError) as error:
                 self._failed = True
-                message = f"{self._to.url}: {error}"
+                message = f"{self._catalog.url}: {error}"
                 self._listen(JobEvent("lineage failed", 0, 0, time.monotonic() - self._began, {"message": message}))
 
 
 class _DatasetNames:
-    """Datasets by OpenLineage's names: kafka://host:port and a topic; file and a path; s3://bucket and a key."""
+    """Names datasets as OpenLineage does: kafka://host:port and a topic; file and a path; s3://bucket and a key."""
 
     def __init__(self, layout: Layout, servers: str) -> None:
         self._layout, self._servers = layout, servers
@@ -170,7 +174,7 @@ class _DatasetNames:
 
 
 def _schema_field(column: Column) -> Json:
-    """A type that only Spark can tell is left out."""
+    """Return a column's field of a schema, without a type that only Spark knows."""
     return {"name": column.name, **({"type": column.type} if column.type else {})}
 
 

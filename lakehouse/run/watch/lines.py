@@ -1,4 +1,4 @@
-"""A run as lines of a log, for a file, Docker or systemd: a time, a level, and what happened."""
+"""Writes a run as lines of a log, for a file, Docker or systemd: a time, a level, and the event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _now() -> datetime:
 
 
 class Lines:
-    """Writes what a run tells as lines. `write` gets each without its end; a line has no end of line inside."""
+    """Writes the events of a run as lines. `write` gets each without its end; a line has no end of line inside."""
 
     def __init__(self, settings: Log, write: Callable[[str], None], now: Callable[[], datetime] = _now) -> None:
         self._least = LEVELS.index(settings.level)
@@ -34,11 +34,11 @@ class Lines:
         self._line(self._level(event), event_text(event), as_event(event))
 
     def say(self, level: str, text: str, **details: Any) -> None:
-        """Write a line about something else; details: for a program that reads JSON."""
+        """Write a line about something else than an event. details: for a program that reads JSON."""
         self._line(level, text, details)
 
-    def done(self, last: Mapping[str, Any]) -> None:
-        """Write the last line: what the run left behind. last: the "done" event."""
+    def write_summary(self, last: Mapping[str, Any]) -> None:
+        """Write the last line, a summary of the run. last: the "done" event."""
         summary = (
             f"{last['rows']:,} records ingested in {last['seconds']:.1f} s; bronze is at tick {last.get('tick', 0):,}"
         )
@@ -55,7 +55,7 @@ class Lines:
 
     def _level(self, event: JobEvent) -> str:
         if event.kind == "lag":
-            # One line says that all is taken in; until something waits again the others are the same.
+            # One line says that nothing waits; until something waits again, the next lines would be the same.
             is_same, self._waiting = event.records == self._waiting == 0, event.records
             return "debug" if is_same else "info"
         return "warning" if event.kind in WARNINGS else "info"
@@ -96,8 +96,8 @@ def event_text(event: JobEvent) -> str:
             return f"upkeep failed, the run continues: {details['message']}"
         case "function failed":
             return (
-                f"{details['function']} of table {details['table']} failed on {records}, the run continues without them; "
-                f"the first, {details['first']}: {details['error']}"
+                f"{details['function']} of table {details['table']} failed on {records}, the run continues without "
+                f"them; the first, {details['first']}: {details['error']}"
             )
         case "lineage failed":
             return f"the catalog was not told, the run continues: {details['message']}"
@@ -111,7 +111,7 @@ def _format_took(details: Mapping[str, Any]) -> str:
 
 
 def _format_partitions(topics: Mapping[str, Mapping[str, int]]) -> str:
-    """The partitions in which most records wait."""
+    """Return the partitions in which most records wait, as text."""
     waiting_partitions = [
         (n, f"{topic}/{p}") for topic, partitions in topics.items() for p, n in partitions.items() if n
     ]

@@ -1,4 +1,4 @@
-"""The metrics of a continuous run, as Prometheus reads them: off unless `[metrics] port` is set."""
+"""The metrics of a continuous run for Prometheus: off unless `[metrics] port` is set."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PARTS = {"tick": "ingest", "batch": "tables", "published": "publish", "upkeep": 
 
 
 class RunMetrics:
-    """The metrics of one run. `heard` is told its events, `look` what waits in Kafka; both from any thread.
+    """The metrics of a run. Call `heard` with its events, `look` with the records that wait; both from any thread.
 
-    Counters begin at 0 with the run; gauges say what is. A lake on an object store has no lag here, and nothing about
-    its tables: they are read without Spark.
+    Counters begin at 0 with the run; gauges give the present state. A lake on an object store has no lag here, and no
+    metrics of its tables: these are read without Spark.
     """
 
     def __init__(self, app: App, layout: Layout) -> None:
@@ -68,7 +68,9 @@ class RunMetrics:
         self._late = Gauge(
             "lakehouse_late_records", "Records that came too late for a table, and are kept.", ["table"], registry=own
         )
-        self._taken = Counter("lakehouse_table_records", "Records that a table took in.", ["table"], registry=own)
+        self._table_records = Counter(
+            "lakehouse_table_records", "Records that a table took in.", ["table"], registry=own
+        )
         self._null_keys = Counter(
             "lakehouse_null_keys", "Records with a null key, which a table ignored.", ["table"], registry=own
         )
@@ -95,7 +97,7 @@ class RunMetrics:
             self._seconds.labels(PARTS[event.kind]).observe(details["took"])
 
     def look(self, waiting: Lag | None) -> None:
-        """Take over how many records wait in Kafka, None if it does not answer; and read the tables."""
+        """Note how many records wait in Kafka, None if it does not answer; and read the tables."""
         self._up.set(waiting is not None)
         if not self._is_local:
             return
@@ -104,7 +106,7 @@ class RunMetrics:
         self._tick.set(reader.read_bronze_coverage(self._layout).get("tick", 0))
         for table in self._app.tables:
             if is_table(self._layout.silver(table.name)):
-                self._look_at(table)
+                self._read_table(table)
         streams = {source.name for source in self._app.sources} & set(reader.table_names(self._layout, "quarantine"))
         for stream, record_count in reader.count_quarantined(self._layout, streams).items():
             self._quarantined.labels(stream).set(record_count)
@@ -120,7 +122,7 @@ class RunMetrics:
             self._lag.labels(topic, str(partition)).set(records)
         self._waiting = set(waiting)
 
-    def _look_at(self, table: Table) -> None:
+    def _read_table(self, table: Table) -> None:
         table_facts = reader.read_table_facts(self._layout, "silver", table.name)
         self._rows.labels(table.name).set(table_facts.rows)
         self._table_tick.labels(table.name).set(table_facts.tick or 0)
@@ -130,12 +132,12 @@ class RunMetrics:
         for log_version in range(self._read_to[table.name] + 1, newest + 1):
             metadata = commit.metadata if (commit := log.at(log_version)) is not None else {}
             if metadata.get("app") == f"lakehouse.{place.name}":
-                self._taken.labels(table.name).inc(metadata.get("records", 0))
+                self._table_records.labels(table.name).inc(metadata.get("records", 0))
                 self._null_keys.labels(table.name).inc(metadata.get("null_keys", 0))
         self._read_to[table.name] = newest
 
     def _newest(self, table: Table) -> int:
-        """The newest version of all that a table keeps; -1 if there is none yet."""
+        """Return the newest version of a table's state; -1 if there is none yet."""
         path = state_place(self._layout, table).path
         if not is_table(path):
             return -1

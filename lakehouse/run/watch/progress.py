@@ -1,4 +1,4 @@
-"""The bar of a run until it is caught up, in a notebook; elsewhere there is none."""
+"""The bar of a run until it has caught up, in a notebook; elsewhere there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakehouse.settings.config import Settings
 
 @contextmanager
 def show_in_notebook(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
-    """Give what listens to a run: `listen`, and in a notebook a bar as well."""
+    """Give the listener of a run: `listen`, and in a notebook a bar as well."""
     if not notebook.is_notebook():
         yield listen
         return
@@ -36,7 +36,7 @@ def show_in_notebook(settings: Settings, app: App, servers: str, listen: Listen)
 
 
 class Bar:
-    """A bar for a run until it is caught up, by what a run tells; drawn in one place of the cell's output."""
+    """A bar for a run until it has caught up, by the run's events; drawn in one place of the cell's output."""
 
     def __init__(self, waiting: int, display: Callable[..., Any]) -> None:
         self._display, self._waiting, self._began = display, waiting, time.monotonic()
@@ -45,7 +45,7 @@ class Bar:
         self._draw("starting")
 
     def hear(self, event: JobEvent) -> None:
-        """Take in what a run told."""
+        """Take in an event of the run."""
         if event.kind == "tick":
             self._ingested += event.records
         elif event.kind == "batch":
@@ -60,7 +60,7 @@ class Bar:
 
     def _draw(self, doing: str) -> None:
         most = max(self._waiting, self._ingested)
-        # Half of the bar is what bronze has, the other what the tables have.
+        # Half of the bar is for the records in bronze, the other half for those in the tables.
         done_count = 2 * most if doing == "caught up" else self._ingested + min(self._in_tables, most)
         text = (
             f"{doing}: {self._ingested:,} of {most:,} records in bronze, tick {self._tick}, "

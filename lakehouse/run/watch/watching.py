@@ -1,4 +1,4 @@
-"""Beside a continuous run: how many records wait, whether Kafka answers, and the metrics, in a thread of their own."""
+"""Watches a continuous run from a thread of its own: how many records wait, whether Kafka answers, and the metrics."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 15.0
 PATIENCE_SECONDS = 5.0
 END_SECONDS = 1.0
-FAILURES = 2  # in turn: a look may meet a table that is just being created
+FAILURES = 2  # in turn, because a look may meet a table that is just being created
 
 
 class Watcher:
-    """Looks at Kafka and at the lake, and tells what it saw. `look` raises nothing: a run never ends because of it.
+    """Looks at Kafka and at the lake, and reports what it sees. `look` raises nothing: it never ends a run.
 
-    waiting: gives the records that wait; lag_seconds: how often they are told, 0.0 for never.
+    waiting: called at each look, gives the records that wait; lag_seconds: how often to report them, 0.0 for never.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Watcher:
         try:
             self._look()
             self._failures = 0
-        except Exception as error:  # whatever it is, the run goes on
+        except Exception as error:  # whatever the error is, the run goes on
             self._failures += 1
             if self._failures == FAILURES:
                 self._say("watch failed", message=f"{type(error).__name__}: {error}")
@@ -80,7 +80,7 @@ class Watcher:
 
 @contextmanager
 def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Iterator[Listen]:
-    """Watch a continuous run while it lasts; give the listener that it tells its events.
+    """Watch a continuous run while it lasts; give the listener for its events.
 
     Raises ConfigError if the port for the metrics can't be used.
     """
@@ -98,7 +98,7 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
         def waiting() -> Lag:
             if is_local:
                 return lag(settings, app, cluster)
-            cluster.names()  # only whether it answers: what bronze has is not known without Spark
+            cluster.names()  # only whether Kafka answers: without Spark, bronze's offsets are unknown
             return {}
 
         watcher = Watcher(waiting, heard, metrics, settings.log.lag_seconds if is_local else 0.0)

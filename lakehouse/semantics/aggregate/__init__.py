@@ -1,1 +1,1 @@
-"""Aggregates: the meaning of adding a value to a group, and what a group shows."""
+"""Aggregates: the meaning of adding a value to a group, and the visible result."""

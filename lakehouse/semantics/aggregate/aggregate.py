@@ -1,12 +1,12 @@
 """Aggregates: a zero, an add, a merge, and a result. Their meaning is defined in this package and nowhere else.
 
-    accumulator = rule.zero()
-    accumulator = rule.add(accumulator, value, order)       one record; `order` is its position
+    accumulator = rule.empty_accumulator()
+    accumulator = rule.add(accumulator, value, position)    one record, with its position
     accumulator = rule.merge(earlier, later)                two sessions become one
-    shown       = rule.result(accumulator)                  the visible value
+    result      = rule.result(accumulator)                  the visible value
 
-The accumulator is what the table keeps, so a batch can go on from the row itself. It is never changed in place: a
-window may begin with another one's. A property test checks that the SQL forms in
+The table keeps the accumulator, so a batch can go on from the row itself. A rule never changes an accumulator in place,
+since a window may begin with another window's. A property test checks that the SQL forms in
 `lakehouse.spark.operators.aggregates` are equivalent.
 """
 
@@ -23,7 +23,11 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 class Rule(Protocol):
-    """The methods that every aggregate has. Nulls are `None`; a rule that skips nulls says so."""
+    """The methods that every aggregate has. Nulls are `None`; each rule documents whether it skips them.
+
+    add: called once for each record, in position order. merge: called when two sessions become one. result: gives the
+    visible value.
+    """
 
     def empty_accumulator(self) -> Any: ...
 
@@ -35,14 +39,14 @@ class Rule(Protocol):
 
 
 class Shown:
-    """The accumulator is the visible value."""
+    """A rule whose accumulator is the visible value."""
 
     def result(self, accumulator: Any) -> Any:
         return accumulator
 
 
 class Added:
-    """Two accumulators are merged by adding them."""
+    """A rule that merges two accumulators by adding them."""
 
     def merge(self, earlier: Any, later: Any) -> Any:
         return earlier + later
@@ -50,7 +54,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class CountAll(Shown, Added):
-    """COUNT(*): the number of records of the group, whatever their columns hold (rule 5)."""
+    """COUNT(*): the number of records of the group, whatever their columns contain (rule 5)."""
 
     def empty_accumulator(self) -> int:
         return 0
@@ -74,8 +78,8 @@ class Count(Shown, Added):
 class SumIntegers(Added):
     """SUM over integers: exact. Over only nulls it is 0 (rule 5).
 
-    The accumulator has room for more than a BIGINT, so it does not depend on the order of the records; a sum that is
-    outside BIGINT shows as null, and comes back when later records bring it inside again.
+    The accumulator has room for more than a BIGINT, so the sum does not depend on the order of the records. A sum
+    outside BIGINT shows as null, and shows again when later records bring it back inside.
     """
 
     def empty_accumulator(self) -> int:
@@ -92,7 +96,7 @@ class SumIntegers(Added):
 class SumDecimals:
     """SUM over DECIMAL(p, s) of at most 18 digits: exact, as DECIMAL(p + 10, s) like Spark's own SUM.
 
-    The accumulator is a DECIMAL(37, s), which has room for 10**19 of them. More digits: `SumWideDecimals`.
+    The accumulator is a DECIMAL(37, s), which has room for 10**19 values. For more digits see `SumWideDecimals`.
     """
 
     precision: int
@@ -116,8 +120,8 @@ class SumDecimals:
 class SumDoubles(Shown, Added):
     """SUM over DOUBLE: the records are added one by one, in position order, from the row's own sum.
 
-    A sum of doubles depends on the order of its additions. This order is the lake's, so every batching, restart and
-    rebuild gives the same bits; but it is not exact: declare the column DECIMAL if that matters.
+    A sum of doubles depends on the order of the additions. This order is the lake's, so every batching, restart and
+    rebuild gives the same bits. The sum is not exact: declare the column DECIMAL if that matters.
     """
 
     def empty_accumulator(self) -> float:
@@ -131,7 +135,7 @@ class SumDoubles(Shown, Added):
 class Average:
     """AVG(column): a DOUBLE; nulls are skipped, and over only nulls it is 0.0, as in ksqlDB (`AverageUdaf`).
 
-    `sum` is the rule that adds the values: exact for integers and decimals, whatever the sum itself would show.
+    `sum` is the rule that adds the values. It is exact for integers and decimals, even where the sum itself shows null.
     """
 
     sum: SumIntegers | SumDecimals | SumWideDecimals | SumDoubles
@@ -154,7 +158,7 @@ class Average:
 
 
 def sort_key(value: Any) -> Any:
-    """Order values as Spark does: NaN is the largest double."""
+    """Return a value's sort key, which orders values as Spark does: NaN is the largest double."""
     return (math.isnan(value), value) if isinstance(value, float) else value
 
 

@@ -1,8 +1,8 @@
 """Aggregates that keep many values: lists, sets, the only value, distinct counts, the largest k, histograms.
 
-Their accumulators are lists (a histogram's: a map) and grow with the group: the row of a table holds them, and every
+Their accumulators are lists (a histogram's is a map) and grow with the group: a table's row contains them, and every
 change rewrites the row. While a batch is folded they are `Values` and `Counts`, so that the cost of a record does not
-depend on the number of values in its group; a row that was read brings a plain list or dict.
+depend on the number of values in its group. A row from storage has a plain list or dict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kept = Sequence[Any]
 
 
 def hashable_form(value: Any) -> Any:
-    """Return a value in a form that can be compared and hashed. Maps are equal whatever the order of their entries."""
+    """Return a value in a form that can be compared and hashed. Equal maps may have their entries in any order."""
     if isinstance(value, dict):
         return frozenset((hashable_form(name), hashable_form(item)) for name, item in value.items())
     if isinstance(value, list | tuple):
@@ -31,7 +31,7 @@ def _as_values(accumulator: Kept) -> Values:
 
 
 def as_counts(accumulator: Mapping[str, int]) -> Counts:
-    """Return a histogram's accumulator in the form that counts on."""
+    """Return a histogram's accumulator as `Counts`."""
     return accumulator if isinstance(accumulator, Counts) else Counts(accumulator)
 
 
@@ -50,7 +50,7 @@ class CollectList:
         return self.with_value(_as_values(accumulator), value)
 
     def with_value(self, values: Values, value: Any) -> Values:
-        """Return the values after a new one."""
+        """Return the values with a new one at the end."""
         return values.added(value)
 
     def merge(self, earlier: Kept, later: Kept) -> Kept:
@@ -103,8 +103,8 @@ class CountDistinct:
 class TopK(Shown):
     """TOPK(column, k): the k largest values, the largest first; nulls are skipped. `distinct`: each value once.
 
-    by: the values are structs, which are ordered by this field; where it is null they are skipped. Of equal ones, the
-    first stays.
+    by: order the values, which are structs, by this field, and skip those in which it is null. The first of equal
+    values stays.
     """
 
     k: int
@@ -127,7 +127,7 @@ class TopK(Shown):
 
 
 def _distinct_values(values: list[Any]) -> list[Any]:
-    """The values without repetitions: of equal values, the first."""
+    """Return the values without repetitions: the first of equal values."""
     return list({hashable_form(value): value for value in reversed(values)}.values())
 
 

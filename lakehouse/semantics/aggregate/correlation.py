@@ -1,4 +1,4 @@
-"""CORRELATION: how far two columns of a group's records lie on one line, from -1 to 1 (Pearson's coefficient)."""
+"""CORRELATION: how closely two columns of a group's records follow one line, from -1 to 1 (Pearson's coefficient)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TYPE = "struct<n: bigint, x: double, y: double, xx: double, yy: double, xy: doub
 class Correlation:
     """CORRELATION(x, y), over structs {"x": ..., "y": ...}; those with a null are skipped.
 
-    Over fewer than two records, or where one of the columns has one value only, it is NaN, as in ksqlDB. Kept are the
-    means and the sums of squared distances from them, as `Deviation` does: sums of squares would lose digits.
+    Over fewer than two records, or if one of the columns has only one value, it is NaN, as in ksqlDB. The accumulator
+    has the means and the sums of squared distances from them, as in `Deviation`: sums of squares would lose digits.
     """
 
     def empty_accumulator(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Aggregates that users write in Python: a reduce, or a zero and an add.
 
-The functions must give the same result for the same input, and must not change their arguments. A record on which one
-raises, or gives a value that does not fit its type, is left out of the aggregate like one with a null: one record must
-not stop a table. `fit` converts a value to its type, or raises. `told` is called with each error: see
+The functions must give the same result for the same input, and must not change their arguments. If a function raises on
+a record, or gives a value that does not fit its type, the aggregate leaves the record out, as it does a null: one
+record must not stop a table. `fit` converts a value to its type, or raises. `on_failure` is called with each error: see
 `lakehouse.semantics.failures`.
 """
 
@@ -16,7 +16,7 @@ from lakehouse.semantics.aggregate.aggregate import Shown
 
 
 def keep_value(value: Any) -> Any:
-    """Return the value unchanged: the `fit` of an unknown type."""
+    """Return the value unchanged: the `fit` for an unknown type."""
     return value
 
 
@@ -24,7 +24,7 @@ OnFailure = Callable[[Exception], None]
 
 
 def ignore_error(error: Exception) -> None:
-    """Ignore an error: nobody counts it."""
+    """Ignore an error; the default of `on_failure`."""
 
 
 def attempt(
@@ -44,15 +44,15 @@ def attempt(
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Shown):
-    """REDUCE(column): function(so far, value); the first value that is not null begins. Nulls are skipped (rule 2)."""
+    """REDUCE(column): function(so far, value), beginning with the first value. Nulls are skipped (rule 2)."""
 
     function: Callable[[Any, Any], Any]
     fit: Callable[[Any], Any] = keep_value
-    told: OnFailure = ignore_error
+    on_failure: OnFailure = ignore_error
 
     def with_listener(self, on_failure: OnFailure) -> Reduce:
-        """Return the same rule; `told` is called with its errors."""
-        return replace(self, told=on_failure)
+        """Return the same rule, which calls `on_failure` with each error."""
+        return replace(self, on_failure=on_failure)
 
     def empty_accumulator(self) -> None:
         return None
@@ -63,7 +63,7 @@ class Reduce(Shown):
     def merge(self, earlier: Any, later: Any) -> Any:
         if earlier is None or later is None:
             return later if earlier is None else earlier
-        return attempt(self.fit, self.function, earlier, later, self.told)
+        return attempt(self.fit, self.function, earlier, later, self.on_failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +72,32 @@ class Custom:
 
     initial: Any
     function: Callable[[Any, Any], Any]
-    shown: Callable[[Any], Any] | None = None
-    merged: Callable[[Any, Any], Any] | None = None
+    show_result: Callable[[Any], Any] | None = None
+    merge_accumulators: Callable[[Any, Any], Any] | None = None
     undo: Callable[[Any, Any], Any] | None = None
     fit: Callable[[Any], Any] = keep_value
-    fit_shown: Callable[[Any], Any] = keep_value
-    told: OnFailure = ignore_error
+    fit_result: Callable[[Any], Any] = keep_value
+    on_failure: OnFailure = ignore_error
 
     def with_listener(self, on_failure: OnFailure) -> Custom:
-        """Return the same rule; `told` is called with its errors."""
-        return replace(self, told=on_failure)
+        """Return the same rule, which calls `on_failure` with each error."""
+        return replace(self, on_failure=on_failure)
 
     def empty_accumulator(self) -> Any:
         return self.fit(self.initial)
 
     def add(self, accumulator: Any, value: Any, record_position: object) -> Any:
-        return attempt(self.fit, self.function, accumulator, value, self.told)
+        return attempt(self.fit, self.function, accumulator, value, self.on_failure)
 
     def merge(self, earlier: Any, later: Any) -> Any:
-        assert self.merged is not None, "a session window is refused when it is declared without a merge"
-        return attempt(self.fit, self.merged, earlier, later, self.told)
+        assert self.merge_accumulators is not None, "a session window is refused when it is declared without a merge"
+        return attempt(self.fit, self.merge_accumulators, earlier, later, self.on_failure)
 
     def result(self, accumulator: Any) -> Any:
-        if self.shown is None:
+        if self.show_result is None:
             return accumulator
         try:
-            return self.fit_shown(self.shown(accumulator))
+            return self.fit_result(self.show_result(accumulator))
         except Exception as error:  # a user's function may raise anything: nothing can be shown
-            self.told(error)
+            self.on_failure(error)
             return None

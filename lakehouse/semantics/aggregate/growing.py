@@ -1,10 +1,10 @@
-"""Collections that grow by one value at a time, without copying: each state stays unchanged, as a copy would.
+"""Collections that grow by one value at a time without copying; each earlier state stays unchanged, like a copy.
 
-    one = Values().added(7)         [7]
-    two = one.added(8)              [7, 8], and `one` is still [7]
+    short = Values().added(7)         [7]
+    long = short.added(8)             [7, 8], and `short` is still [7]
 
-All states of one growth share their storage, and each is a beginning of it. The newest one is extended in place. To go
-on from an older one (a window that begins with another one's values), that one is copied first.
+All states of one growth share their storage, and each state is a prefix of it. The newest state is extended in place;
+an older one (of a window that begins with another window's values) is copied first.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any, Self
 
 
 class Values(Sequence[Any]):
-    """A list that is only added to. Equal to a list, or to another `Values`, with the same content."""
+    """A list that only grows. Equal to a list, or to another `Values`, with the same content."""
 
-    __slots__ = ("_held", "_length", "_places")
+    __slots__ = ("_length", "_places", "_stored")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        self._held = list(values)
-        self._length = len(self._held)
-        self._places: dict[Any, int] | None = None  # where each value is; built when it is first needed
+        self._stored = list(values)
+        self._length = len(self._stored)
+        self._places: dict[Any, int] | None = None  # the place of each value; built when it is first needed
 
     def added(self, value: Any) -> Values:
         """Return these values and one more."""
-        base_values = self if self._length == len(self._held) else Values(self)
-        base_values._held.append(value)
+        base_values = self if self._length == len(self._stored) else Values(self)
+        base_values._stored.append(value)
         new_values = Values.__new__(Values)
-        new_values._held, new_values._length, new_values._places = (
-            base_values._held,
+        new_values._stored, new_values._length, new_values._places = (
+            base_values._stored,
             base_values._length + 1,
             base_values._places,
         )
         return new_values
 
     def added_once(self, value: Any, comparable_form: Callable[[Any], Any]) -> Values:
-        """Return these values and one more, unless one of them is equal to it: `same` gives the compared form.
+        """Return these values and one more, unless one of them is equal to it.
 
-        All calls for one growth must use the same `same`.
+        comparable_form: gives the form by which values are compared; the same function in all calls for one growth.
         """
-        base_values = self if self._length == len(self._held) else Values(self)
+        base_values = self if self._length == len(self._stored) else Values(self)
         if base_values._places is None:
             base_values._places = {}
-            for value_index, stored_value in enumerate(base_values._held):
+            for value_index, stored_value in enumerate(base_values._stored):
                 base_values._places.setdefault(comparable_form(stored_value), value_index)
         new_form = comparable_form(value)
         if new_form in base_values._places:
@@ -58,7 +58,7 @@ class Values(Sequence[Any]):
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._held if self._length == len(self._held) else self._held[: self._length])
+        return iter(self._stored if self._length == len(self._stored) else self._stored[: self._length])
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
@@ -71,84 +71,84 @@ class Values(Sequence[Any]):
 
 
 class Elements(Sequence[Any]):
-    """A list of which the last equal one of its values is taken out: made when it is read. Equal to a list.
+    """A list from which the last of equal values can be taken out; computed when it is read. Equal to a list.
 
-    Otherwise a change of many values, one by one, would look for each of them in the whole list.
+    An eager list would search all of its values for each value that is taken out.
     """
 
-    __slots__ = ("_began", "_length", "_log", "_made", "_same")
+    __slots__ = ("_base", "_comparable_form", "_content", "_length", "_log")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Iterable[Any], comparable_form: Callable[[Any], Any]) -> None:
-        """same: gives the compared form of a value."""
-        self._began, self._same = list(values), comparable_form
-        self._log: list[tuple[Any, bool]] = []  # each value that is added, or taken out
+        """comparable_form: gives the form by which values are compared."""
+        self._base, self._comparable_form = list(values), comparable_form
+        self._log: list[tuple[Any, bool]] = []  # each value, and whether it is added or taken out
         self._length = 0
-        self._made: list[Any] | None = None
+        self._content: list[Any] | None = None
 
     def added(self, value: Any) -> Elements:
         """Return these values and one more."""
         return self._after((value, True))
 
     def without_item(self, value: Any) -> Elements:
-        """Return these values without the last one that is equal; the same, if none is."""
+        """Return these values without the last equal one; the same values if there is none."""
         return self._after((value, False))
 
     def _after(self, entry: tuple[Any, bool]) -> Elements:
-        is_read, is_newest = self._made is not None, self._length == len(self._log)
-        base_elements = self if is_newest and not is_read else Elements(self, self._same)
+        is_read, is_newest = self._content is not None, self._length == len(self._log)
+        base_elements = self if is_newest and not is_read else Elements(self, self._comparable_form)
         base_elements._log.append(entry)
         new_elements = Elements.__new__(Elements)
-        new_elements._began, new_elements._log, new_elements._same, new_elements._made = (
-            base_elements._began,
+        new_elements._base, new_elements._log, new_elements._comparable_form, new_elements._content = (
+            base_elements._base,
             base_elements._log,
-            base_elements._same,
+            base_elements._comparable_form,
             None,
         )
         new_elements._length = base_elements._length + 1
         return new_elements
 
-    def _now(self) -> list[Any]:
-        if self._made is None:
-            values_by_place = dict(enumerate(self._began))
+    def _current(self) -> list[Any]:
+        if self._content is None:
+            values_by_place = dict(enumerate(self._base))
             places_by_form: defaultdict[Any, list[int]] = defaultdict(list)
             for place, value in values_by_place.items():
-                places_by_form[self._same(value)].append(place)
+                places_by_form[self._comparable_form(value)].append(place)
             for place, (value, is_added) in enumerate(self._log[: self._length], len(values_by_place)):
-                equal_places = places_by_form[self._same(value)]
+                equal_places = places_by_form[self._comparable_form(value)]
                 if is_added:
                     values_by_place[place] = value
                     equal_places.append(place)
                 elif equal_places:
                     del values_by_place[equal_places.pop()]
-            self._made = list(values_by_place.values())
-        return self._made
+            self._content = list(values_by_place.values())
+        return self._content
 
     def __len__(self) -> int:
-        return len(self._now())
+        return len(self._current())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._now())
+        return iter(self._current())
 
     def __getitem__(self, index: Any) -> Any:
-        return self._now()[index]
+        return self._current()[index]
 
     def __eq__(self, other: object) -> bool:
-        return self._now() == list(other) if isinstance(other, Elements | Values | list) else NotImplemented
+        return self._current() == list(other) if isinstance(other, Elements | Values | list) else NotImplemented
 
     def __repr__(self) -> str:
-        return f"Elements({self._now()!r})"
+        return f"Elements({self._current()!r})"
 
 
 class Growing(Mapping[str, Any]):
-    """A mapping to which one entry after the other is applied. Equal to a mapping with the same content."""
+    """A mapping that grows by applying entries one by one. Equal to a mapping with the same content."""
 
-    __slots__ = ("_began", "_length", "_log", "_newest")
+    __slots__ = ("_base", "_length", "_log", "_newest")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, content: Mapping[str, Any] | None = None) -> None:
-        self._began = dict(content or {})  # the base from which an older state is made, over its entries
-        self._newest = dict(self._began)
+        self._base = dict(content or {})  # an older state is this base with its entries applied
+        self._newest = dict(self._base)
         self._log: list[Any] = []
         self._length = 0
 
@@ -158,46 +158,46 @@ class Growing(Mapping[str, Any]):
         """Change the content by an entry."""
 
     def _after(self, entry: Any) -> Self:
-        """Return these and one more entry."""
-        base_mapping = self if self._length == len(self._log) else type(self)(self._now())
+        """Return the mapping with one more entry applied."""
+        base_mapping = self if self._length == len(self._log) else type(self)(self._current())
         base_mapping._log.append(entry)
         self._apply(base_mapping._newest, entry)
         new_mapping = type(self).__new__(type(self))
-        new_mapping._began, new_mapping._newest, new_mapping._log = (
-            base_mapping._began,
+        new_mapping._base, new_mapping._newest, new_mapping._log = (
+            base_mapping._base,
             base_mapping._newest,
             base_mapping._log,
         )
         new_mapping._length = base_mapping._length + 1
         return new_mapping
 
-    def _now(self) -> dict[str, Any]:
+    def _current(self) -> dict[str, Any]:
         if self._length == len(self._log):
             return self._newest
-        content = dict(self._began)
+        content = dict(self._base)
         for entry in self._log[: self._length]:
             self._apply(content, entry)
         return content
 
     def __getitem__(self, name: str) -> Any:
-        return self._now()[name]
+        return self._current()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
+        return iter(self._current())
 
     def __len__(self) -> int:
-        return len(self._now())
+        return len(self._current())
 
     def items(self) -> Any:
         """Return the names with their values."""
-        return self._now().items()
+        return self._current().items()
 
     def values(self) -> Any:
         """Return the values, in their order."""
-        return self._now().values()
+        return self._current().values()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._now()!r})"
+        return f"{type(self).__name__}({self._current()!r})"
 
 
 class Counts(Growing):
@@ -222,33 +222,33 @@ class Counts(Growing):
 
 
 class RowValues(Growing):
-    """The values of a group's rows, by the rows' keys; the row that was put in last is the last one.
+    """The values of a group's rows, by the rows' keys, in the order in which the rows were put in.
 
-    `made` is what a rule has made of all values, if it was needed: `is_made`.
+    accumulator: the fold of all values by a rule, if `is_folded`; it is computed when it is needed.
     """
 
-    __slots__ = ("is_made", "made")
+    __slots__ = ("accumulator", "is_folded")
 
     def __init__(self, content: Mapping[str, Any] | None = None) -> None:
         super().__init__(content)
-        self.is_made, self.made = False, None
+        self.is_folded, self.accumulator = False, None
 
     def put(self, row_key: str, value: Any) -> RowValues:
-        """Return the values with those of one more row."""
+        """Return the values with that of one more row."""
         return self._with_entry((row_key, value, True))
 
     def without_item(self, row_key: str) -> RowValues:
-        """Return the values without those of a row."""
+        """Return the values without that of a row."""
         return self._with_entry((row_key, None, False))
 
     def _with_entry(self, entry: tuple[str, Any, bool]) -> RowValues:
         new_values = self._after(entry)
-        new_values.is_made, new_values.made = False, None
+        new_values.is_folded, new_values.accumulator = False, None
         return new_values
 
-    def keep(self, accumulator: Any) -> None:
-        """Remember what a rule has made of these values."""
-        self.is_made, self.made = True, accumulator
+    def keep_accumulator(self, accumulator: Any) -> None:
+        """Keep the fold of these values by a rule."""
+        self.is_folded, self.accumulator = True, accumulator
 
     @staticmethod
     def _apply(content: dict[str, Any], entry: tuple[str, Any, bool]) -> None:

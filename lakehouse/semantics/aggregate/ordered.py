@@ -1,7 +1,7 @@
 """LATEST and EARLIEST: the value of the group's last, or first, record in order of arrival; or of several of them.
 
-Not event time: see rule 6, and ksqlDB's LATEST_BY_OFFSET. The accumulator carries the record's position, so that two
-sessions that become one know which of their values came later. None: no record has qualified yet.
+The order is not event time: see rule 6, and ksqlDB's LATEST_BY_OFFSET. The accumulator has the record's position, so
+that a merge of two sessions finds which of their values came later. It is None until a record qualifies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Marked = dict[str, Any] | None  # {"at": position, "value": value}
 
 @dataclass(frozen=True, slots=True)
 class LatestValue:
-    """LATEST(column). Nulls are skipped unless `ignore_nulls` is False: then the last record's null shows."""
+    """LATEST(column). Nulls are skipped; with `ignore_nulls` False, the last record's null shows."""
 
     ignore_nulls: bool = True
 
@@ -41,7 +41,7 @@ class LatestValue:
 
 @dataclass(frozen=True, slots=True)
 class EarliestValue(LatestValue):
-    """EARLIEST(column). With `ignore_nulls` False, a first record that is null stays: the result is null for good."""
+    """EARLIEST(column). With `ignore_nulls` False, a null in the first record stays: the result is null for good."""
 
     def choose_value(self, *marked_values: dict[str, Any]) -> dict[str, Any]:
         """Return the value whose record came first."""
@@ -50,7 +50,7 @@ class EarliestValue(LatestValue):
 
 @dataclass(frozen=True, slots=True)
 class LatestValues:
-    """LATEST(column, k): the last k values as a list, the one that came first at its begin."""
+    """LATEST(column, k): the last k values as a list, in order of arrival."""
 
     k: int
     ignore_nulls: bool = True

@@ -1,15 +1,15 @@
 """Aggregates over the rows of a table: a value can be taken out again (docs/rules.md, rules 9, 10 and 12).
 
-    accumulator = rule.add(accumulator, value, row)      a row is put into the group; `row` is its key, as a text
-    accumulator = rule.undo(accumulator, value, row)     the row is taken out again: `value` is what it was put in with
+    accumulator = rule.add(accumulator, value, row_key)      a row is put into the group; its key is a text
+    accumulator = rule.undo(accumulator, value, row_key)     the row is taken out again, with the value of its `add`
 
     count, sum, avg    subtract; over DOUBLE they are exact, so that an emptied group shows 0 and not a rest
     collect_list       takes out the last equal element, as ksqlDB does (rule 12)
-    histogram          counts one less; a text that is left nowhere is gone
-    aggregate          the user's `undo`
-    all others         the group keeps the values of its rows, and the result is made from them again
+    histogram          counts one less; a text with count 0 goes
+    aggregate          calls the user's `undo`
+    all others         keep the values of the group's rows, and compute the result from them again
 
-A function of a user that fails leaves the accumulator as it was, as in `add`.
+If a user's function fails, the accumulator stays as it was, as in `add`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from lakehouse.semantics.aggregate.growing import Elements, RowValues
 from lakehouse.semantics.aggregate.wide_sum import SumWideDecimals
 
 EXACT_TYPE = "struct<units: string, nans: bigint, ups: bigint, downs: bigint>"
-# A double is a whole number of these: 2**-1074, the smallest one above 0.
+# 1 / UNIT = 2**-1074 is the smallest double above 0; every finite double is a whole multiple of it.
 UNIT = 2**1074
 
 
 @dataclass(frozen=True, slots=True)
 class LikeRecords:
-    """What is put in counts as a record of a stream does, by that rule."""
+    """An aggregate that adds a row's value by the rule for a stream's records."""
 
     rule: Rule
 
@@ -84,21 +84,21 @@ class SumRows(LikeRecords):
 
 @dataclass(frozen=True, slots=True)
 class SumRowDoubles:
-    """SUM over rows, of doubles: exact, rounded once when it is shown. So it does not depend on the order of changes.
+    """SUM of doubles over rows: exact, rounded once for the result. So it does not depend on the order of changes.
 
-    `units` is the sum in `UNIT`s, as a hexadecimal text; what is not a number, or infinite, is counted beside it.
+    `units` is the sum times `UNIT`, as hexadecimal text; NaN and the infinities are counted beside it.
     """
 
     def empty_accumulator(self) -> dict[str, Any]:
         return {"units": "0x0", "nans": 0, "ups": 0, "downs": 0}
 
     def add(self, accumulator: dict[str, Any], value: float | None, row_key: object) -> dict[str, Any]:
-        return accumulator if value is None else self._moved(accumulator, value, 1)
+        return accumulator if value is None else self._count_value(accumulator, value, 1)
 
     def undo(self, accumulator: dict[str, Any], value: float | None, row_key: object) -> dict[str, Any]:
-        return accumulator if value is None else self._moved(accumulator, value, -1)
+        return accumulator if value is None else self._count_value(accumulator, value, -1)
 
-    def _moved(self, accumulator: dict[str, Any], value: float, sign: int) -> dict[str, Any]:
+    def _count_value(self, accumulator: dict[str, Any], value: float, sign: int) -> dict[str, Any]:
         if isfinite(value):
             numerator, denominator = value.as_integer_ratio()
             new_units = int(accumulator["units"], 16) + sign * numerator * (UNIT // denominator)
@@ -107,10 +107,10 @@ class SumRowDoubles:
         return {**accumulator, counter_name: accumulator[counter_name] + sign}
 
     def result(self, accumulator: dict[str, Any]) -> float:
-        return self.over(accumulator, 1)
+        return self.divide_by(accumulator, 1)
 
-    def over(self, accumulator: dict[str, Any], row_count: int) -> float:
-        """Return the sum divided by n, rounded once."""
+    def divide_by(self, accumulator: dict[str, Any], row_count: int) -> float:
+        """Return the sum divided by `row_count`, rounded once."""
         if accumulator["nans"] or (accumulator["ups"] and accumulator["downs"]):
             return nan
         if accumulator["ups"] or accumulator["downs"]:
@@ -146,7 +146,7 @@ class AverageRows:
             return 0.0
         sum_state = accumulator["sum"]
         return (
-            self.sum.over(sum_state, row_count)
+            self.sum.divide_by(sum_state, row_count)
             if isinstance(self.sum, SumRowDoubles)
             else float(self.sum.total(sum_state)) / row_count
         )
@@ -154,7 +154,7 @@ class AverageRows:
 
 @dataclass(frozen=True, slots=True)
 class ListRows(LikeRecords):
-    """COLLECT_LIST over rows: a value that goes is the last equal element."""
+    """COLLECT_LIST over rows: a value that is taken out is the last equal element."""
 
     rule: CollectList
 
@@ -165,7 +165,7 @@ class ListRows(LikeRecords):
         return accumulator if is_full else accumulator.added(value)
 
     def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
-        """Take a value out; one that was beyond the limit when it was put in is not there."""
+        """Take a value out. It is not in the list if the limit was reached when it was added."""
         elements = accumulator if isinstance(accumulator, Elements) else Elements(accumulator, hashable_form)
         return elements.without_item(value)
 
@@ -187,68 +187,68 @@ class CustomRows(LikeRecords):
     rule: Custom
 
     def with_listener(self, on_failure: OnFailure) -> CustomRows:
-        """Return the same rule; `told` is called with its errors."""
+        """Return the same rule, which calls `on_failure` with each error."""
         return replace(self, rule=self.rule.with_listener(on_failure))
 
     def undo(self, accumulator: Any, value: Any, row_key: object) -> Any:
         assert self.rule.undo is not None
-        return attempt(self.rule.fit, self.rule.undo, accumulator, value, self.rule.told)
+        return attempt(self.rule.fit, self.rule.undo, accumulator, value, self.rule.on_failure)
 
 
 @dataclass(frozen=True, slots=True)
 class FromRows:
-    """Any other aggregate: its accumulator is the values of the group's rows, by row, the last put in at the end.
+    """Any other aggregate: its accumulator has the values of the group's rows, in the order in which they were put in.
 
-    counted: the same rule, whose functions' errors are counted: only the one for a row that is put in is told.
+    counting_rule: the same rule with a listener for errors; it hears only the errors of adding a row, not those of
+    folding the values again.
     """
 
     rule: Rule
-    counted: Rule | None = None
+    counting_rule: Rule | None = None
 
     def with_listener(self, on_failure: OnFailure) -> FromRows:
-        """Return the same rule; `told` is called with its errors."""
+        """Return the same rule, which calls `on_failure` with each error."""
         assert isinstance(self.rule, Reduce | Custom)
-        return replace(self, counted=self.rule.with_listener(on_failure))
+        return replace(self, counting_rule=self.rule.with_listener(on_failure))
 
     def empty_accumulator(self) -> RowValues:
         return RowValues()
 
     def add(self, accumulator: Mapping[str, Any], value: Any, row_key: str) -> RowValues:
         row_values = self._values(accumulator)
-        if self.counted is None and not row_values.is_made:
-            return row_values.put(
-                row_key, value
-            )  # folded when a result is needed: once, however many rows of a group change
-        new_accumulator = (self.counted or self.rule).add(self._made(row_values), value, len(row_values))
+        if self.counting_rule is None and not row_values.is_folded:
+            # Folded when a result is needed: once, however many rows of a group change.
+            return row_values.put(row_key, value)
+        new_accumulator = (self.counting_rule or self.rule).add(self._fold_values(row_values), value, len(row_values))
         new_values = row_values.put(row_key, value)
-        new_values.keep(new_accumulator)
+        new_values.keep_accumulator(new_accumulator)
         return new_values
 
     def undo(self, accumulator: Mapping[str, Any], value: Any, row_key: str) -> RowValues:
         return self._values(accumulator).without_item(row_key)
 
     def result(self, accumulator: Mapping[str, Any]) -> Any:
-        return (self.counted or self.rule).result(self._made(self._values(accumulator)))
+        return (self.counting_rule or self.rule).result(self._fold_values(self._values(accumulator)))
 
     def _values(self, accumulator: Mapping[str, Any]) -> RowValues:
         return accumulator if isinstance(accumulator, RowValues) else RowValues(accumulator)
 
-    def _made(self, row_values: RowValues) -> Any:
-        """The rule's own accumulator over all values, in their order."""
-        if not row_values.is_made:
+    def _fold_values(self, row_values: RowValues) -> Any:
+        """Return the rule's own accumulator over all values, in their order."""
+        if not row_values.is_folded:
             accumulator = self.rule.empty_accumulator()
             for row_number, value in enumerate(row_values.values()):
                 accumulator = self.rule.add(accumulator, value, row_number)
-            row_values.keep(accumulator)
-        return row_values.made
+            row_values.keep_accumulator(accumulator)
+        return row_values.accumulator
 
 
 RowRule = CountRows | SumRows | SumRowDoubles | AverageRows | ListRows | HistogramRows | CustomRows | FromRows
 
 
 def undo_rule(rule: Rule) -> RowRule:
-    """Return the form of an aggregate that can take a row's value out again."""
-    if type(rule) is CollectList:  # a set is a list, too, but does not know how often it has a value
+    """Return the form of an aggregate that can take out a row's value again."""
+    if type(rule) is CollectList:  # not CollectSet, a subclass, which does not count how often a value was added
         return ListRows(rule)
     match rule:
         case CountAll() | Count():

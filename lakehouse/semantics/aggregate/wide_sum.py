@@ -1,8 +1,8 @@
 """SUM over decimals of more than 18 digits: exact, though no DECIMAL has room for the sum.
 
-A value's digits are cut into threes of 18: value * 10**scale = high * 10**36 + middle * 10**18 + low, each part with
-the value's sign. The accumulator holds the sum of each part, and nothing is carried between parts, so every batching
-gives the same sums. Each has room for 10**19 records.
+A value's digits are split into three parts of 18 digits: value * 10**scale = high * 10**36 + middle * 10**18 + low,
+each with the value's sign. The accumulator has a sum for each part, with no carry between them, so every batching gives
+the same sums. Each sum has room for 10**19 records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DECIMAL_DIGITS_MAX = 38
 
 @dataclass(frozen=True, slots=True)
 class SumWideDecimals:
-    """SUM over DECIMAL(p, s), as DECIMAL(p + 10, s) like Spark's own, with at most 38 digits; beyond that, null."""
+    """SUM over DECIMAL(p, s), as DECIMAL(p + 10, s) like Spark's own SUM, with at most 38 digits; null beyond that."""
 
     precision: int
     scale: int

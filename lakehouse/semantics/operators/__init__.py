@@ -1,1 +1,1 @@
-"""The effect of a record on the rows of its key: without a window, in time windows, in sessions."""
+"""Operators: the effect of a record on the rows of its key, without windows and in windows; and joins."""

@@ -1,17 +1,18 @@
 """A stream joined with a table as it was at the record's event time: the as-of join.
 
-A record finds the last change of its key, by position, among those that came before it and whose event time is not
-after its own: the fold of those records of the table. Whatever came later, or belongs to a later time, is not seen:
+A record finds the last change of its key, by position, among the changes that came before it and whose event time is
+not after its own: the fold of those records of the table. It does not see changes that came later or belong to a later
+time:
 
     changes, in the order in which they came   A at 1   B at 5   C at 3
     a record of time   0     2     4     5     9
     finds              none  A     C     C     C       C came after B, and counts from 3 on
 
-So a change hides all earlier ones whose time is not before its own, for good: what is left has rising times. A delete
-is a change: the record finds no row. There is no limit to how far back a time may lie.
+So a change hides, for good, all earlier changes whose time is not before its own: the remaining changes have rising
+times. A delete is a change: a record that finds it has no row. A time may lie back without limit.
 
-Kafka Streams has the like for versioned state stores, which keep a history of limited length
-(`VersionedKeyValueStore.get(key, asOfTimestamp)`), where a change is found by its time alone.
+Kafka Streams has a similar join for versioned state stores, which keep a history of limited length
+(`VersionedKeyValueStore.get(key, asOfTimestamp)`); there a change is found by its time alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class KeyChanges(Generic[C]):
 
     @property
     def changes(self) -> list[C]:
-        """Those that are left, by time."""
+        """The remaining changes, by time."""
         return self._changes
 
     def put(self, event_time: int, change: C) -> None:
@@ -41,6 +42,6 @@ class KeyChanges(Generic[C]):
         self._changes[end_index:] = [change]
 
     def at(self, event_time: int) -> C | None:
-        """Return what a record of this time finds; None if nothing was there yet."""
+        """Return the change that a record of this time finds; None if there was none yet."""
         change_count = bisect_right(self._times, event_time)
         return self._changes[change_count - 1] if change_count else None

@@ -1,7 +1,7 @@
 """One key's rows, and how a record changes them, without a window or in time windows.
 
-An operator receives the rows of one key, by window, and one record. It changes the rows and returns what happened: the
-steps of the changelog, in order, and the windows for which the record came too late. Both Spark and the model run it.
+An operator receives the rows of one key, by window, and one record. It changes the rows, and returns the steps of the
+changelog, in order, and the windows for which the record came too late. Both Spark and the model run it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Rules = tuple[Rule, ...]
 class Arrival(NamedTuple):
     """A record as an operator sees it: event time, the stream time that judges it, position, one value per rule.
 
-    row, undo: for a change of a table's row: the row's key, as a text, and whether the row is taken out.
+    row, undo: for a change of a table's row, the row's key as text, and whether the row is taken out.
     """
 
     time: int
@@ -48,7 +48,7 @@ class CellChange(NamedTuple):
 
 
 class Cells(dict[Span | None, Cell]):
-    """The rows of one key, by window; the windows are in order, so that a record quickly reaches its own."""
+    """The rows of one key, by window; the windows are sorted, so that a record finds its own quickly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,11 +65,11 @@ class Cells(dict[Span | None, Cell]):
             self._spans.pop(bisect_left(self._spans, span))
 
     def spans_starting(self, first_start: int, last_start: int) -> list[Span]:
-        """Return the windows that start in [first, last], in order."""
+        """Return the windows that start in [first_start, last_start], in order."""
         return self._spans[bisect_left(self._spans, (first_start,)) : bisect_right(self._spans, (last_start, inf))]
 
     def spans_reaching(self, first_end: int, last_start: int) -> list[Span]:
-        """Return those of the windows, which lie apart, that start at or before `last` and end at or after `first`."""
+        """Return the windows, which must not overlap, that start by `last_start` and end at or after `first_end`."""
         end_index = start_index = bisect_right(self._spans, (last_start, inf))
         while start_index > 0 and self._spans[start_index - 1].end >= first_end:
             start_index -= 1
@@ -80,7 +80,11 @@ Outcome = tuple[list[CellChange], list[Span]]
 
 
 class KeyOperator(Protocol):
-    """The common interface of all kinds of windows."""
+    """The common interface of all kinds of windows.
+
+    apply: called for each record of a key, in position order; changes `cells`, the rows of the key, and returns the
+    changes and the windows for which the record is late.
+    """
 
     def apply(self, cells: Cells, record: Arrival) -> Outcome: ...
 

@@ -1,7 +1,7 @@
-"""Eras: how often topics had been deleted and recreated when a record came.
+"""Eras: how often topics had been recreated when a record came.
 
-A recreated topic has another id, and begins a stream time of its own. Where several topics move one clock, that clock
-starts over with the tick in which a recreated one has its first record:
+A recreated topic has another id, and begins a stream time of its own. If several topics move one clock, that clock
+starts over at the tick in which a recreated topic has its first record:
 
     tick     1    2    3    4    5
     left     a    a         b    b      b is the id of the recreated topic
@@ -19,7 +19,7 @@ TopicIds = Mapping[str, Sequence[tuple[str, int]]]
 
 
 def era_starts(ids_by_topic: TopicIds, topics: Iterable[str]) -> tuple[int, ...]:
-    """Return the ticks at which one of the topics was there again, with a new id; the number of each is its era's."""
+    """Return the ticks at which one of the topics came back with a new id: there the eras 1, 2, ... begin."""
     return tuple(sorted(tick for topic in topics for _, tick in ids_by_topic.get(topic, ())[1:]))
 
 
@@ -29,7 +29,7 @@ def era_of_tick(start_ticks: Sequence[int], tick: int) -> int:
 
 
 def first_ticks(records: Iterable[tuple[str, str, int]]) -> dict[str, list[tuple[str, int]]]:
-    """Return the ids of topics, of (topic, topic id, tick) in any order."""
+    """Return the ids of each topic with their first ticks, from (topic, topic id, tick) in any order."""
     first_tick_by_id: dict[tuple[str, str], int] = {}
     for topic, topic_id, tick in records:
         first_tick_by_id[topic, topic_id] = min(tick, first_tick_by_id.get((topic, topic_id), tick))

@@ -1,13 +1,13 @@
 """A table joined with another one by a foreign key (docs/rules.md, rule 22; Kafka Streams: a foreign-key join).
 
-Each row of the left table refers to a row of the right one. What comes out has the left table's key.
+Each row of the left table refers to a row of the right table. A joined row has the left table's key.
 
-    a left row changes    its own joined row changes: out with the row that it referred to, in with the one that it
-                          refers to now
+    a left row changes    its own joined row changes: from the right row that it referred to before, to the right row
+                          that it refers to now
     a right row changes   the joined rows of all left rows that refer to it change, in the order of their keys
 
-inner: the joined row is there while the right row is. left: as long as the left row is there; a foreign key that is
-null, or that no row has, gives nulls. The time of a change is the larger of its own and the other row's.
+inner: the joined row exists while the right row does. left: it exists while the left row does, with nulls for a foreign
+key that is null or that no row has. The time of a change is the larger of its own and the other row's.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from lakehouse.semantics.tombstone import Row
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The join, and the rows that both sides have now.
+    """The join, with the present rows of both sides.
 
-    refer: gives the right key that a left row refers to; None for a null. order: gives a key in a form that sorts.
+    refer: called with a left row, gives the right key that it refers to; None for null. order: gives the form by which
+    keys are sorted.
     """
 
     how: str
@@ -35,7 +36,7 @@ class Reference:
     right: dict[Key, Timed] = field(default_factory=dict)
 
     def apply_left(self, key: Key, row: Row | None, change_time: int) -> JoinedChange | None:
-        """Take in a change of a left row and return what it changes."""
+        """Take in a change of a left row; return the change of the joined row."""
         earlier_row = self.left.pop(key, None)
         if row is not None:
             self.left[key] = Timed(row, change_time)
@@ -43,7 +44,7 @@ class Reference:
         return None if before is None and after is None else JoinedChange(key, before, after)
 
     def apply_right(self, key: Key, row: Row | None, time: int) -> Iterator[JoinedChange]:
-        """Take in a change of a right row and yield what it changes, one for each left row that refers to it."""
+        """Take in a change of a right row; yield a change for each left row that refers to it."""
         referring_keys = [
             left_key for left_key, left_row in self.left.items() if self.refer(left_key, left_row.row) == key
         ]

@@ -1,12 +1,12 @@
 """Two tables joined by their keys (docs/rules.md, rule 22; Kafka Streams: a KTable-KTable join).
 
-The joined row exists while the join has what it needs:
+The joined row exists while the join has the rows that it needs:
 
-    inner   both rows        left    the left one        right   the right one        outer   any of them
+    inner   both rows        left    the left row        right   the right row        outer   either row
 
-So an inner join deletes its row once, when either side goes away, and a left one only when the left side does. A change
-of either side changes the joined row; if there was none and is none, nothing happens. If one record changes both
-sides, the left one changes first. The time of a change is the larger of its own and the other row's.
+So an inner join deletes its row once, when either side goes away; a left join only when the left side does. A change of
+either side changes the joined row; if there was none and is none, nothing happens. If one record changes both sides,
+the left side changes first. The time of a change is the larger of its own and the other row's.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Timed(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The rows that a joined row is made of; one of them may be missing."""
+    """The two rows of a joined row; one of them may be missing."""
 
     left: Row | None
     right: Row | None
 
 
 class Half(NamedTuple):
-    """One half of a joined row's change: what is taken out, or put in, and when (milliseconds)."""
+    """One half of a joined row's change: the rows to take out, or to put in, and the time in milliseconds."""
 
     match: Match
     time: int
 
 
 class JoinedChange(NamedTuple):
-    """A change of a joined row: what it was, and what it is. None: it was not there, it is gone."""
+    """A change of a joined row: the row before, None if there was none; and the row after, None if it is gone."""
 
     key: Key
     before: Half | None
@@ -48,7 +48,7 @@ class JoinedChange(NamedTuple):
 
 
 def is_joined(join_type: str, *, left: bool, right: bool) -> bool:
-    """Say whether there is a joined row, from whether there are the rows of both sides."""
+    """Say whether a joined row exists, given whether each side has a row."""
     match join_type:
         case "inner":
             return left and right
@@ -68,14 +68,14 @@ def joined_half(join_type: str, left: Timed | None, right: Timed | None, time: i
 
 @dataclass(frozen=True, slots=True)
 class KeyJoin:
-    """The join, and the rows that both sides have now."""
+    """The join, with the present rows of both sides."""
 
     how: str
     left: dict[Key, Timed] = field(default_factory=dict)
     right: dict[Key, Timed] = field(default_factory=dict)
 
     def apply(self, side: int, key: Key, row: Row | None, time: int) -> JoinedChange | None:
-        """Take in a change of one side (0: left, 1: right) and return what it changes."""
+        """Take in a change of one side (0: left, 1: right); return the change of the joined row."""
         rows_before = (self.left.get(key), self.right.get(key))
         changed_rows = (self.left, self.right)[side]
         if row is None:

@@ -1,16 +1,16 @@
-"""Sessions: a record joins every session that it is near enough to; they become one (rules 14 and 17).
+"""Sessions: a record joins every session that it is close enough to; these become one (rules 14 and 17).
 
     gap 5        o-o      o-o            two sessions: [1, 3] and [10, 12]
     record at 7      \\ o /               3 + 5 >= 7 and 7 + 5 >= 10: both are absorbed
-                 o-o   o  o-o            one: [1, 12]. Changelog: two tombstones, then the merged one
+                 o-o   o  o-o            one: [1, 12]. Changelog: two tombstones, then the merged session
 
-Kafka Streams: `KStreamSessionWindowAggregate`. A gap exactly equal to the limit still merges. What is judged is not the
-record but the session that it would become part of.
+Kafka Streams: `KStreamSessionWindowAggregate`. A gap exactly equal to the limit still merges. Lateness is decided for
+the session that the record would become part of, not for the record alone.
 
-Two choices make the result independent of when old rows are removed. A session that a record alone could no longer join
-(Kafka Streams: because of its store's retention) is not joined through a later session either. And with final results,
-a closed session takes nothing more: a record near it that is not late itself begins its own session, so that it counts
-in one final row. (Kafka Streams would emit the merged session beside the one that it has already emitted.)
+Two choices make the result independent of when old rows are removed. First, a record never joins, through a later
+session, a session that it could no longer join alone (in Kafka Streams this depends on the store's retention). Second,
+with final results a closed session takes no more records: a record near it that is not late itself begins its own
+session, so that it counts in one final row. (Kafka Streams would emit the merged session besides the emitted one.)
 """
 
 from __future__ import annotations

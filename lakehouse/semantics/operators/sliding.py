@@ -1,12 +1,12 @@
-"""Sliding windows: for every record, the window that ends at it and the one that begins right after it (rule 14).
+"""Sliding windows: every record has a window that ends at it, and a window that begins right after it (rule 14).
 
     difference 10, records at 8 and 14:
         [-2 .. 8]    ends at 8      (as in Kafka Streams: [0, 10] if the record lies before `difference`)
-        [4 .. 14]    ends at 14, holds both
-        [9 .. 19]    begins right after 8, holds 14
+        [4 .. 14]    ends at 14, contains both
+        [9 .. 19]    begins right after 8, contains 14
 
-A window exists if it holds a record that no other window tells apart. Kafka Streams: `KStreamSlidingWindowAggregate`,
-whose steps are followed here in its order (the latest window first).
+A window exists if it contains a combination of records that no other window has. This module follows the steps of Kafka
+Streams' `KStreamSlidingWindowAggregate`, in its order (the latest window first).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class _Run:
 
     def _apply_in_order(self) -> None:
         difference, event_time = self._owner.window.difference, self._record.time
-        left_cell: Cell | None = None  # that of the last window that ends before the record
-        right_cell: Cell | None = None  # that of the last window that holds the record
+        left_cell: Cell | None = None  # of the last window that ends before the record
+        right_cell: Cell | None = None  # of the last window that contains the record
         previous_time: int | None = None  # the time of the last record before this one
         left_exists = right_exists = False
         start_times = set()
@@ -73,7 +73,7 @@ class _Run:
                 left_exists = True
                 self._add(span, cell)
                 if cell.time == event_time:
-                    return  # an earlier record of the same time has made all windows that this one needs
+                    return  # an earlier record of the same time has created all windows that this record needs
                 previous_time = cell.time
             else:
                 left_cell, previous_time = cell, cell.time
@@ -84,7 +84,7 @@ class _Run:
             and previous_time + 1 + difference >= event_time
         ):
             self._add(self._owner.span(previous_time + 1), None)
-            # That can be the window that ends at this record; Kafka Streams then emits it twice, unchanged.
+            # This can be the window that ends at this record; Kafka Streams then emits it twice, unchanged.
             left_exists = left_exists or previous_time + 1 == event_time - difference
         if not left_exists:
             not_empty = previous_time is not None and event_time - difference <= previous_time
@@ -93,7 +93,7 @@ class _Run:
             self._add_right_window(right_cell)
 
     def _apply_early(self) -> None:
-        """A record before `difference`: its left window would begin before the epoch, so all share [0, difference]."""
+        """Apply a record before `difference`, whose left window is [0, difference]: none begins before the epoch."""
         event_time = self._record.time
         combined_cell: Cell | None = None
         right_cell: Cell | None = None
@@ -109,7 +109,7 @@ class _Run:
                 self._add(span, cell)
             else:
                 right_exists = True
-        # If no other window holds later records, the combined one holds only later records.
+        # If no other window contains later records, the combined window contains only later records.
         right_cell = right_cell or combined_cell
         if not right_exists:
             self._add_right_window(right_cell)
@@ -118,7 +118,7 @@ class _Run:
         self._add(self._owner.span(0), combined_cell)
 
     def _add_right_window(self, right_cell: Cell | None) -> None:
-        """Add the window that begins right after this record, if later records lie in it: they are known already."""
+        """Add the window that begins right after this record, if it contains records that came before this one."""
         if right_cell is not None and right_cell.time > self._record.time:
             right_span = self._owner.span(self._record.time + 1)
             new_cell = Cell(right_cell.accumulators, right_cell.time, self._record.order)

@@ -4,27 +4,31 @@
                        |--L-----|
                        8 10    15
 
-One record after the other, of both streams, in position order; a record of both (a stream joined with itself) comes as
-the left one first. Each moves the stream time of its partition, by number, of both streams together. (When one of the
-topics was recreated, that time starts over, see `lakehouse.semantics.operators.eras`; what is open stays open.) Then:
+The join takes one record after the other, of both streams, in position order; a record of both (a stream joined with
+itself) comes as the left record first. Each record moves the stream time of its partition number, which both streams
+share. (When one of the topics was recreated, that time starts over, see `lakehouse.semantics.operators.eras`; open
+records stay open.) Then the join emits:
 
-    padded rows   of the records whose windows it closes (left, right and outer joins with a grace)
+    padded rows   of the records whose windows the record closes (left, right and outer joins with a grace)
     joined rows   with each record of the other stream that came earlier and is still open, in the order of their times;
                   the row's time is the larger of both
-    its own       padded row, if it has met none: at once without a grace; with one, when its window closes
+    its own       padded row, if the record has met none: at once without a grace; with a grace, when its window closes
 
 A record is open until stream time passes the end of its window and the grace: right partners of L can come until
-15 + grace. A record that is closed when it comes meets those that are open, or is padded at once: no later one meets
-it. It is *late*: what came before it and has closed was not met, so it is kept and counted (rule 19). A null value
-takes no part, and a null key meets nothing: such a record is padded where its side is kept, at once.
-Both move stream time, as all records do that reach the join.
+15 + grace. A record that is already closed when it comes meets the open records, or is padded at once: no later
+record meets it. It is *late*, since it missed the records that have closed; so it is kept and counted (rule 19). A null
+value takes no part. A null key meets nothing: such a record is padded at once if its side is kept. Both move stream
+time, as all records do that reach the join.
 
-Kafka Streams: `KStreamKStreamJoin`, `JoinWindows`. Where they leave it open, or differ from run to run, we decide:
+Kafka Streams: `KStreamKStreamJoin`, `JoinWindows`. Where its result is undefined or differs from run to run, this join
+decides:
 
-    what closes     whichever record moves stream time past the end, a null value too, is the padded row's place. There
-                    it is the next one with a value, and not more than one sweep a second of the machine's clock
-    what is late    there a record is found while its store keeps it, in segments; here until it is closed, no longer
-    padded once     there a late record can give a padded row, and a joined one after it; here, with a grace, never both
+    closing         the padded row's place is the record that moves stream time past the end, even with a null value. In
+                    Kafka Streams it is the next record with a value, in at most one sweep a second of the machine's
+                    clock
+    lateness        a record is found until it is closed. In Kafka Streams it is found while its store keeps its segment
+    padding         with a grace, a late record gives a padded row or a joined row, never both. In Kafka Streams it can
+                    give both
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ R = TypeVar("R")
 
 
 class JoinSide(IntEnum):
-    """One of the two streams. The left one comes first where times and records are equal."""
+    """One of the two streams. The left stream comes first where times and records are equal."""
 
     LEFT = 0
     RIGHT = 1
@@ -46,10 +50,10 @@ class JoinSide(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """How far apart the times of two records may be, in milliseconds, and how long a late one is waited for.
+    """How far apart the times of two records may be, and how long the join waits for late ones, in milliseconds.
 
-    before, after: how much earlier, or later, than the left record the right one may be. eager: an unmatched record is
-    padded at once, not when its window closes.
+    before, after: how much earlier, or later, than the left record the right record may be. eager: pad an unmatched
+    record at once, not when its window closes.
     """
 
     before: int
@@ -62,7 +66,7 @@ class Within:
         return left_time - self.before <= right_time <= left_time + self.after
 
     def closing_time(self, side: JoinSide, event_time: int) -> int:
-        """Return the stream time after which a record meets no later one."""
+        """Return the stream time after which a record meets no later record."""
         return event_time + (self.after if side is JoinSide.LEFT else self.before) + self.grace
 
     def __str__(self) -> str:
@@ -72,10 +76,11 @@ class Within:
 
 @dataclass(slots=True)
 class Joinable(Generic[R]):
-    """A record that reaches the join. key: None for a null key. waits: it has met none, and is padded when it closes.
+    """A record that reaches the join.
 
-    partition: the number of the partition that it came from; time: event time in milliseconds. era: see
-    `lakehouse.semantics.operators.eras`. late: it was closed when it came.
+    key: None for a null key. partition: the number of its partition. time: event time in milliseconds. era: see
+    `lakehouse.semantics.operators.eras`. waits: it has met no record, and is padded when it closes. late: it was
+    already closed when it came.
     """
 
     side: JoinSide
@@ -91,7 +96,7 @@ class Joinable(Generic[R]):
 
 
 class JoinedRow(NamedTuple, Generic[R]):
-    """A row that comes out: a pair, or one record and nothing on the other side; its time in milliseconds."""
+    """A row of the join: a pair, or one record with nothing on the other side; its time in milliseconds."""
 
     left: R | None
     right: R | None
@@ -99,7 +104,7 @@ class JoinedRow(NamedTuple, Generic[R]):
 
 
 class Meeting(Generic[R]):
-    """The join, and the records that are open in it. kept: the sides whose unmatched records come out, padded."""
+    """The join, and its open records. kept_sides: the sides whose unmatched records come out, padded."""
 
     def __init__(self, within: Within, kept_sides: frozenset[JoinSide]) -> None:
         self._within, self._kept = within, kept_sides
@@ -139,7 +144,7 @@ class Meeting(Generic[R]):
         return joined_rows
 
     def _stream_time(self, new_record: Joinable[R]) -> int:
-        """Let a record move the stream time of its partition; return it."""
+        """Let a record move the stream time of its partition; return that time."""
         starts_over = self._eras.get(new_record.partition, new_record.era) < new_record.era
         self._eras[new_record.partition] = new_record.era
         earlier_time = new_record.time if starts_over else self._times.get(new_record.partition, new_record.time)

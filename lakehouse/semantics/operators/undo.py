@@ -1,7 +1,7 @@
-"""A group of a table's rows: what a change of a row does to the aggregates of its group (docs/rules.md, rules 9, 10).
+"""A group of a table's rows: the effect of a row's change on the aggregates of its group (docs/rules.md, rules 9, 10).
 
-A change of a row comes as two records, one after the other: the row before is taken out, the row after is put in. Each
-of them goes to its own group. Where both groups are one, it is one change: nothing in between is seen.
+A change of a row comes as two records: the row before is taken out, then the row after is put in. Each goes to its own
+group. If both go to the same group, they make one change: the state in between is never visible.
 
     row k1 was (x, 2), is (x, 5)     group x: sum - 2 + 5, one change
     row k1 was (x, 2), is (y, 5)     group x: sum - 2, then group y: sum + 5
@@ -19,7 +19,7 @@ from lakehouse.semantics.position import Position
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One group: no window, one row. The rules can undo: see `lakehouse.semantics.aggregate.undo`."""
+    """One group: no window, one row. The rules have an undo: see `lakehouse.semantics.aggregate.undo`."""
 
     rules: Rules
 
@@ -27,20 +27,20 @@ class RowGroup:
         cell = cells.get(None)
         old_accumulators = cell.accumulators if cell else tuple(rule.empty_accumulator() for rule in self.rules)
         new_accumulators = tuple(
-            self._one(rule, accumulator, value, record)
+            self._apply_rule(rule, accumulator, value, record)
             for rule, accumulator, value in zip(self.rules, old_accumulators, record.values, strict=True)
         )
         event_time = max(record.time, cell.time) if cell else record.time
         cells[None] = cell = Cell(new_accumulators, event_time, record.order)
         return [CellChange(None, cell, cell.time)], []
 
-    def _one(self, rule: Any, accumulator: Any, value: Any, record: Arrival) -> Any:
+    def _apply_rule(self, rule: Any, accumulator: Any, value: Any, record: Arrival) -> Any:
         rule_step = rule.undo if record.undo else rule.add
         return rule_step(accumulator, value, record.row)
 
 
 def is_first_half(record: Arrival, next_record: Arrival | None) -> bool:
-    """Say whether a record of a group takes a row out that the following record of the group puts in again."""
+    """Say whether a record takes out a row that the next record of the group puts in again."""
     return record.undo and next_record is not None and same_change(record.order, next_record.order)
 
 

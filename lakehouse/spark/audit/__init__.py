@@ -1,1 +1,1 @@
-"""What became of every offset; damage to tables: done on purpose, detected, and compared."""
+"""The fate of every offset that a table has taken in; and damage to tables: made for drills, and detected."""

@@ -1,7 +1,7 @@
-"""Damage to a copy of a table, done on purpose, for drills: never called with a live table's folder.
+"""Damages a copy of a table on purpose, for drills: never call these functions with a live table's folder.
 
 Each function takes the copy's folder and returns what it did; None if the table has nothing to damage in that way.
-The log is read without Spark: Spark remembers what it has opened once, and would not see the damage.
+The log is read without Spark: Spark caches what it has opened once, and would not see the damage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def flip_bit(path: str) -> str | None:
         byte = data.read(1)[0]
         data.seek(bit_position)
         data.write(bytes([byte ^ 1]))
-    # Hadoop's local file system keeps its own checksum beside the file; other file systems don't.
+    # Hadoop's local file system has its own checksum beside the file; other file systems have none.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     return f"flipped a bit of byte {bit_position} of {file.name}, in column {column_chunk.path_in_schema}"
 
@@ -70,7 +70,7 @@ def merge_wrong_rows(spark: SparkSession, path: str, table: Table) -> str | None
     damaged_keys = (
         all_keys.orderBy(*map(quote_name, table.key)).limit(10).withColumn("_odd", F.monotonically_increasing_id() % 2)
     )
-    damaged_keys = damaged_keys.localCheckpoint()  # the MERGE changes the rows it was chosen from
+    damaged_keys = damaged_keys.localCheckpoint()  # the MERGE changes the rows from which the keys come
     if damaged_keys.isEmpty():
         return None
     key_condition = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in table.key)

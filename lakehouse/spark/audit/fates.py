@@ -1,4 +1,4 @@
-"""What became of every offset that a table has taken in: each has one fate, and for each partition the fates add up.
+"""The fate of every offset that a table has taken in: each has one, and for each partition the fates add up.
 
 | fate          | what it means                                                                                        |
 |---------------|------------------------------------------------------------------------------------------------------|
@@ -41,7 +41,7 @@ FATES = (
     "current", "applied", "superseded", "taken_back", "taken_in", "late", "null_key", "tombstone", "fixed",
     "quarantined", "left_out", "restored", "lost",
 )  # fmt: skip
-# Faults, by offset. For an offset that bronze has twice only that fault is reported.
+# Faults, by offset. For an offset that bronze has twice, only `doubled` is reported.
 FAULTS = {
     "doubled": "n_row > 1",
     "not_quarantined": "n_row = 1 AND n_quarantined < n_bad",
@@ -61,13 +61,13 @@ FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class FateCounts:
-    """What became of the offsets of a partition.
+    """The fates of the offsets of a partition, counted.
 
-    part: its number among the known ones; None for offsets of a partition that bronze does not have. offsets: how many
-    bronze has; each has one of the fates. faults: how many offsets, and the first of them.
+    part: the partition's number in `Scope.known`; None for offsets of a partition that bronze does not have. offsets:
+    how many bronze has; each has one of the fates. faults: for each fault, how many offsets, and the first of them.
 
     records: bronze's rows without those that the table's changelog held. bad, null_keys, late: counted as the commits
-    count them: by source, by record of the stream, by window. applied: records that were applied, for each window.
+    count them: by source, by record of the stream, by window. applied: applied records, counted for each window.
     """
 
     part: int | None
@@ -83,7 +83,7 @@ class FateCounts:
 
 
 def count_fates(scope: Scope) -> list[FateCounts]:
-    """Tell the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
+    """Return the fates of a table's offsets, by partition: one pass over all marks, grouped by offset."""
     all_marks = reduce(DataFrame.unionByName, mark_frames(scope))
     kind_counts = [F.count_if(F.col("kind") == number).alias(f"n_{kind}") for number, kind in enumerate(KINDS)]
     hash_sums = [
@@ -92,7 +92,7 @@ def count_fates(scope: Scope) -> list[FateCounts]:
     ]
     offset_fates = all_marks.groupBy("_part", "offset").agg(*kind_counts, *hash_sums)
     is_judged = scope.judges_in_sql or scope.judges_in_python
-    # Where only the rules in Python can tell what is late, and they did not run, late/<table> is trusted.
+    # Where only the rules in Python can judge lateness, and they did not run, trust late/<table>.
     late_windows = "n_late + n_forced" if is_judged else "n_kept"
     applied_marks = "n_taken + n_forced"
     if isinstance(scope.table.fold.window, Session):
@@ -125,7 +125,7 @@ def count_fates(scope: Scope) -> list[FateCounts]:
 
 
 def _fate_expression(scope: Scope) -> str:
-    """The fate of an offset, as SQL over the numbers of its marks: the first that fits."""
+    """Return the fate of an offset as SQL over the numbers of its marks: the first that fits."""
     is_session = isinstance(scope.table.fold.window, Session)
     cases = [
         ("n_restored > 0", "restored"),

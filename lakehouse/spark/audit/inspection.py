@@ -1,4 +1,4 @@
-"""The detection of damage to a table: in its log, in its files, in their bytes, in its content."""
+"""Detects damage to a table: in its log, in its files, in their bytes, in its content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakehouse.spark.transaction import app_id
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, and the first version of the table that can't be trusted: None where the files must tell."""
+    """A fault, and the first version of the table that can't be trusted; None if only the damaged files show that."""
 
     what: str
     before: int | None = None
@@ -33,7 +33,8 @@ class Finding:
 def inspect(lake: OpenLake, place: TablePlace, expected: Content | None = None, since: int = 1) -> Finding | None:
     """Return the first thing that is wrong with a table on a local disk; None if nothing is.
 
-    truth: the content that it must have, from elsewhere. since: others' commits before this version are known already.
+    expected: the content that the table must have, from elsewhere. since: foreign commits before this version are known
+    already.
     """
     checks = (
         _check_log(place, since),
@@ -48,7 +49,7 @@ def inspect(lake: OpenLake, place: TablePlace, expected: Content | None = None, 
 
 
 def _check_log(place: TablePlace, since: int) -> Iterator[Finding]:
-    """Holes and entries that can't be read; commits that change rows and are not lakehouse's."""
+    """Yield holes and unreadable entries, and commits that change rows and are not lakehouse's."""
     previous_version: int | None = None
     for entry in log_entries(place.path):
         version = int(entry.stem)
@@ -74,7 +75,7 @@ def _is_foreign(actions: list[dict[str, Any]], name: str) -> bool:
 
 
 def _check_files(place: TablePlace) -> Iterator[Finding]:
-    """Files that the log names and that are missing, or have another size."""
+    """Yield the files that the log names and that are missing, or have another size."""
     add_actions = pa.table(Log(place.path).get_add_actions(flatten=True))
     sizes = zip(add_actions["path"].to_pylist(), add_actions["size_bytes"].to_pylist(), strict=True)
     for name, size in sizes:
@@ -86,7 +87,7 @@ def _check_files(place: TablePlace) -> Iterator[Finding]:
 
 
 def _check_bytes(lake: OpenLake, place: TablePlace) -> Iterator[Finding]:
-    """Every page of every column is read, and its checksum compared."""
+    """Read every page of every column, with its checksum; yield a failure."""
     try:
         rows = lake.read(place.path)
         rows.select(F.max(F.xxhash64(row_image(rows, rows.columns)))).collect()

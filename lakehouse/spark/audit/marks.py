@@ -1,13 +1,13 @@
 """Marks: the facts about every offset that a table has taken in, one row each; its fate follows from them.
 
-Each row of these frames says one thing about one offset: `_part` (the partition's number in `known`), `offset`, `kind`,
-and a hash, by which the row that should be in a place is compared with the row that is there.
+Each row of these frames states one fact about one offset: `_part` (the partition's number in `known`), `offset`,
+`kind`, and a hash, which compares the row that should be in a place with the row that is there.
 
     row                  bronze has it; hash: of the whole row
-    restored             the changelog that the table was restored from held it
+    restored             the changelog that the table was restored from had it
     bad, bad_before      it does not fit a source's schema; before: that stream had another name then
     quarantined          it is in a quarantine; hash: of the whole row
-    null_key, tombstone  a record of the stream is left out for this
+    null_key, tombstone  a record of the stream is left out for this reason
     taken, expired       a record of the stream is applied (one mark for each of its windows); expired: the row of that
                          window is past its retention
     taken_back           it was applied, and a revert took the table back to before it
@@ -62,10 +62,11 @@ PUT_RIGHT = ("revert", "fixed")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is audited: a table at its tick and version, the partitions of its stream, and how thoroughly.
+    """The subject of an audit: a table at a tick and version, the partitions of its stream, and how thorough it is.
 
-    deep: lateness is judged again even where only the rules in Python can tell (sessions, sliding windows).
-    redeclared: the declaration has changed since the table was created. decisions: the interventions up to the tick.
+    known: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
+    windows). redeclared: whether the declaration has changed since the table was created. skip: see `OpenTable.skip`.
+    decisions: the interventions up to the tick.
     """
 
     opened: OpenTable
@@ -83,7 +84,7 @@ class Scope:
 
     @property
     def judges_in_sql(self) -> bool:
-        """Whether SQL can tell all that is late; for sessions and sliding windows only the rules in Python can."""
+        """Whether SQL can judge all lateness; for sessions and sliding windows only the rules in Python can."""
         return not isinstance(self.table.fold.window, Session | Sliding)
 
     @property
@@ -97,50 +98,51 @@ class Scope:
 
     @property
     def in_effect(self) -> list[Intervention]:
-        """The interventions whose effect the table has: not those that a revert took back."""
+        """The interventions whose effect the table has, without those that a revert took back."""
         return interventions_in_effect(self.decisions, self.tick)
 
     @property
     def is_put_right(self) -> bool:
-        """Whether it was reverted, or has fixed records: its rows do not follow from the records alone."""
+        """Whether the table was reverted or has fixed records: then its rows do not follow from the records alone."""
         return any(intervention.kind in PUT_RIGHT for intervention in self.in_effect)
 
 
 def mark_frames(scope: Scope) -> Iterator[DataFrame]:
     """Yield the marks, frame by frame."""
     table_marks = _Marks(scope)
-    yield from table_marks.rows()
-    yield from table_marks.bad()
-    yield from table_marks.seen()
-    yield from table_marks.written()
+    yield from table_marks.row_marks()
+    yield from table_marks.bad_marks()
+    yield from table_marks.stream_marks()
+    yield from table_marks.late_marks()
     if scope.is_latest:
-        yield from table_marks.current()
+        yield from table_marks.latest_marks()
 
 
 class _Marks:
-    """The marks of one table; from bronze, only the rows that the table has taken in itself."""
+    """The marks of one table. Of bronze's rows, only those that the table itself has taken in."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope, self._opened, self._table = scope, scope.opened, scope.table
         self._lake = scope.opened.lake
         self._input = Input(self._lake, self._table.stream, scope.skip)
-        self._all = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
-        self._own = self._input.rows(NO_TICK, scope.tick)
+        self._all_rows = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
+        self._own_rows = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
-        self._decided = self._places("late", scope.in_effect)
-        self._held = is_still_held(scope.decisions, scope.tick, scope.known)
+        self._decided_places = self._places("late", scope.in_effect)
+        self._is_held = is_still_held(scope.decisions, scope.tick, scope.known)
 
-    def rows(self) -> Iterator[DataFrame]:
-        yield self._mark_rows(self._all, "row")
+    def row_marks(self) -> Iterator[DataFrame]:
+        """Yield the marks of bronze's rows."""
+        yield self._mark_rows(self._all_rows, "row")
         if self._scope.skip:
-            yield self._mark_rows(self._all.where(is_skipped(self._scope.skip)), "restored")
+            yield self._mark_rows(self._all_rows.where(is_skipped(self._scope.skip)), "restored")
 
-    def bad(self) -> Iterator[DataFrame]:
-        """The records that do not fit, and those in the quarantines of the stream's sources."""
+    def bad_marks(self) -> Iterator[DataFrame]:
+        """Yield the marks of records that do not fit, and of those in the quarantines of the stream's sources."""
         for source in self._table.stream.sources:
             place = quarantine_place(self._lake.layout, source.name)
             begin_tick = self._quarantine_begins(place)
-            bad_records = decode_records(source, self._own.where(F.col("topic") == source.topic)).where("_bad")
+            bad_records = decode_records(source, self._own_rows.where(F.col("topic") == source.topic)).where("_bad")
             is_before = F.col("_position.tick") <= begin_tick
             yield self._mark_positions(
                 bad_records, F.when(is_before, _kind_code("bad_before")).otherwise(_kind_code("bad"))
@@ -152,14 +154,14 @@ class _Marks:
             yield self._mark_rows(fixed_records, "fixed")
 
     def _quarantine_begins(self, place: TablePlace) -> int:
-        """The tick after which a quarantine has the stream's bad records; an earlier name's quarantine has the rest."""
+        """Return the tick after which this quarantine has the bad records; that of an earlier name has those before."""
         if not self._scope.redeclared or not self._lake.exists(place.path):
             return NO_TICK
         commits = self._lake.commits(place)
-        return min((commit.from_tick for commit in commits if "from_tick" in commit.said), default=NO_TICK)
+        return min((commit.from_tick for commit in commits if "from_tick" in commit.metadata), default=NO_TICK)
 
-    def seen(self) -> Iterator[DataFrame]:
-        """What becomes of the stream's records at the table's door, and in its windows."""
+    def stream_marks(self) -> Iterator[DataFrame]:
+        """Yield the marks of the stream's records: left out, taken into the table's rows or windows, or too late."""
         table = self._table
         without_key = has_null_key(table, self._stream)
         outside_kind = F.when(without_key, _kind_code("null_key"))
@@ -169,24 +171,24 @@ class _Marks:
             )
         partition_name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
         if not isinstance(table.fold, LatestBy) and not isinstance(table.fold.window, Hopping | Sliding):
-            yield self._mark_positions(self._stream, outside_kind.otherwise(self._taken()), partition_name)
+            yield self._mark_positions(self._stream, outside_kind.otherwise(self._taken_code()), partition_name)
         else:
             left_out_records = self._stream.withColumn("_kind", outside_kind).where("_kind IS NOT NULL")
             yield self._mark_positions(left_out_records, F.col("_kind"), partition_name)
-            yield self._judged()
+            yield self._judged_marks()
         if self._scope.judges_in_python:
             forms = tables.aggregate_forms(self._lake.spark, table)
-            late_records = keyed.late_records(table, keyed.fold_keys(table, forms, self._arrived(forms), None))
+            late_records = keyed.late_records(table, keyed.fold_keys(table, forms, self._arrived_rows(forms), None))
             yield self._mark_positions(late_records, _kind_code("late"))
 
-    def _arrived(self, forms: list[Form]) -> DataFrame:
+    def _arrived_rows(self, forms: list[Form]) -> DataFrame:
         begin_clock = past.clock_at(self._opened, NO_TICK)
         return self._input.records(self._table, forms, begin_clock, NO_TICK, self._scope.tick)
 
-    def _judged(self) -> DataFrame:
-        """The records that reach the table, judged by what SQL can tell."""
-        table, window, arrived_rows = self._table, self._table.fold.window, self._arrived([])
-        late_code, taken_code = _kind_code("late"), self._taken()
+    def _judged_marks(self) -> DataFrame:
+        """Return the marks of the records that reach the table, as far as SQL can judge their lateness."""
+        table, window, arrived_rows = self._table, self._table.fold.window, self._arrived_rows([])
+        late_code, taken_code = _kind_code("late"), self._taken_code()
         is_late = F.col("_late")
         if isinstance(window, Sliding):
             # A record itself is late when the last window that it could be in has closed, or when it has no window.
@@ -200,24 +202,24 @@ class _Marks:
                 arrived_rows = arrived_rows.where(~is_late)
         else:
             arrived_rows = with_lateness(table, arrived_rows)
-            if self._decided is not None:
-                arrived_rows = refold.mark_places(arrived_rows, self._decided, late.PLACE, "_forced")
+            if self._decided_places is not None:
+                arrived_rows = refold.mark_places(arrived_rows, self._decided_places, late.PLACE, "_forced")
                 late_code = F.when(F.col("_forced"), _kind_code("forced")).otherwise(late_code)
             if has_expiry(table) and (past_retention := is_expired(table, self._watermark())) is not None:
                 taken_code = F.when(past_retention, _kind_code("expired")).otherwise(taken_code)
         return self._mark_positions(arrived_rows, F.when(is_late, late_code).otherwise(taken_code))
 
-    def _taken(self) -> Column:
-        if self._held is None:
+    def _taken_code(self) -> Column:
+        if self._is_held is None:
             return _kind_code("taken")
-        return F.when(self._held, _kind_code("taken")).otherwise(_kind_code("taken_back"))
+        return F.when(self._is_held, _kind_code("taken")).otherwise(_kind_code("taken_back"))
 
     def _watermark(self) -> int | None:
         clock = past.clock_at(self._opened, self._scope.tick)
         return None if clock is None else clock.watermark
 
-    def written(self) -> Iterator[DataFrame]:
-        """The records in late/<table> and in the interventions."""
+    def late_marks(self) -> Iterator[DataFrame]:
+        """Yield the marks of the records in late/<table> and in the interventions."""
         scope = self._scope
         swap_ticks = [
             intervention.at
@@ -227,7 +229,7 @@ class _Marks:
         late_rows = late.late_rows_at(self._opened, scope.tick, swap_ticks)
         if late_rows is not None:
             yield self._mark_positions(_with_position(late_rows), _kind_code("kept"))
-        # What came too late by earlier logic may be in time by the present one.
+        # A record that was too late by earlier logic may be in time by the present one.
         begin_tick = max(
             (intervention.at for intervention in scope.decisions if intervention.details.get("changed")),
             default=NO_TICK,
@@ -238,9 +240,9 @@ class _Marks:
         if decided_places is not None:
             yield self._mark_positions(_with_position(decided_places), _kind_code("decided"))
 
-    def current(self) -> Iterator[DataFrame]:
-        """`latest`: the last record of each key, if it is not a delete, and the records that the table's rows show."""
-        arrived_rows = self._arrived([])
+    def latest_marks(self) -> Iterator[DataFrame]:
+        """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
+        arrived_rows = self._arrived_rows([])
         arrived_rows = deletes_in_order(self._table, timely_records(self._table, arrived_rows))
         record_order = F.struct(*[name for name in ("_order", "_position") if name in arrived_rows.columns])
         last_of_key = arrived_rows.groupBy(*self._table.key).agg(
@@ -250,13 +252,13 @@ class _Marks:
         shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
         shown_rows = shown_rows.select("_position")
         if self._scope.is_put_right:
-            # What a restored table began with is in no bronze: its rows are trusted.
+            # Bronze does not have the rows with which a restored table began: trust its rows.
             expected_rows = shown_rows if self._scope.skip else self._refolded_positions()
         yield self._mark_positions(expected_rows, _kind_code("last"))
         yield self._mark_positions(shown_rows, _kind_code("shown"))
 
     def _refolded_positions(self) -> DataFrame:
-        """The positions that the rows should have, according to bronze and the interventions."""
+        """Return the positions that the rows should have, according to bronze and the interventions."""
         table_past = Past(self._opened)
         return table_past.visible(Cut(self._scope.tick), anchored=False).select("_position")
 
@@ -270,12 +272,12 @@ class _Marks:
         return None if decided_records is None else decided_records.select(*late.PLACE).distinct()
 
     def _mark_rows(self, rows: DataFrame, kind: str) -> DataFrame:
-        """Marks of rows that have bronze's columns."""
+        """Return the marks of rows that have bronze's columns."""
         row_hash = F.xxhash64(*bronze.COLUMNS)
         return self._marks(rows, F.concat_ws("/", "topic", "topic_id", "partition"), F.col("offset"), kind, row_hash)
 
     def _mark_positions(self, rows: DataFrame, kind: Column, name: Column | None = None) -> DataFrame:
-        """Marks of rows with `_position`, and with their windows if they have any; name: of their partition."""
+        """Return the marks of rows with `_position`, and with their windows, if any. name: that of their partition."""
         position = F.col("_position")
         if name is None:
             topic_id = topic_id_at(self._scope.known, position["topic"], position["tick"])
@@ -304,9 +306,9 @@ def _with_position(rows: DataFrame) -> DataFrame:
 
 
 def is_still_held(decisions: Sequence[Intervention], tick: int, known: list[Extent]) -> Column | None:
-    """Return which of the records that a table had taken in it still has at a tick, by their positions; None for all.
+    """Return whether a table still has a record at a tick, by the record's position; None: it has all that it took in.
 
-    known: the partitions of the table's stream, which tell the id of a position's topic.
+    known: the partitions of the table's stream, which give the id of a position's topic.
 
     A record that a revert took back, and that a refold of single keys brought back, is not recognized.
     """

@@ -1,7 +1,7 @@
 """The offsets that a stream's topics have in bronze up to a tick, by partition, and the holes between them.
 
-A partition belongs to a topic id: a topic that was deleted and recreated has others. Its offsets go from 0 to the next
-one that bronze expected when the tick was complete; a hole is a range of them that has no row in bronze.
+A partition belongs to a topic id: a topic that was deleted and recreated has other partitions. Its offsets go from 0 to
+the next offset that bronze expected when the tick was complete; a hole is a range of offsets without a row in bronze.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakehouse.spark.open_lake import OpenLake
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A partition's rows in bronze, and the ticks that they came in; first and last are None if it has no row."""
+    """A partition's rows in bronze, and the ticks in which they came; first and last are None if it has no row."""
 
     topic: str
     topic_id: str
@@ -66,7 +66,7 @@ def partition_extents(lake: OpenLake, stream: Stream, tick: int) -> list[Extent]
 
 
 def partition_number(extents: list[Extent], name: Column) -> Column:
-    """Return a partition's number in `known` from its name, "topic/topic id/partition"; null for another one."""
+    """Return a partition's number in `extents` from its name, "topic/topic id/partition"; null for another name."""
     return F.element_at(literal_map({extent.name: number for number, extent in enumerate(extents)}, "int"), name)
 
 
@@ -92,9 +92,9 @@ def topic_id_at(extents: list[Extent], topic: Column, tick: Column) -> Column:
 def find_holes(
     lake: OpenLake, stream: Stream, tick: int, extents: Iterable[Extent], interior: bool
 ) -> Iterator[tuple[Extent, Iterator[OffsetRange]]]:
-    """Yield the partitions with their holes, in order; read one partition's to their end before the next one.
+    """Yield the partitions with their holes, in order; read all holes of a partition before the next partition.
 
-    interior: whether any of them has holes between its rows; looking for them reads and sorts all offsets.
+    interior: whether to look for holes between a partition's rows, too; that reads and sorts all offsets.
     """
     extents_by_place = {extent.place: extent for extent in extents}
     if interior:
@@ -110,7 +110,7 @@ def find_holes(
 
 
 def _holes_of_partition(extent: Extent, inner_holes: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """The holes of a partition: before its rows, between them, and after them."""
+    """Yield the holes of a partition: before its rows, between them, and after them."""
     first_offset = extent.next if extent.first is None else extent.first
     if first_offset > 0:
         yield 0, first_offset

@@ -1,4 +1,4 @@
-"""A table folded from bronze and the interventions alone."""
+"""Folds a table from bronze and the interventions alone."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from lakehouse.spark.table.input import input_of
 def refold_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
     """Return the visible rows of a table at a tick that it has taken in, folded from bronze and the interventions.
 
-    For any table, whatever it keeps beside its visible rows. Raises NotFound for one that was restored from a topic:
-    what it began with is in no bronze.
+    For any table, whatever it keeps beside its visible rows. Raises NotFound for a table that was restored from a
+    topic: bronze does not have the rows with which it began.
     """
     if open_table.skip:
         raise NotFound(
-            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have its restored rows, so "
-            "it can't be folded from bronze."
+            f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have its restored rows, "
+            "so it can't be folded from bronze."
         )
     return _select_visible(Past(open_table).visible(Cut(tick), anchored=False))
 
 
 def rebuild_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
-    """Return the visible rows that a backfill would give, at a tick. Raises NotFound if a table above comes first."""
+    """Return the visible rows that a backfill would give, at a tick.
+
+    Raises NotFound if an upstream table must be built first.
+    """
     return _select_visible(Past(present.from_nothing(open_table)).visible(Cut(tick), anchored=False))
 
 
 def count_too_late(open_table: OpenTable, tick: int) -> int:
-    """Return how many records came too late for the joins of a table's stream, up to a tick, by bronze."""
+    """Return how many records came too late for the joins of a table's stream, up to a tick, computed from bronze."""
     held_frames: list[InMemory] = []
     row_counter = BatchCounter(held_frames)
     try:

@@ -1,1 +1,1 @@
-"""Kafka to bronze: ingest, ticks, gaps, and the interventions that have ticks of their own."""
+"""Kafka to bronze: ingest, ticks, gaps, and interventions, which have ticks of their own."""

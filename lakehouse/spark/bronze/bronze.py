@@ -1,11 +1,11 @@
-"""Bronze: every record ever seen, bytes as they were, and the ticks that number them.
+"""Bronze: every record ever seen, with its original bytes, and the ticks that number the records.
 
-One append and one commit a tick, however many topics there are. The commit of the main table comes last and marks the
-tick complete; a topic with a physical table of its own is appended before it. The commit says what the tick covers:
+A tick is one append and one commit, however many topics there are. The commit of the main table comes last and marks
+the tick complete; a topic with a physical table of its own is appended before it. The commit says what the tick covers:
 
     {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120}, "last": {"0": 7}, "order": {"0": 1357}}}}
 
-`next` is the first offset not yet here, `last` the tick that last moved the partition, `order` the order time
+`next` is the first offset not yet in bronze, `last` the tick that last moved the partition, `order` the order time
 (milliseconds) that the partition's rows carried into the tick.
 """
 
@@ -115,16 +115,16 @@ def own_tables(lake: OpenLake) -> list[str]:
 
 
 def half_written_topics(lake: OpenLake, tick: int) -> list[str]:
-    """Return the topics whose own table has a tick after the last complete one: a killed ingest left it."""
+    """Return the topics whose own table has a tick after the last complete tick: a killed ingest left it."""
     own_topics = own_tables(lake)
     return [topic for topic in own_topics if lake.progress(own_topic_place(lake.layout, topic)).tick > tick]
 
 
 def open_bronze_epoch(lake: OpenLake) -> BronzeState:
-    """Open the next epoch of bronze and of its own tables; return the state that the new writer goes on from."""
+    """Open the next epoch of bronze and of its own tables; return the state from which the new writer continues."""
     own_topics = own_tables(lake)
     places = [*(own_topic_place(lake.layout, topic) for topic in own_topics), lake.bronze]
-    # One number for all of them, whichever tables a killed writer had opened: a tick is written under one epoch.
+    # All get the same epoch, whichever tables a killed writer had opened: a tick is written under one epoch.
     epoch = 1 + max(lake.progress(place).epoch for place in places)
     for place in places:
         open_epoch(lake.spark, place, epoch)
@@ -132,7 +132,7 @@ def open_bronze_epoch(lake: OpenLake) -> BronzeState:
 
 
 def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
-    """Return how far bronze is, from the last tick's commit, or from the rows if the log no longer has it."""
+    """Return how far bronze is, from the last tick's commit, or from the rows if the log no longer has that commit."""
     progress = lake.progress(lake.bronze)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
@@ -171,8 +171,9 @@ def has_all(lake: OpenLake, topics: Iterable[str], before: Mapping[str, Mapping[
     }
     return all(
         offset <= next_by_topic_id.get(topic_id, {}).get(partition, 0)
-        for topic_id, offsets in before.items() for partition, offset in offsets.items()
-    )  # fmt: skip
+        for topic_id, offsets in before.items()
+        for partition, offset in offsets.items()
+    )
 
 
 def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> BronzeState:
@@ -185,7 +186,7 @@ def with_order_times(lake: OpenLake, own: Iterable[str], state: BronzeState) -> 
 
 
 def state_from_rows(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
-    """Derive the state from the rows alone; they don't show offsets at a tick's end that held no record."""
+    """Derive the state from the rows alone; they don't show offsets without a record at a tick's end."""
     tick = lake.progress(lake.bronze).tick
     rows = read_all_records(lake, own).where(F.col("tick") <= tick)
     partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
@@ -232,12 +233,12 @@ def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str]
 
 
 def read_stream_records(lake: OpenLake, stream: Stream) -> DataFrame:
-    """Return the bronze rows of a stream's topics; see `records`."""
+    """Return the bronze rows of a stream's topics; see `read_topic_records`."""
     return read_topic_records(lake, stream.topics, {source.topic for source in stream.sources if source.own_table})
 
 
 def between_ticks(rows: DataFrame, after: int, up_to: int) -> DataFrame:
-    """Return the rows of the ticks in (after, to]."""
+    """Return the rows of the ticks in (after, up_to]."""
     return rows.where((F.col("tick") > after) & (F.col("tick") <= up_to))
 
 

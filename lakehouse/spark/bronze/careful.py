@@ -1,9 +1,10 @@
-"""Batches that Spark can't take in as they are: one with too many bytes is split, a record on which Spark fails is read
-in another way.
+"""Batches that Spark can't take in as they are: lakehouse splits those with too many bytes, and reads those in another
+way that have a record on which Spark fails.
 
 Spark's Kafka source bounds a batch by records alone, reads each record whole into the JVM, and fails on a timestamp
-beyond its own range. So a batch of many bytes becomes several ticks, by the record size of the tick before; and a batch
-with such a record is read again, with librdkafka, in pieces of bounded size (`lakehouse.kafka.ranges`).
+beyond its own range. So a batch of many bytes becomes several ticks, sized by the records of the tick before; and a
+batch with a record on which Spark fails is read again with librdkafka, in pieces of bounded size
+(`lakehouse.kafka.ranges`).
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ GONE = (
     "memory ([spark] memory). Nothing was skipped. Start again: what it was reading is then read record by record, and "
     "one that is too large is named."
 )
-# Before the first tick of a run the records' size is unknown: if the batch may have more than this, some are sampled.
+# Before the first tick of a run the records' size is unknown: if a batch may have more records than this, some of them
+# are sampled.
 FIRST_RECORDS, SAMPLE = 1_000, 200
-# A batch that is read record by record lies in memory, piece by piece: a piece has at most this.
+# The most that a piece has of a batch that is read record by record: a piece lies in memory.
 PIECE_RECORDS, PIECE_BYTES = 500_000, 2**28
 TOO_LARGE = "lakehouse: a record is larger than max_record_bytes"
-# Spark's messages when it can't take a record in; every other failure has nothing to do with records.
+# Spark's messages when it can't take in a record; no other failure has to do with records.
 REASONS = (TOO_LARGE, "long overflow", "OutOfMemoryError", "Requested array size exceeds VM limit")
 _SCHEMA = pa.schema(
     {
@@ -45,9 +47,9 @@ _SCHEMA = pa.schema(
 
 
 class Suspect:
-    """The end of a batch in which Spark's process died, remembered in a file for the next start; the file may be lost.
+    """The end of a batch in which Spark's process died, kept in a file for the next start; the file may be lost.
 
-    Up to that end records are read one by one. On an object store nothing is remembered: only a JVM writes there.
+    Up to that end records are read one by one. On an object store nothing is kept: only a JVM writes there.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,7 +66,7 @@ class Suspect:
             write_durably(self._path, json.dumps(ends))
 
     def is_ahead_of(self, topics: Mapping[str, TopicState]) -> bool:
-        """Say whether a part of the batch is not in bronze yet; once all of it is, forget the batch."""
+        """Say whether bronze still lacks a part of the batch; once it has all, forget the batch."""
         batch_ends = [
             (topic, partition, end_offset)
             for topic, partitions in self._ends.items()
@@ -89,7 +91,7 @@ def records_per_tick(feed: Feed, record_bytes: float | None) -> int:
 
 
 def sample_record_bytes(feed: Feed, starts: Offsets, ends: Offsets) -> float | None:
-    """Return how many bytes a record has, judged by the first ones of each range; None if there are none."""
+    """Return how many bytes a record has on average, by the first records of each range; None if there are none."""
     record_sizes = [record.size for record in feed.read(starts, first_offsets(starts, ends, SAMPLE))]
     return sum(record_sizes) / len(record_sizes) if record_sizes else None
 
@@ -102,15 +104,15 @@ def count_offsets(starts: Offsets, ends: Offsets) -> int:
 
 
 def is_record_failure(error: Exception) -> bool:
-    """Say whether Spark failed on a record's content, so that reading it in another way can help."""
+    """Say whether Spark failed on a record's content, so that reading the record in another way can help."""
     message = f"{error}\n{getattr(error, '_stackTrace', '')}"  # Spark's own message may lack the cause
     return any(reason in message for reason in REASONS)
 
 
 def refuse_larger_records(frame: DataFrame, bytes_max: int) -> DataFrame:
-    """Return rows from Kafka; reading them fails with TOO_LARGE on a record that is larger.
+    """Return rows from Kafka that fail with TOO_LARGE when they are read, if a record has more than `bytes_max` bytes.
 
-    This is a filter, so it runs before the rows are moved: a large one is then held only once, as the client read it.
+    A filter runs before Spark moves the rows: a large record is in memory only once then, as the client read it.
     """
     record_size = sum((F.coalesce(F.length(name), F.lit(0)) for name in ("key", "value")), _headers_size())
     return frame.where(
@@ -142,12 +144,12 @@ def frame_of_raw_records(spark: SparkSession, records: Iterable[RawRecord]) -> D
                 "key": record.key, "value": record.value,
             }
         )  # fmt: skip
-    # One task: a partition's rows stay together, and in their order.
+    # One task keeps a partition's rows together, and in order.
     return spark.createDataFrame(pa.Table.from_pylist(rows, _SCHEMA)).coalesce(1)
 
 
 def first_offsets(starts: Offsets, ends: Offsets, records: int) -> Offsets:
-    """Return where the first `records` offsets of the ranges end: equal parts, at least one from each that has any."""
+    """Return where the first `records` offsets of the ranges end: an equal share of each, at least one offset."""
     offset_count = count_offsets(starts, ends)
     return {
         topic: {

@@ -1,4 +1,4 @@
-"""Bronze's files compacted and laid out by key: reading one key's records of a topic is then a small scan.
+"""Compacts bronze's files and lays them out by key: reading one key's records of a topic is then a small scan.
 
 A tick's file holds all keys, and Delta keeps no statistics of bytes. OPTIMIZE ... ZORDER BY (key, tick) turns many
 files into few, with small row groups of neighbouring keys and ticks: by Parquet's own statistics a reader then skips
@@ -19,7 +19,7 @@ from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quote_name
 
 FILE_BYTES = 32 * 2**20
-GROUP_BYTES = 2**20  # of a row group: the least that a reader reads for one key
+GROUP_BYTES = 2**20  # the size of a row group: the least that a reader reads for one key
 SETTINGS = {
     # Delta would refuse a column without its own statistics; Parquet has them.
     "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled": "false",
@@ -30,16 +30,16 @@ SETTINGS = {
 
 
 def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
-    """Lay the files of these topics of bronze out by key where it is worth it; return which topics were.
+    """Lay out the files of these topics by key where the effort pays; return the topics whose files were laid out.
 
-    topics: all of the shared table if left out; those with a table of their own must be named. OPTIMIZE rewrites a
+    topics: all of the shared table if left out; topics with a table of their own must be named. OPTIMIZE rewrites a
     whole topic, so it waits until the new data is as much as the data laid out already: a record is rewritten as often
-    as its topic doubles. Call it where bronze is written, or while nothing writes it.
+    as its topic doubles. Call it in the process that writes bronze, or while nothing writes bronze.
     """
     topic_names = None if topics is None else {check_topic(topic) for topic in topics}
     clustered_topics = []
     for path, topic in _tables_to_cluster(lake, topic_names):
-        session = lake.spark.newSession()  # a commit's number, set on another session, must not be set on this one
+        session = lake.spark.newSession()  # a commit's number is a session setting, and must not be set here
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
         session.sql(f"OPTIMIZE delta.{quote_name(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
@@ -48,7 +48,7 @@ def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
 
 
 def _tables_to_cluster(lake: OpenLake, topic_names: set[str] | None) -> list[tuple[str, str]]:
-    """The tables and topics that are worth it."""
+    """Return the table paths and topics for which the effort pays."""
     paths = [lake.layout.records]
     if topic_names is not None:
         paths += [path for topic in sorted(topic_names) if lake.exists(path := lake.layout.own_records(topic))]
@@ -66,7 +66,7 @@ def _tables_to_cluster(lake: OpenLake, topic_names: set[str] | None) -> list[tup
 
 
 def _file_sizes(spark: SparkSession, path: str) -> DataFrame:
-    """By topic: files, their bytes, and the bytes in files smaller than those OPTIMIZE makes."""
+    """Return, by topic, the files, their bytes, and the bytes in files smaller than those that OPTIMIZE makes."""
     data_files = DataFrame(newest_snapshot(spark, path).allFiles().toDF(), spark)
     loose_bytes = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
     return data_files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(

@@ -1,4 +1,4 @@
-"""What is ingested, and how: the topics, the limits, and how Spark and lakehouse get their records."""
+"""The feed of an ingest: the topics, the limits, and how Spark and lakehouse read the records."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from lakehouse.kafka.ranges import RawRecord
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.gaps import KafkaTopic
 
-# How many records a client hands over at once: with Kafka's 500, reading small records takes half as long again.
+# How many records a client hands over in one poll: with Kafka's 500, reading small records takes half as long again.
 POLLED_RECORDS = 2_000
-# How long the broker holds an answer back if it has no record yet. Spark's reader asks for a partition's last offsets
+# How long the broker delays its answer if it has no record yet. Spark's reader asks for a partition's last offsets
 # after each poll; the client has by then asked for more records, and the broker answers a connection in order: with
 # Kafka's 500, each partition at its end cost a tick half a second, one after the other.
 WAIT_MS = 10
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
-# Tells what Kafka has now, for the topics in a list or matching a pattern.
+# Returns what Kafka has now of the feed's topics: those in its list, and those that match its pattern.
 Look = Callable[[], Mapping[str, KafkaTopic]]
-# Gives the records at the offsets [start, end) of each partition, one by one.
+# Yields the records at the offsets [start, end) of each partition, one by one.
 ReadRanges = Callable[[Offsets, Offsets], Iterator[RawRecord]]
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What is ingested, and how. `options` are Kafka client properties; `look` asks Kafka what it has now.
+    """The topics to ingest, and how. `options` are Kafka client properties; `look` asks Kafka what it has now.
 
-    max_bytes_per_tick: of keys and values, estimated from the ticks before. max_record_bytes: a larger record is not
-    taken in; it stops the run, or is left out and recorded (`on_data_loss`).
+    own: the topics that get a physical table of their own. max_bytes_per_tick: the bytes of keys and values, estimated
+    from the ticks before. max_record_bytes: ingest does not take in a larger record: it stops, or leaves the record out
+    and records a gap (`on_data_loss`).
     """
 
     bootstrap_servers: str
@@ -56,8 +57,8 @@ class Feed:
 
     def ranges(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
         """Return the rows at the offsets [start, end) of each partition that `ends` names."""
-        assigned = json.dumps({name: list(partitions) for name, partitions in ends.items()})
-        reader = self._kafka(spark.read, {"assign": assigned})
+        assigned_partitions = json.dumps({name: list(partitions) for name, partitions in ends.items()})
+        reader = self._kafka(spark.read, {"assign": assigned_partitions})
         return reader.options(startingOffsets=_format_offsets(starts), endingOffsets=_format_offsets(ends)).load()
 
     def _kafka(self, reader: Reader, subscription: Mapping[str, str]) -> Reader:
@@ -74,8 +75,8 @@ class Feed:
     def _subscription(self) -> dict[str, str]:
         if self.pattern:
             # Spark looks for the pattern anywhere in a name; here a pattern matches whole names.
-            listed = "|".join([*map(re.escape, self.topics), self.pattern])
-            return {"subscribePattern": f"^(?:{listed})$"}
+            any_name = "|".join([*map(re.escape, self.topics), self.pattern])
+            return {"subscribePattern": f"^(?:{any_name})$"}
         return {"subscribe": ",".join(self.topics)}
 
 

@@ -1,4 +1,4 @@
-"""Offsets that Kafka lost before bronze had them: detected, reported as exact ranges, and recorded when accepted."""
+"""Gaps: offsets that Kafka lost before bronze had them. They are found, reported exactly, and recorded if accepted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets [from_offset, to_offset) of a partition that are lost; `to_offset` is None if Kafka can't tell."""
+    """Lost offsets [from_offset, to_offset) of a partition; `to_offset` is None if Kafka does not know it."""
 
     topic: str
     topic_id: str
@@ -30,7 +30,7 @@ class Gap:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the log was cut: Kafka will give these offsets again, to other records. It can't be accepted."""
+        """Whether the log was cut: Kafka will give these offsets to other records. Such a gap can't be accepted."""
         return self.reason.endswith(CUT)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class KafkaTopic:
 def find_gaps(
     bronze_topics: Mapping[str, TopicState], kafka_topics: Mapping[str, KafkaTopic], topics: Iterable[str]
 ) -> list[Gap]:
-    """Compare what bronze has with what Kafka has, over these topics; return what is lost."""
+    """Compare what bronze has of these topics with what Kafka has; return the lost offsets."""
     gaps: list[Gap] = []
     for name in topics:
         bronze_topic = bronze_topics.get(name)
@@ -59,7 +59,7 @@ def find_gaps(
         kafka_topic = kafka_topics.get(name)
         if kafka_topic is None or kafka_topic.id != bronze_topic.id:
             if not bronze_topic.last:
-                continue  # no tick has a record of it: see `never_begun`
+                continue  # no tick has a record of it: see `gaps_of_recreated_topics`
             reason = (
                 "the topic was deleted"
                 if kafka_topic is None
@@ -70,7 +70,7 @@ def find_gaps(
             ]
             continue
         for partition, (earliest, end) in sorted(kafka_topic.offsets.items()):
-            # A partition that is unknown to bronze is a new one: its first record is awaited.
+            # A partition that bronze does not know is new: bronze expects its first record.
             expected_offset = bronze_topic.next.get(partition, 0)
             if earliest > expected_offset:
                 reason = "expired before it was ingested (retention, or records deleted)"
@@ -86,8 +86,8 @@ def gaps_of_recreated_topics(
 ) -> list[Gap]:
     """Return, as gaps, the topics that were recreated before any tick had a record of them.
 
-    Nothing is known to be lost, so nothing stops; what the deleted topic may have had is recorded as unknown. It must
-    be forgotten with its id: the records of the new topic belong to another topic.
+    Nothing is known to be lost, so ingest goes on; the gap says that the content of the deleted topic is unknown. The
+    state must forget the topic with its old id: records of the new topic belong to another id.
     """
     reason = "the topic was deleted and recreated (id {}) before bronze had a record of it"
     return [
@@ -99,7 +99,7 @@ def gaps_of_recreated_topics(
 
 
 def accept_gaps(topics: Mapping[str, TopicState], gaps: Iterable[Gap]) -> dict[str, TopicState]:
-    """Return the state with these gaps accepted: the offsets after them come next; a lost topic is forgotten."""
+    """Return the topics with these gaps accepted: bronze expects the offsets after them, and forgets a lost topic."""
     topics_after = dict(topics)
     for gap in gaps:
         bronze_topic = topics_after.get(gap.topic)
@@ -133,6 +133,6 @@ def record_gaps(lake: OpenLake, gaps: list[Gap], state: BronzeState) -> None:
         (g.topic, g.topic_id, g.partition, g.from_offset, g.to_offset, g.reason, state.tick, found_at) for g in gaps
     ]
     if rows:
-        # Written twice they would say the same; but a writer that lost bronze may know gaps its successor does not.
+        # A gap recorded twice does no harm; but a writer that lost bronze may have gaps unknown to its successor.
         check_epoch(lake.spark, lake.bronze, state.epoch)
         lake.spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(lake.layout.gaps)

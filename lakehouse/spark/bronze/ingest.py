@@ -53,17 +53,17 @@ class Ingest:
         self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
         self._catching = Catching(self._batch)
-        self._record_bytes: float | None = None  # of the last tick, on average
+        self._record_bytes: float | None = None  # the average size of a record in the last tick
         self.took = 0.0  # the seconds of the last tick
         self._suspect = careful.Suspect(lake.layout.careful)
-        self._lock = threading.Lock()  # a tick is made by a batch, or by an intervention
+        self._lock = threading.Lock()  # a batch or an intervention writes a tick, never both at once
 
     @property
     def tick(self) -> int:
         return self._state.tick
 
     def decide(self, request: Wanted) -> int:
-        """Record an intervention between two ticks; return its tick."""
+        """Record an intervention between two ticks; return the intervention's tick."""
         with self._lock:
             self._state = interventions.decide(self._lake, self._state, request)
             return self._state.tick
@@ -87,7 +87,7 @@ class Ingest:
         self._lease.release()
 
     def _check_places(self) -> None:
-        """A topic's rows lie in one place: whether it has its own table is decided at its first tick, and stays so."""
+        """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
         if not self._lake.exists(self._layout.records):
             return
         topic_covers = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
@@ -97,7 +97,7 @@ class Ingest:
                 raise PlanError(misplaced_topic_message(topic, own=has_own_table))
 
     def _find_gaps(self) -> None:
-        """Compare bronze with Kafka; fail with the exact ranges that are lost, or record them and go on after them."""
+        """Compare bronze with Kafka; raise DataLoss with the exact lost ranges, or record them and go on after them."""
         kafka_topics = self._feed.look()
         self._forget_recreated(kafka_topics)
         lost_ranges = gaps.find_gaps(self._state.topics, kafka_topics, self._subscribed_topics())
@@ -116,12 +116,12 @@ class Ingest:
         self._state = replace(self._state, topics=gaps.accept_gaps(self._state.topics, lost_ranges))
 
     def _forget_recreated(self, kafka_topics: Mapping[str, gaps.KafkaTopic]) -> None:
-        """Forget topics that were recreated before their first record: `_meet` takes them in under their new id."""
+        """Forget topics that were recreated before their first record; `_add_new_topics` adds their new id."""
         if recreated_topics := gaps.gaps_of_recreated_topics(self._state.topics, kafka_topics):
             self._accept(recreated_topics)
 
     def _add_new_topics(self, kafka_topics: Mapping[str, gaps.KafkaTopic], names: Iterable[str]) -> None:
-        """Add topics that are new here to the state: what Kafka had dropped before was never expected."""
+        """Add topics that bronze does not know to the state: offsets that Kafka had dropped by then are no gap."""
         topic_states = dict(self._state.topics)
         for name in names:
             if name not in topic_states:
@@ -134,7 +134,7 @@ class Ingest:
         self._state = replace(self._state, topics=topic_states)
 
     def _subscribed_topics(self) -> list[str]:
-        """The topics that bronze has and that this feed goes on with, whether Kafka still has them or not."""
+        """Return the topics that bronze has and that this feed continues, whether Kafka still has them or not."""
         pattern = re.compile(self._feed.pattern) if self._feed.pattern else None
         return sorted(
             name
@@ -143,14 +143,14 @@ class Ingest:
         )
 
     def _finish_pending(self) -> None:
-        """Complete a tick whose own tables were written and whose main table was not, over the same offsets."""
+        """Complete a tick of which only the own tables were written: write the main table, with the same offsets."""
         pending_topics = bronze.half_written_topics(self._lake, self._state.tick)
         for topic in pending_topics:
             covers = bronze.last_covers(self._spark, self._layout.own_records(topic))
             if covers is None:
                 continue
             starts, ends = self._pinned_ranges(bronze.state_from_covers(covers, self._state.epoch).topics)
-            # If the topic was recreated since then, there is nothing left to read; what is in the table stays.
+            # If the topic was recreated since then, nothing is left to read; the rows in the own table stay.
             frame = (
                 self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
             )
@@ -158,7 +158,7 @@ class Ingest:
             return
 
     def _pinned_ranges(self, pinned_topics: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
-        """The offsets where a pinned tick begins and ends, for the partitions that it moves."""
+        """Return the offsets where a half written tick begins and ends, for the partitions that it moves."""
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
         for name, pinned_topic in pinned_topics.items():
@@ -174,7 +174,7 @@ class Ingest:
         return starts, ends
 
     def start(self, *, available_now: bool, trigger_seconds: float = 0.0) -> StreamingQuery:
-        """Start the query, until what Kafka has now is ingested, or for good. Its checkpoint is always a fresh one."""
+        """Start the query: it ends when all that Kafka has now is ingested, or never. Its checkpoint is always new."""
         kafka_topics = self._feed.look()
         starts = {
             name: {
@@ -201,7 +201,7 @@ class Ingest:
         self._catching.stop(query)
 
     def check(self, query: StreamingQuery) -> None:
-        """Raise the error that ended the query, if one did: DataLoss with the exact range if that is the reason."""
+        """Raise the error that ended the query, if there was one: for lost records, DataLoss with the exact ranges."""
         self._catching.wait()
         is_ours = isinstance(self._catching.error, LakehouseError)
         if not is_ours and not is_gone(self._spark) and query.exception() is not None:
@@ -215,21 +215,21 @@ class Ingest:
             self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id))
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
-        # Spark goes on silently when a topic is deleted and recreated: so Kafka is asked for the topics' ids.
+        # Spark continues silently when a topic is deleted and recreated: so ask Kafka for the topics' ids.
         kafka_topics = self._feed.look()
         self._forget_recreated(kafka_topics)
         if lost_ranges := gaps.find_gaps(self._state.topics, kafka_topics, ends):
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         self._add_new_topics(kafka_topics, [name for name in ends if name in kafka_topics])
-        # Every query begins with a batch, even if nothing came since the last one ended.
-        if not self._moved(ends)[1]:
+        # Every query begins with a batch, even if no record came since the query before it ended.
+        if not self._new_ranges(ends)[1]:
             return
         if self._suspect.is_ahead_of({name: self._state.topics[name] for name in ends}):
             self._take_in_by_record(ends)
             return
         try:
             for part_frame, part_ends in self._parts(frame, ends):
-                starts, moved_ends = self._moved(part_ends)
+                starts, moved_ends = self._new_ranges(part_ends)
                 part_frame = coalesce_to_few_tasks(
                     part_frame, careful.count_offsets(starts, moved_ends), sum(map(len, moved_ends.values()))
                 )
@@ -245,9 +245,9 @@ class Ingest:
             self._take_in_by_record(ends)
 
     def _parts(self, frame: DataFrame, ends: Offsets) -> Iterator[tuple[DataFrame, Offsets]]:
-        """Yield a batch in parts of as many bytes as a tick may have; as a whole, if it does not seem to have more."""
+        """Yield a batch in parts, each of as many bytes as a tick may have; undivided if it seems to have no more."""
         is_whole = True
-        while (offset_ranges := self._moved(ends))[1]:
+        while (offset_ranges := self._new_ranges(ends))[1]:
             if self._record_bytes is None and careful.count_offsets(*offset_ranges) > careful.FIRST_RECORDS:
                 self._record_bytes = careful.sample_record_bytes(self._feed, *offset_ranges)
             record_limit = careful.records_per_tick(self._feed, self._record_bytes)
@@ -261,7 +261,7 @@ class Ingest:
     def _take_in_by_record(self, ends: Offsets) -> None:
         """Take a batch in record by record; see `lakehouse.spark.bronze.careful`."""
         feed = self._feed
-        starts, moved_ends = self._moved(ends)
+        starts, moved_ends = self._new_ranges(ends)
         piece_records = min(feed.max_records_per_tick, careful.PIECE_RECORDS)
         piece_bytes = min(feed.max_bytes_per_tick, careful.PIECE_BYTES)
         for piece in split_into_pieces(
@@ -269,7 +269,7 @@ class Ingest:
         ):
             if piece.too_large is not None:
                 self._leave_out(piece.too_large, piece.size)
-            elif self._moved(piece.ends)[1]:
+            elif self._new_ranges(piece.ends)[1]:
                 self._append(careful.frame_of_raw_records(self._spark, piece.records), piece.ends, feed.own)
 
     def _leave_out(self, record: RawRecord, record_bytes: int) -> None:
@@ -280,8 +280,8 @@ class Ingest:
             raise DataLoss(f"A record is too large to be taken in:\n  {gap}\n{TOO_LARGE}")
         self._accept([gap])
 
-    def _moved(self, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """The offsets where a read up to these offsets begins and ends, for the partitions that have something new."""
+    def _new_ranges(self, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the offsets where a read up to `ends` begins and ends, for the partitions with new offsets."""
         next_offsets = {name: self._state.topics[name].next for name in ends}
         new_ends = {
             name: {

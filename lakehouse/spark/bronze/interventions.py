@@ -1,4 +1,4 @@
-"""Interventions: what was decided by hand, appended with the tick at which it takes effect.
+"""Interventions: decisions made by hand, each appended with the tick at which it takes effect.
 
 Why repairs are a log: docs/decisions/repairs-are-interventions.md.
 
@@ -9,9 +9,10 @@ records, so a table at the tick before it is the table without it. Kinds:
     fixed    these records, which did not fit their schema, count with other bytes, each at its original position
     refold   the rows that these records (of a range of times or offsets) touch are rebuilt from bronze
     revert   the table becomes what it was at an earlier moment
-    swap     the table becomes what was built beside it, from bronze
+    swap     the table becomes the one that was built beside it, from bronze
 
-`log` has one row for each table and intervention; `records` has the records that it is about, if any.
+`LOG` is the schema of the log, with one row for each table and intervention; `RECORDS` that of the records that an
+intervention is about, if any.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ LOG = (
     "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string, "
     "decided_by string"
 )
-# For a late record only its place is kept; a fixed one is a row of bronze.
-WHAT, DO = (
+LAKE_INTERVENTIONS, ADVICE = (
     "the interventions of the lake",
     "Begin another lake: what was decided in this one can't be folded into tables.",
 )
+# Of a late record, only the place; a fixed record is a whole row of bronze.
 RECORDS = f"id string, ordinals {ORDINALS_TYPE}, {bronze.SCHEMA}"
 
 
@@ -72,7 +73,7 @@ class Intervention:
 
 
 def deciding_person(name: str | None = None) -> str:
-    """Return who decides: the operating system's user of this process, after the person who is named, if any."""
+    """Return who decides: the name, if one is given, and the operating system's user of this process."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # in a container a user may have only a number
@@ -82,7 +83,7 @@ def deciding_person(name: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An intervention that is asked for: in these tables. `id` is that of its records, if any; by: a `person`."""
+    """A request for an intervention in these tables. id: that of its records, if any. by: see `deciding_person`."""
 
     kind: Kind
     tables: tuple[str, ...]
@@ -105,10 +106,10 @@ def keep_records(lake: OpenLake, records: DataFrame) -> str:
 
 
 def decide(lake: OpenLake, state: BronzeState, request: Wanted) -> BronzeState:
-    """Record an intervention, and give it its tick; return bronze's state after it.
+    """Record an intervention, and append its tick; return bronze's state after that tick.
 
-    state: bronze as its writer knows it. The tick comes last: nobody passes it without knowing why it is there. After a
-    crash in between, the next writer of bronze appends it.
+    state: bronze as its writer knows it. The tick comes last, so that every reader of the tick finds its intervention.
+    After a crash in between, the next writer of bronze appends the tick.
     """
     check_complete(lake, state)
     _create_table(lake.spark, lake.layout.interventions, LOG)
@@ -118,8 +119,8 @@ def decide(lake: OpenLake, state: BronzeState, request: Wanted) -> BronzeState:
         for table in request.tables
     ]
     frame = lake.spark.createDataFrame(rows, LOG).coalesce(1)
-    # Under bronze's epoch, as its owner: a tick of another writer must not get a reason afterwards. Checked once the
-    # log exists: from now on, a writer that takes bronze over opens the log's epoch as well.
+    # Only the owner of bronze's epoch may write here: another writer's tick must not become an intervention afterwards.
+    # Checked once the log exists: from then on, a writer that takes over bronze opens the log's epoch as well.
     check_epoch(lake.spark, lake.bronze, state.epoch)
     append(frame, intervention_log_place(lake.layout), Progress(state.epoch, tick), {"kind": request.kind})
     return _append_tick(lake, state)
@@ -141,7 +142,7 @@ def intervention_tick(lake: OpenLake, id: str) -> int | None:
 
 
 def take_over_bronze(lake: OpenLake) -> BronzeState:
-    """Open the next epoch of bronze, as `bronze.take_over`; append an intervention's tick that a crash left out."""
+    """Open the next epoch of bronze, see `open_bronze_epoch`; append interventions' ticks that a crash left out."""
     state = bronze.open_bronze_epoch(lake)
     if lake.exists(lake.layout.interventions):
         open_epoch(lake.spark, intervention_log_place(lake.layout), state.epoch)
@@ -176,7 +177,7 @@ def read_interventions(lake: OpenLake, table: str) -> list[Intervention]:
 
 
 def has_intervention_between(lake: OpenLake, table: str, after: int, up_to: int) -> bool:
-    """Say whether there is an intervention in a table in the ticks (done, to]."""
+    """Say whether there is an intervention in a table in the ticks (after, up_to]."""
     return (
         up_to > after
         and last_intervention_tick(lake) > after
@@ -190,21 +191,21 @@ def read_intervention_records(lake: OpenLake, interventions: Iterable[Interventi
     if not intervention_ids or not lake.exists(lake.layout.intervention_records):
         return None
     stored_records = lake.read(lake.layout.intervention_records)
-    check_ordinals(stored_records.columns, WHAT, DO)
+    check_ordinals(stored_records.columns, LAKE_INTERVENTIONS, ADVICE)
     return stored_records.where(F.col("id").isin(intervention_ids))
 
 
 def read_fixed_records(lake: OpenLake, interventions: Iterable[Intervention]) -> DataFrame | None:
-    """Return the records that count with other bytes by these interventions, as rows of bronze; None without any.
+    """Return the records to which these interventions give other bytes, as rows of bronze; None if there are none.
 
-    One that was fixed more than once counts with its newest bytes.
+    A record that was fixed more than once has its newest bytes.
     """
-    fixing = [intervention for intervention in interventions if intervention.kind == "fixed"]
-    fixed_records = read_intervention_records(lake, fixing)
-    if fixed_records is None or len(fixing) == 1:
+    fixes = [intervention for intervention in interventions if intervention.kind == "fixed"]
+    fixed_records = read_intervention_records(lake, fixes)
+    if fixed_records is None or len(fixes) == 1:
         return fixed_records if fixed_records is None else fixed_records.select(*bronze.COLUMNS)
     ticks_by_id = lake.spark.createDataFrame(
-        [(intervention.id, intervention.at) for intervention in fixing], "id string, _at bigint"
+        [(intervention.id, intervention.at) for intervention in fixes], "id string, _at bigint"
     )
     newest_first = Window.partitionBy("topic_id", "partition", "offset").orderBy(F.desc("_at"))
     fixed_records = fixed_records.join(F.broadcast(ticks_by_id), "id").withColumn(
@@ -214,7 +215,7 @@ def read_fixed_records(lake: OpenLake, interventions: Iterable[Intervention]) ->
 
 
 def read_fixed_in_stream(lake: OpenLake, streams: Iterable[str], after: int, up_to: int) -> DataFrame | None:
-    """Return the records of streams, by their names, that were fixed in the ticks (after, to], as rows of bronze."""
+    """Return the records of the named streams that were fixed in the ticks (after, up_to], as rows of bronze."""
     if last_intervention_tick(lake) <= after:
         return None
     rows = lake.read(lake.layout.interventions).where(F.col("kind") == "fixed")
@@ -241,6 +242,6 @@ def _create_table(spark: SparkSession, path: str, columns: str) -> None:
         return
     existing_columns = spark.read.format("delta").load(path).columns
     if columns == RECORDS:
-        check_ordinals(existing_columns, WHAT, DO)
+        check_ordinals(existing_columns, LAKE_INTERVENTIONS, ADVICE)
     elif "decided_by" not in existing_columns:
         spark.sql(f"ALTER TABLE delta.{quote_name(path)} ADD COLUMNS (decided_by string)")

@@ -1,4 +1,4 @@
-"""Writes a tick of bronze: rows as Kafka's source gives them get topic id, tick and order time, and are appended."""
+"""Writes a tick of bronze: gives the rows of Spark's Kafka source topic id, tick and order time, and appends them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lakehouse.spark.transaction import append, read_progress
 
 
 class TickVolume(NamedTuple):
-    """What a tick brought: its rows, and the bytes of their keys and values."""
+    """The size of a tick: its rows, and the bytes of their keys and values."""
 
     rows: int
     bytes: int
@@ -40,8 +40,8 @@ RECORDS_PER_TASK, PARTITIONS_PER_TASK = 25_000, 8
 
 
 def stamp_rows(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFrame:
-    """Give rows from Kafka (with headers) their topic id, tick and order time. Their order: see `order_times`."""
-    # The tick as a literal would stand in the code that Spark generates: each tick would be compiled again.
+    """Give rows from Kafka (with headers) their topic id, tick and order time. Row order: see `running_order_times`."""
+    # As a literal, the tick would be part of the code that Spark generates, and Spark would compile it for each tick.
     marks_by_topic = {name: {"id": topic.id, "tick": tick} for name, topic in state.topics.items()}
     mark = F.element_at(literal_map(marks_by_topic, "struct<id string, tick bigint>"), F.col("topic"))
     frame = with_valid_times(frame)
@@ -60,16 +60,17 @@ def stamp_rows(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFr
 
 
 def running_order_times(carried: Offsets) -> Callable[[Column], Column]:
-    """Return the running maximum of the records' times, over struct(topic, partition, offset, time in milliseconds).
+    """Return a function that gives the running maximum of the records' times.
 
-    The rows of a partition come in one task, in the order of their offsets, as Kafka's source reads them; so nothing is
-    sorted, and no record's content is moved. carried: the order times before these rows. The result is
-    struct(time, last): `last` is true for the last row of a partition in each Arrow batch.
+    It takes struct(topic, partition, offset, time in milliseconds) and gives struct(time, last): `last` is true for the
+    last row of a partition in each Arrow batch. The rows of a partition come in one task, in the order of their
+    offsets, as Spark's Kafka source reads them; so nothing is sorted, and no record's content is moved. carried: the
+    order times before these rows, by topic and partition.
     """
     result_type = StructType([StructField("time", LongType()), StructField("last", BooleanType())])
 
     def raise_times(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        reached: dict[tuple[str, int], tuple[int, int]] = {}  # the largest offset and time of a partition
+        last_by_partition: dict[tuple[str, int], tuple[int, int]] = {}  # the last offset and the largest time
         for batch in batches:
             topic_names, (topic_codes, partitions, offsets, times) = partition_arrays(batch)
             running_max, is_last = np.empty(len(batch), np.int64), np.zeros(len(batch), bool)
@@ -79,14 +80,14 @@ def running_order_times(carried: Offsets) -> Callable[[Column], Column]:
                 if start == end:
                     continue
                 topic, partition = topic_names[int(topic_codes[start])], int(partitions[start])
-                last_offset, last_time = reached.get(
+                last_offset, last_time = last_by_partition.get(
                     (topic, partition), (-1, carried.get(topic, {}).get(partition, NO_TIME))
                 )
                 if offsets[start] <= last_offset or np.any(np.diff(offsets[start:end]) <= 0):
                     raise ValueError(f"the offsets of {topic}/{partition} don't rise, after {last_offset}")
                 running_max[start:end] = np.maximum.accumulate(np.maximum(times[start:end], last_time))
                 is_last[end - 1] = True
-                reached[topic, partition] = int(offsets[end - 1]), int(running_max[end - 1])
+                last_by_partition[topic, partition] = int(offsets[end - 1]), int(running_max[end - 1])
             yield pa.StructArray.from_arrays(
                 [pa.array(np.maximum(running_max, FIRST_MS)), pa.array(is_last)], ["time", "last"]
             )
@@ -101,11 +102,12 @@ def running_order_times(carried: Offsets) -> Callable[[Column], Column]:
 
 
 def coalesce_to_few_tasks(frame: DataFrame, records: int, partitions: int) -> DataFrame:
-    """Return rows that Spark's Kafka source reads, in as few tasks as they are worth: a small tick makes few files.
+    """Return rows of Spark's Kafka source in as few tasks as they are worth: then a small tick makes few files.
 
     records, partitions: about how many records there are, and in how many Kafka partitions.
 
-    Of that source only: Spark would merge this with the coalesce(1) of another frame, and split its partitions.
+    Only for frames of that source: Spark would merge this coalesce with another frame's coalesce(1), and split its
+    partitions.
     """
     task_count = max(-(-records // RECORDS_PER_TASK), -(-partitions // PARTITIONS_PER_TASK), 1)
     return frame.coalesce(min(task_count, frame.sparkSession.sparkContext.defaultParallelism))
@@ -122,8 +124,9 @@ def append_tick(
     """Append one tick: its own tables first, the main table last. Return the state after it, and what was written.
 
     frame: rows as Spark's Kafka source gives them, with headers: each partition's in one task, by offset. ends: the
-    first offset after the tick, by topic and partition. A table that has the tick already is skipped by Delta. Raises
-    Fenced when another writer has taken over.
+    first offset after the tick, by topic and partition. run: the id of the writer's run, for the commit's metadata.
+    own: the topics with a table of their own. Delta skips a table that has the tick already. Raises Fenced when another
+    writer has taken over.
     """
     tick = state.tick + 1
     next_state = _advance_state(state, ends, tick)
@@ -132,7 +135,7 @@ def append_tick(
     stamped_rows = stamp_rows(frame, state, tick)
     own = [topic for topic in own if topic in ends]
     if own:
-        # Several writes, but Kafka is read once; a read that fails does so before the first write.
+        # Read Kafka once for several writes; a read that fails does so before the first write.
         stamped_rows = stamped_rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         orders, volume = _append_to_tables(stamped_rows, layout, own, target, metadata)
@@ -140,7 +143,7 @@ def append_tick(
         if own:
             stamped_rows.unpersist()
     if orders is None:
-        # A killed writer had written an own table already: nothing was observed, so its order times are read back.
+        # A killed writer had written an own table already: Spark observed nothing, so read its order times back.
         return bronze.with_order_times(OpenLake(frame.sparkSession, layout), own, next_state), volume
     return bronze.raise_order_times(next_state, orders), volume
 
@@ -148,7 +151,7 @@ def append_tick(
 def _append_to_tables(
     stamped_rows: DataFrame, layout: Layout, own: list[str], target: Progress, metadata: dict[str, Any]
 ) -> tuple[list[Any] | None, TickVolume]:
-    """Append a tick's rows to their tables; return the last order times, None if a table had the tick already."""
+    """Append a tick's rows to their tables; return the last order times (None if a table had the tick) and the size."""
     last_order = F.when(F.col("_last"), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
     record_bytes = F.coalesce(F.length("key"), F.lit(0)).cast("bigint") + F.coalesce(F.length("value"), F.lit(0))
     orders: list[Any] = []

@@ -1,6 +1,6 @@
-"""The rows that a changelog begins from: what a table keeps at a tick, of the keys that the later records touch.
+"""The rows from which a changelog begins: those that a table keeps at a tick, with the keys that later records touch.
 
-Files that can't hold such keys are skipped, as in a MERGE: the cost of publishing a batch does not grow with the table
+A read skips files that can't hold such keys, as MERGE does: the cost of publishing a batch does not grow with the table
 if the batch's keys, or windows, lie together.
 """
 
@@ -28,43 +28,45 @@ SMALL_BYTES = 8 << 20  # some hundred thousand rows
 
 
 class ChangelogBase:
-    """What a table keeps at a tick. `nothing`: it has nothing yet, and no frame may be asked for."""
+    """The rows that a table keeps at a tick. `is_empty`: it keeps none yet, and `rows` must not be read."""
 
     def __init__(self, open_table: OpenTable, cut: Cut, skip: str | None, clock: ClockState | None) -> None:
-        """at: the tick, and which of the records up to it count. clock: the table's clock at that tick."""
-        self._opened, self._table, self._at, self._clock = open_table, open_table.table, cut, clock
-        self.nothing = cut.tick == NO_TICK and not skip
+        """cut: the tick, and which records up to it count. clock: the table's clock at that tick."""
+        self._open_table, self._table, self._cut, self._clock = open_table, open_table.table, cut, clock
+        self.is_empty = cut.tick == NO_TICK and not skip
 
     @cached_property
     def rows(self) -> DataFrame:
-        """All of it."""
-        return Past(self._opened).state(self._at).rows
+        """All rows."""
+        return Past(self._open_table).state(self._cut).rows
 
-    def touched(self, records: DataFrame, *, anywhere: bool = False) -> DataFrame | None:
-        """Return the rows whose keys, windows too, are among the records'; None if there is nothing yet.
+    def touched_rows(self, records: DataFrame, *, reads_all_files: bool = False) -> DataFrame | None:
+        """Return the rows whose keys, windows too, are among the records'; None if the table is empty.
 
-        anywhere: the records are too expensive to compute once more just to skip files.
+        reads_all_files: skip no files, since the records are too expensive to compute once more for that.
         """
-        if self.nothing:
+        if self.is_empty:
             return None
         key_columns = self._table.key
-        base_rows = self.rows.alias("b").where(is_within({} if anywhere else self._bounds(records, key_columns), "b"))
+        base_rows = self.rows.alias("b").where(
+            is_within({} if reads_all_files else self._bounds(records, key_columns), "b")
+        )
         return base_rows.join(
             records.select(*key_columns).distinct().alias("k"), same_key(key_columns, "b", "k"), "left_semi"
         )
 
-    def reached(self, records: DataFrame) -> DataFrame | None:
-        """Return the rows that the records may change by the rules in Python, and some more; None if there are none."""
-        if self.nothing:
+    def reachable_rows(self, records: DataFrame) -> DataFrame | None:
+        """Return the rows that the records may change by the rules in Python, and more; None if the table is empty."""
+        if self.is_empty:
             return None
         column_names = [*self._table.group, "_time"]
         return self.rows.alias("t").where(keyed.may_change(self._table, self._bounds(records, column_names)))
 
-    def closing(self, to_tick: int) -> DataFrame | None:
-        """Return the rows of the windows that close by a later tick; None if there is nothing yet."""
-        if self.nothing:
+    def closing_rows(self, to_tick: int) -> DataFrame | None:
+        """Return the rows of the windows that close by a later tick; None if the table is empty."""
+        if self.is_empty:
             return None
-        clocks = (self._clock, past.clock_at(self._opened, to_tick))
+        clocks = (self._clock, past.clock_at(self._open_table, to_tick))
         old_watermark, new_watermark = (None if clock is None else clock.watermark for clock in clocks)
         if new_watermark is None:
             return self.rows.limit(0)
@@ -75,8 +77,8 @@ class ChangelogBase:
         return rows.where(F.col("window_end") > F.timestamp_millis(F.lit(old_watermark - close_delay)))
 
     def _bounds(self, records: DataFrame, column_names: Iterable[str]) -> KeyBounds:
-        """The bounds of the records' keys; none for a small table: they cost a pass over the records."""
-        checksum = newest_snapshot(self._opened.spark, self._opened.state.path).checksumOpt()
+        """Return the bounds of the records' keys; none for a small table, since they cost a pass over the records."""
+        checksum = newest_snapshot(self._open_table.spark, self._open_table.state.path).checksumOpt()
         if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:
             return {}
         column_names = list(column_names)

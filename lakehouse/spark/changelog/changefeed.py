@@ -1,9 +1,9 @@
 """A table's changelog per event, derived from bronze on request; net per commit: `lakehouse.spark.changelog.net`.
 
-Per event: one change for each record that reached the table, as if each batch had one record, whatever the batches were
-(docs/rules.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
-accumulator after it: it begins at the table's own row. What HAVING leaves out, and suppressed changes that change
-nothing, are then removed from the changes of what the table keeps.
+Per event: one change for each record that reached the table, as if each batch had one record, however the records were
+batched (docs/rules.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
+accumulator after it, beginning from the table's own row. From these changes of the kept rows, the rows that HAVING
+leaves out are then removed, and suppressed changes that change nothing.
 """
 
 from __future__ import annotations
@@ -45,17 +45,25 @@ CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
 
 
 def per_event(
-    open_table: OpenTable, after_tick: int, to_tick: int, *,
-    cut: Cut | None = None, numbered: bool = False, rebuilt: bool = False, shared: Shared | None = None,
+    open_table: OpenTable,
+    after_tick: int,
+    to_tick: int,
+    *,
+    cut: Cut | None = None,
+    numbered: bool = False,
+    rebuilt: bool = False,
+    shared: Shared | None = None,
     kept: bool = False,
-) -> DataFrame:  # fmt: skip
-    """Return the changes of the ticks in (after, to], in position order: key, values, accumulators, CHANGE_COLUMNS.
+) -> DataFrame:
+    """Return the changes of the ticks in (after_tick, to_tick], in position order.
+
+    Columns: key, values, accumulators, CHANGE_COLUMNS.
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
     the changes of one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`.
-    shared: see `Shared`. kept: the changes of all that the table keeps, with the columns of its state; rows that leave
-    with time are not among them. Raises NotFound for final results by a cut, and for a history from the first tick that
-    only earlier logic of a table above could tell.
+    shared: see `Shared`. kept: the changes of all that the table keeps, with the columns of its state, without those
+    of rows that expire. Raises NotFound for final results by a cut, and for a history from the first tick that needs
+    earlier logic of a table above.
     """
     table = open_table.table
     if cut is not None and not cut.whole and is_final(table):
@@ -79,9 +87,9 @@ def per_event(
         )
         after_tick = min(to_tick, present_tick)
     change_parts += _split_changes(open_table, after_tick, to_tick, cut, shared, rebuilt=rebuilt, kept=kept)
-    frames = [part.frame(numbered=numbered) for part in change_parts if part.to > part.after]
+    frames = [part.frame(numbered=numbered) for part in change_parts if part.to_tick > part.after_tick]
     frames = frames or [change_parts[-1].frame(numbered=numbered)]
-    return reduce(DataFrame.unionByName, frames)  # each part is in order, and it is read part by part
+    return reduce(DataFrame.unionByName, frames)  # each part is in order, and Spark reads part by part
 
 
 def _split_changes(
@@ -94,7 +102,7 @@ def _split_changes(
     rebuilt: bool,
     kept: bool,
 ) -> list[_Changes]:
-    """The changes between two ticks, cut at the interventions."""
+    """Return the changes between two ticks, cut at the interventions."""
     change_parts = []
     make_part = partial(_Changes, open_table, cut=cut, rebuilt=rebuilt, kept=kept)
     for decision in interventions.read_interventions(open_table.lake, open_table.name):
@@ -111,7 +119,7 @@ class _Changes:
     """The changes of one table between two ticks.
 
     A frame of changes has, beside the columns of `per_event`, `_step`: the order of the changes of one record. The rows
-    that the changes begin from are in it, too, with a null `_position`, until they are no longer needed.
+    from which the changes begin are in it, too, with a null `_position`, until they are no longer needed.
     """
 
     def __init__(
@@ -127,8 +135,8 @@ class _Changes:
         kept: bool = False,
     ) -> None:
         self._cut = Cut(to_tick) if cut is None else replace(cut, tick=to_tick)
-        self._opened, self._table, self._intervention = open_table, open_table.table, intervention
-        self.after, self.to = after_tick, to_tick
+        self._open_table, self._table, self._intervention = open_table, open_table.table, intervention
+        self.after_tick, self.to_tick = after_tick, to_tick
         self._input = replace(input_of(open_table), rebuilt=rebuilt, shared=shared)
         if not self._cut.whole:
             select_rows = partial(counts.filter_counting_rows, self._cut, table=open_table.table)
@@ -136,22 +144,23 @@ class _Changes:
         self._forms = tables.aggregate_forms(open_table.spark, open_table.table)
         self._clock = past.clock_at(open_table, after_tick)
         begin_cut = replace(self._cut, tick=after_tick)
-        self._kept, self._final = kept, is_final(open_table.table) and not kept
+        self._of_state, self._shows_final = kept, is_final(open_table.table) and not kept
         self._changelog_base = ChangelogBase(open_table, begin_cut, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
         if self._intervention is not None:
-            changes = self._decided(self._intervention)
+            changes = self._decision_changes(self._intervention)
         else:
             changes = self._folded_changes()
-            changes = self._closed(changes) if self._final else changes
-        # What an intervention does to final results is told by the rows that were visible: they went through all of it,
-        # and none of them stands in the changes, so that a delete would be one of a row that nobody has seen.
-        for operator in () if self._kept or (self._final and self._intervention is not None) else table.behind:
+            changes = self._closed_changes(changes) if self._shows_final else changes
+        # An intervention's changes of final results come from visible rows, which have passed these operators already.
+        # The rows before are not among the changes, so HAVING would take a delete for one of a row never seen.
+        is_filtered = self._of_state or (self._shows_final and self._intervention is not None)
+        for operator in () if is_filtered else table.behind:
             changes = let_through(operator, table, changes)
         change_order = ["_position", *table.windows[:1]]
-        if self._final:
+        if self._shows_final:
             change_order = ["_position", *reversed(table.windows), *table.group]
         column_names = [name for name in changes.columns if name not in (*CHANGE_COLUMNS, "_step")]
         change_order = ["_position", "_step"] if "_step" in changes.columns else change_order
@@ -167,47 +176,51 @@ class _Changes:
     def _folded_changes(self) -> DataFrame:
         match fold_way_of(self._table):
             case FoldWay.LATEST:
-                return self._latest()
+                return self._latest_changes()
             case FoldWay.LATEST_BY:
                 return self._latest_by_changes()
             case FoldWay.SQL:
-                return self._in_sql()
+                return self._sql_changes()
         return self._keyed_changes()
 
-    def _arrived(self, *, units: bool = False) -> DataFrame:
-        records = self._input.records(self._table, self._forms, self._clock, self.after, self.to, units=units)
+    def _arriving_records(self, *, units: bool = False) -> DataFrame:
+        records = self._input.records(self._table, self._forms, self._clock, self.after_tick, self.to_tick, units=units)
         time_condition = counts.is_in_time(self._cut)
         return records if time_condition is None else records.where(time_condition)
 
-    def _latest(self) -> DataFrame:
-        rows = self._arrived().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
+    def _latest_changes(self) -> DataFrame:
+        rows = self._arriving_records().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
         rows = drop_replaced_halves(self._table, rows, F.col("_tombstone")) if self._table.stream.undoes else rows
-        base_rows = self._changelog_base.touched(rows) if self._table.looks_back and not self._kept else None
+        base_rows = self._changelog_base.touched_rows(rows) if self._table.looks_back and not self._of_state else None
         return rows if base_rows is None else rows.unionByName(_as_changes(base_rows, rows), allowMissingColumns=True)
 
     def _latest_by_changes(self) -> DataFrame:
-        """The records that were not older than the record their key had then."""
-        rows = timely_records(self._table, self._arrived()).drop("_late")
+        """Return the records that were not older than the record that their key had then."""
+        rows = timely_records(self._table, self._arriving_records()).drop("_late")
         rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
         rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
-        base_rows = self._changelog_base.touched(rows)
+        base_rows = self._changelog_base.touched_rows(rows)
         if base_rows is not None:
             rows = rows.unionByName(_as_changes(base_rows, rows), allowMissingColumns=True)
         rows = deletes_in_order(self._table, rows)
         highest_order = F.max("_order").over(_running_window(self._table))
         rows = rows.withColumn("_highest", highest_order).where(F.col("_order") >= F.col("_highest")).drop("_highest")
-        if self._kept:  # a delete is a row, the marker
+        if self._of_state:  # a delete is a row, the marker
             return rows.withColumns({"_deleted": F.col("_tombstone"), "_tombstone": F.lit(False)})
         return rows.drop("_order")
 
-    def _in_sql(self) -> DataFrame:
+    def _sql_changes(self) -> DataFrame:
         table, forms = self._table, self._forms
-        records = timely_records(table, self._arrived(units=True))
+        records = timely_records(table, self._arriving_records(units=True))
         undo_columns = [UNDO] if table.stream.undoes else []
         records = records.select(
             *table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position", *undo_columns
         )
-        base_rows = self._changelog_base.closing(self.to) if self._final else self._changelog_base.touched(records)
+        base_rows = (
+            self._changelog_base.closing_rows(self.to_tick)
+            if self._shows_final
+            else self._changelog_base.touched_rows(records)
+        )
         if base_rows is not None:
             units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
             null_position = F.lit(None).cast(dict(base_rows.dtypes)["_position"]).alias("_position")
@@ -217,10 +230,10 @@ class _Changes:
             )
         running_window = _running_window(table)
         running_totals = {
-            f"_total_{form.name}": form.running(F.col(f"_in_{form.name}"), running_window) for form in forms
+            f"_total_{form.name}": form.running_value(F.col(f"_in_{form.name}"), running_window) for form in forms
         }
         frame = records.withColumns({**running_totals, "_event_time_ms": F.max("rowtime").over(running_window)})
-        visible_columns = [form.shown(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
+        visible_columns = [form.visible_value(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
         accumulator_columns = [
             F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.bound.accumulator
         ]
@@ -230,24 +243,26 @@ class _Changes:
 
     def _keyed_changes(self) -> DataFrame:
         table, forms = self._table, self._forms
-        arrived_records = self._arrived()
-        base_rows = self._changelog_base.reached(arrived_records)
+        arrived_records = self._arriving_records()
+        base_rows = self._changelog_base.reachable_rows(arrived_records)
         folded_keys = keyed.fold_keys(table, forms, arrived_records, base_rows, every_change=True)
         frame = keyed.changed_rows(table, forms, folded_keys)
         frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
-        if base_rows is None or self._kept or not table.looks_back:
+        if base_rows is None or self._of_state or not table.looks_back:
             return frame
         old_rows = (
-            self._changelog_base.closing(self.to) if self._final else self._touched_groups(base_rows, folded_keys)
+            self._changelog_base.closing_rows(self.to_tick)
+            if self._shows_final
+            else self._touched_groups(base_rows, folded_keys)
         )
         assert old_rows is not None
         return frame.unionByName(_as_changes(old_rows, frame), allowMissingColumns=True)
 
-    def _decided(self, decision: Intervention) -> DataFrame:
-        """An intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
+    def _decision_changes(self, decision: Intervention) -> DataFrame:
+        """Return an intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
-        frame = Past(self._opened).changed(decision, visible=self._final, cut=self._cut)
-        if "_deleted" in frame.columns and not self._kept:
+        frame = Past(self._open_table).changed(decision, visible=self._shows_final, cut=self._cut)
+        if "_deleted" in frame.columns and not self._of_state:
             frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
             frame = frame.drop("_order", "_deleted")
         change_number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
@@ -257,7 +272,7 @@ class _Changes:
             {"_position": F.struct(*position_fields).cast(POSITION_TYPE), "_event_time_ms": event_time}
         )
         frame = frame.drop("_event_time")
-        base_rows = None if self._final else self._changelog_base.touched(frame, anywhere=True)
+        base_rows = None if self._shows_final else self._changelog_base.touched_rows(frame, reads_all_files=True)
         if base_rows is None:
             return frame
         return frame.unionByName(_as_changes(base_rows, frame), allowMissingColumns=True)
@@ -267,8 +282,8 @@ class _Changes:
         group_keys = folded_keys.select(*column_names)
         return base_rows.alias("b").join(group_keys.alias("k"), same_key(column_names, "b", "k"), "left_semi")
 
-    def _closed(self, changes: DataFrame) -> DataFrame:
-        """The last row of every window that closed, at the position of the record that closed it."""
+    def _closed_changes(self, changes: DataFrame) -> DataFrame:
+        """Return the last row of each window that closed, at the position of the record that closed it."""
         assert self._clock is not None
         latest_first = Window.partitionBy(*self._table.key)
         latest_first = latest_first.orderBy(
@@ -278,7 +293,7 @@ class _Changes:
             "_number = 1 AND NOT _tombstone"
         )
         closed_rows = last_rows.drop("_number", "_position", *(["_step"] if "_step" in changes.columns else []))
-        return closed_windows(self._table, closed_rows, self._arrived(), self._clock)
+        return closed_windows(self._table, closed_rows, self._arriving_records(), self._clock)
 
 
 def _running_window(table: Table) -> WindowSpec:
@@ -287,7 +302,7 @@ def _running_window(table: Table) -> WindowSpec:
 
 
 def _as_changes(base_rows: DataFrame, change_frame: DataFrame) -> DataFrame:
-    """Rows of a table in the form of changes, with a null position: what the changes begin from."""
+    """Return rows of a table in the form of changes, with a null position: those from which the changes begin."""
     column_types = dict(change_frame.dtypes)
     rows = base_rows.withColumns(
         {"_event_time_ms": F.unix_millis("_event_time"), "_position": F.lit(None).cast(column_types["_position"])}
@@ -298,5 +313,5 @@ def _as_changes(base_rows: DataFrame, change_frame: DataFrame) -> DataFrame:
 
 
 def changes_of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:
-    """Keep one key's changes. key: its text, see `lakehouse.formats.key_text`. Raises ConfigError."""
+    """Return one key's changes. key: its text, see `lakehouse.formats.key_text`. Raises ConfigError."""
     return changes.where(is_key(changes.schema, drop_window_columns(table.key), key))

@@ -1,4 +1,4 @@
-"""The changes that a table's operators let through, of the changes of what it keeps."""
+"""The changes that a table's operators let through, out of the changes of the rows that it keeps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lakehouse.spark.operators.shown import is_qualifying
 
 @singledispatch
 def let_through(operator: Operator, table: Table, changes: DataFrame) -> DataFrame:
-    """The changes that an operator lets through, of the changes of what is kept."""
+    """Return the changes that an operator lets through, out of the changes of the kept rows."""
     return changes
 
 
 @let_through.register
 def _let_through_having(operator: Having, table: Table, changes: DataFrame) -> DataFrame:
-    """Rule 11: a row that stops qualifying is tombstoned; one that never qualified is never seen."""
+    """Turn the change by which a row stops qualifying into a tombstone; drop rows that never qualified (rule 11)."""
     qualifies = ~F.col("_tombstone") & is_qualifying(operator)
     changes = changes.withColumn("_qualifies", qualifies)
     changes = changes.withColumn("_did", F.coalesce(_value_before(table, F.col("_qualifies"), changes), F.lit(False)))

@@ -15,9 +15,9 @@ from lakehouse.spark.open_lake import OpenTable
 
 
 def net_changes(open_table: OpenTable, after_tick: int, to_tick: int, *, ticks: bool = False) -> DataFrame:
-    """Return the net changes of the commits in (after, to], from Delta's change data feed, in commit order.
+    """Return the net changes of the commits in (after_tick, to_tick], by Delta's change data feed, in commit order.
 
-    ticks: with `_tick`, the tick that a change's commit reached; null for a commit by others. Raises NotFound if Delta
+    ticks: add `_tick`, the tick that a change's commit reached; null for a commit by others. Raises NotFound if Delta
     no longer has the changes.
     """
     table = open_table.table
@@ -32,9 +32,12 @@ def net_changes(open_table: OpenTable, after_tick: int, to_tick: int, *, ticks: 
     check_row_positions(open_table.lake.read(table_path).select("_position.*").columns, table.name)
     version_ticks = {commit.version: commit.tick for commit in commits if after_tick < commit.tick <= to_tick}
     if not version_ticks:
-        return net_frame(open_table.lake.read(table_path).limit(0).withColumns(
-            {"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}
-        ), table)  # fmt: skip
+        return net_frame(
+            open_table.lake.read(table_path)
+            .limit(0)
+            .withColumns({"_change_type": F.lit(""), "_commit_version": F.lit(0).cast("bigint")}),
+            table,
+        )
     feed_reader = open_table.spark.read.format("delta").option("readChangeFeed", "true")
     try:
         open_table.lake.read(table_path, min(version_ticks))  # fails now, not when the rows are read

@@ -38,10 +38,10 @@ from lakehouse.spark.transaction import read_properties, table_id
 
 
 def key_format(columns: tuple[Column, ...], value_format: str = "json", sink_format: str = "") -> str:
-    """Return how a key of these columns is written: as a sink says, or as Kafka's primitive if it is one, else as JSON.
+    """Return the format of a key of these columns: the sink's, or Kafka's primitive if it is one, else JSON.
 
-    beside: the format of the value; a key has its moments as that has them. given: the sink's format of keys. Where a
-    key names a window it is JSON.
+    value_format: the key writes timestamps as the value does. sink_format: the sink's format of keys, if it names one.
+    A key that names a window is JSON.
     """
     if sink_format and columns[-1].name not in WINDOW_COLUMNS:
         return sink_format
@@ -67,7 +67,7 @@ def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Colu
 
 
 def accumulators_of(spark: SparkSession, table: Table, *, kept: bool = False) -> tuple[Column, ...]:
-    """Return the hidden columns without which a table can't go on, with Spark's types. kept: of a row of its state."""
+    """Return the hidden columns without which a table can't go on, with Spark's types. kept: those of its state."""
     fields = tables.state_schema(spark, table) if kept else tables.visible_schema(spark, table)
     column_types = {field.name: field.dataType.simpleString() for field in fields}
     return tuple(Column(name, column_type) for name, column_type in column_types.items() if _goes_along(name))
@@ -78,14 +78,14 @@ def _goes_along(name: str) -> bool:
 
 
 def origin_of(lake: OpenLake, subject: Stream | Table) -> str:
-    """Return whose ticks are published: the lake's; a restored table has its own."""
+    """Return whose ticks are published: the id of the lake's bronze, or a restored table's own."""
     if isinstance(subject, Table) and _restored_offsets(lake, subject) is not None:
         return table_id(lake.spark, lake.layout.silver(subject.name))
     return table_id(lake.spark, lake.layout.records)
 
 
 def _restored_offsets(lake: OpenLake, subject: Stream | Table) -> str | None:
-    """Which offsets a restored table held from its beginning; None for a table made from bronze alone."""
+    """Return the offsets that a restored table held from its beginning; None for a table made from bronze alone."""
     return lake.open(subject).skip if isinstance(subject, Table) else None
 
 
@@ -99,9 +99,9 @@ def next_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str
 
 
 def needed_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str, dict[str, int]] | None:
-    """Return the offsets from which records can meet those after a tick, in joins of streams; 0 where nothing is said.
+    """Return the offsets from which records can meet those after a tick, in joins of streams; 0 for one not listed.
 
-    None for what is behind no such join.
+    None for a stream, and for a table behind no such join.
     """
     if not isinstance(subject, Table) or not meeting_streams(subject.stream):
         return None
@@ -135,7 +135,7 @@ def clock_of(
 ) -> dict[str, Any] | None:
     """Return a table's clock at a tick; None for a table without a clock, and for a stream.
 
-    since: an earlier tick, with the clock at that tick.
+    known_clock: an earlier tick, with the clock at that tick.
     """
     clock = past.clock_at(lake.open(subject), tick, known_clock) if isinstance(subject, Table) else None
     return None if clock is None else clock.metadata()
@@ -152,11 +152,11 @@ def producer_records(
     covered: NextOffsets | None = None,
     with_state: bool = False,
 ) -> Generator[tuple[int, ProducerRecord]]:
-    """Yield the records that publish the ticks in (after, to], in position order, each with its tick.
+    """Yield the records that publish the ticks in (after_tick, to_tick], in position order, each with its tick.
 
-    origin: whose ticks they are. whole: the rows that a restored table began with come first, for a topic that lacks
-    them. covered: for a stream, the offsets up to which its records are in the topic already. with_state: the changes
-    of all that the table keeps, too, for their own topic: those of a tick after its others.
+    origin: whose ticks they are. whole: first the rows with which a restored table began, for a topic that lacks them.
+    covered: for a stream, the offsets up to which its records are in the topic already. with_state: also the changes of
+    all that the table keeps, for their own topic: in each tick after the others.
     """
     visible_records = _visible_records(lake, sink, after_tick, to_tick, origin, whole=whole, covered=covered)
     if not with_state:
@@ -187,7 +187,7 @@ def _visible_records(
     with closing(streamed.stream_rows(frame)) as changes:
         for row in changes:
             # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
-            # Rows that a table above was restored with have ticks before the first one.
+            # Rows with which a table above was restored have ticks before the first one.
             tick = (row["_tick"] or tick) if sink.mode == "net" else max(after_tick, row["_position"]["tick"])
             yield tick, write_record(row)
 
@@ -208,16 +208,16 @@ def _state_records(
 def _restored_records(
     open_table: OpenTable, tick: int, write_record: _Writer, *, kept: bool
 ) -> Generator[tuple[int, ProducerRecord]]:
-    """Yield the rows that a restored table began with, as records of a tick; none if it was built from bronze."""
+    """Yield the rows with which a restored table began, as records of a tick; none if it was built from bronze."""
     if (restored_changes := _restored_changes(open_table, kept=kept)) is not None:
         with closing(streamed.stream_rows(restored_changes)) as rows:
             yield from ((tick, write_record(row)) for row in rows)
 
 
 def _restored_changes(open_table: OpenTable, *, kept: bool) -> DataFrame | None:
-    """Return the rows that a restored table began with as changes, in position order; None if built from bronze.
+    """Return the rows with which a restored table began as changes, in position order; None if built from bronze.
 
-    kept: all that it kept then, and not only what was visible.
+    kept: all rows that it kept then, not only the visible ones.
     """
     if (rows := refold.restored_rows(open_table)) is None:
         return None
@@ -238,18 +238,18 @@ class _Writer:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
     def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, kept: bool = False) -> None:
-        """kept: for the topic of all that the table keeps, which has a format of its own."""
+        """kept: write for the topic of all that the table keeps, which has a format of its own."""
         subject = sink.of
         self._record = StateRecord if kept else ProducerRecord
         self._formats = ["json", ""] if kept else [sink.format, sink.key_format]
         self._format = self._formats[0]
         self._origin = f"{origin}/{subject.name if isinstance(subject, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, subject)
-        self._kept_by_table = isinstance(subject, Table)
-        self._kept = () if isinstance(subject, Stream) else accumulators_of(spark, subject, kept=kept)
+        self._is_table = isinstance(subject, Table)
+        self._accumulators = () if isinstance(subject, Stream) else accumulators_of(spark, subject, kept=kept)
         is_windowed = (named_window(subject) if isinstance(subject, Table) else read_window(subject)) is not None
         # The windows of one key stay in its partition.
-        self._placed_by = self._key[: -len(WINDOW_COLUMNS)] if is_windowed else None
+        self._partition_key = self._key[: -len(WINDOW_COLUMNS)] if is_windowed else None
         self._key_format = key_format(self._key, *self._formats)
 
     def __call__(self, row: dict[str, Any]) -> ProducerRecord:
@@ -258,13 +258,13 @@ class _Writer:
             (EVENT_TIME, str(row["_event_time_ms"]).encode()),
             (ORIGIN, self._origin),
         ]
-        if self._formats != ["json", ""] and self._kept_by_table:
+        if self._formats != ["json", ""] and self._is_table:
             headers.append((FORMAT, json.dumps(self._formats).encode()))
-        if self._kept and not row["_tombstone"]:
-            headers.append((ACCUMULATORS, encode_value("json", self._kept, row)))
+        if self._accumulators and not row["_tombstone"]:
+            headers.append((ACCUMULATORS, encode_value("json", self._accumulators, row)))
         key = None if row.get("_null_key") else encode_key(self._key_format, self._key, row)
         value = None if row["_tombstone"] else encode_value(self._format, self._value, row)
         record_place: bytes | int | None = row.get("_place")
-        if self._placed_by is not None and record_place is None:
-            record_place = encode_key(key_format(self._placed_by, *self._formats), self._placed_by, row)
+        if self._partition_key is not None and record_place is None:
+            record_place = encode_key(key_format(self._partition_key, *self._formats), self._partition_key, row)
         return self._record(key, value, row["_event_time_ms"], tuple(headers), place=record_place)

@@ -1,4 +1,4 @@
-"""A stream's own records, as they are published: those in bronze that fit, and bad ones once they were fixed."""
+"""A stream's own records, for a sink: those in bronze that fit the schema, and bad ones once they are fixed."""
 
 from __future__ import annotations
 
@@ -20,24 +20,32 @@ from lakehouse.spark.table.input import Input, drop_skipped
 
 
 def stream_events(
-    lake: OpenLake, stream: Stream, after_tick: int, to_tick: int, place_expression: Expression | None = None, covered: str | None = None,
-) -> DataFrame:  # fmt: skip
-    """Return a stream's records of the ticks in (after, to], in position order, with `_null_key` and CHANGE_COLUMNS.
+    lake: OpenLake,
+    stream: Stream,
+    after_tick: int,
+    to_tick: int,
+    place_expression: Expression | None = None,
+    covered: str | None = None,
+) -> DataFrame:
+    """Return a stream's records of the ticks in (after_tick, to_tick], in position order.
 
-    Bad records that were fixed in these ticks are included, at their own positions. place: a custom partitioner's
-    number, as `_place`. covered: offsets before which records are left out, as JSON.
+    After the columns come `_null_key` and CHANGE_COLUMNS. Bad records that were fixed in these ticks are included, at
+    their own positions.
+
+    place_expression: a custom partitioner's number, returned as `_place`. covered: offsets before which records are
+    left out, as JSON.
     """
     sources = [source.name for source in stream.decodes]
     fixed_rows = interventions.read_fixed_in_stream(lake, sources, after_tick, to_tick)
 
     # A record that was fixed after this lake had published its tick lies before the covered offsets, but is not in the
-    # topic. What another lake covers may have it.
+    # topic. If another lake covers the offsets, the topic may have it.
     lacking_rows = None if fixed_rows is None else drop_skipped(fixed_rows, covered if after_tick == NO_TICK else None)
 
     def with_fixes(bronze_rows: DataFrame) -> DataFrame:
         return bronze_rows if lacking_rows is None else replace_fixed(bronze_rows, lacking_rows)
 
-    # A covered record still meets later ones. Those of earlier ticks do so by themselves, in their own order.
+    # A covered record still meets later ones. If bronze has all of them in earlier ticks, joins read them there.
     if (
         covered is not None
         and meeting_streams(stream)

@@ -1,4 +1,4 @@
-"""The tables that a table reads, as its batches read them: their changes per event, and their rows before."""
+"""The tables that a table reads, as its batches read them: their changes per event, and their rows before those."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from lakehouse.spark.table.input import Shared
 
 @dataclass(frozen=True, slots=True)
 class Upstream(Tables):
-    """The live tables between two ticks, (after, to].
+    """The live tables between two ticks, (after_tick, to_tick].
 
-    cut: which records count, if not all do. rebuilt: see `Input`; so is whatever begins from the first tick.
-    shared: see `Shared`. loads: the reader takes rows out again, and begins with none: the rows that a table was
-    restored with are its first changes. skip: the offsets that the reader covers, see `skipped`.
+    cut: which records count, if not all do. rebuilt: see `Input`; reads from the first tick on are always rebuilt.
+    shared: see `Shared`. loads: the reader takes rows out again, and begins with none: the rows with which a table was
+    restored are its first changes. skip: the offsets that the reader covers, see `is_skipped`.
     """
 
     lake: OpenLake
-    after: int
-    to: int
+    after_tick: int
+    to_tick: int
     cut: Cut | None = None
     rebuilt: bool = False
     shared: Shared | None = None
@@ -45,12 +45,12 @@ class Upstream(Tables):
 
     def changes(self, table: Table) -> DataFrame:
         """See `Tables`."""
-        live_table, is_rebuilt = self._live(table), self._is_rebuilt
+        live_table, is_rebuilt = self._live_table(table), self._is_rebuilt
         make_changes = partial(
             per_event,
             live_table,
-            self.after,
-            self.to,
+            self.after_tick,
+            self.to_tick,
             cut=self.cut,
             numbered=True,
             rebuilt=is_rebuilt,
@@ -58,12 +58,14 @@ class Upstream(Tables):
         )
         shared = self.shared
         shared_changes = (
-            shared.changes(table, self.after, self.to, make_changes, rebuilt=is_rebuilt) if shared is not None else None
+            shared.changes(table, self.after_tick, self.to_tick, make_changes, rebuilt=is_rebuilt)
+            if shared is not None
+            else None
         )
         changes = make_changes() if shared_changes is None else shared_changes
-        if not (self.loads and self.after == NO_TICK) or live_table.skip is None:
+        if not (self.loads and self.after_tick == NO_TICK) or live_table.skip is None:
             return changes
-        restored_rows = self._before(live_table).withColumns(
+        restored_rows = self._rows_before(live_table).withColumns(
             {"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time"), "_number": F.lit(0)}
         )
         column_names = [
@@ -77,22 +79,26 @@ class Upstream(Tables):
 
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
-        open_table = self._live(table)
-        if self.after == NO_TICK and (self.loads or open_table.skip is None):
+        open_table = self._live_table(table)
+        if self.after_tick == NO_TICK and (self.loads or open_table.skip is None):
             return None
-        if self._is_rebuilt and self.after < present.present_since(open_table):
+        if self._is_rebuilt and self.after_tick < present.present_since(open_table):
             open_table = present.with_present_logic(open_table)
-        visible_rows = self._before(open_table)
+        visible_rows = self._rows_before(open_table)
         return visible_rows if keys is None else _restrict_to_keys(table, visible_rows, keys)
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """See `Tables`."""
-        whole_history = replace(self, after=NO_TICK, shared=None)
-        changes = whole_history.changes(table) if self.skip is None else whole_history._covered_first(table, self.skip)
+        whole_history = replace(self, after_tick=NO_TICK, shared=None)
+        changes = (
+            whole_history.changes(table)
+            if self.skip is None
+            else whole_history._changes_covered_first(table, self.skip)
+        )
         return _restrict_to_keys(table, changes, keys), whole_history.rows(table, keys)
 
-    def _covered_first(self, table: Table, skip: str) -> DataFrame:
-        """All changes of a table up to the last tick; those by covered records are in tick 0, as in `Input`."""
+    def _changes_covered_first(self, table: Table, skip: str) -> DataFrame:
+        """Return all changes of a table up to the last tick; those by covered records in tick 0, as in `Input`."""
         covers: NextOffsets = json.loads(skip)
         complete_tick, position = self.lake.progress(self.lake.bronze).tick, F.col("_position")
         is_covered, known_offsets = F.lit(False), dict[str, Mapping[str, int]]()
@@ -102,34 +108,37 @@ class Upstream(Tables):
                 for partition, offset in known_offsets[topic_id].items():
                     in_partition = (position["topic"] == topic) & (position["partition"] == int(partition))
                     is_covered |= in_partition & (position["offset"] < offset)
-        # Where a later tick has some of them, it is read as well.
-        has_all = bronze.has_all(self.lake, table.stream.topics, known_offsets, self.to)
-        changes = replace(self, to=self.to if has_all else complete_tick).changes(table)
+        # If a later tick has some of them, it is read as well.
+        has_all = bronze.has_all(self.lake, table.stream.topics, known_offsets, self.to_tick)
+        changes = replace(self, to_tick=self.to_tick if has_all else complete_tick).changes(table)
         covered_tick = F.when(is_covered, F.lit(NO_TICK)).otherwise(position["tick"]).cast("bigint")
         changes = changes.withColumn("_position", position.withField("tick", covered_tick))
-        return changes.where(F.col("_position.tick") <= self.to)
+        return changes.where(F.col("_position.tick") <= self.to_tick)
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`. In a batch, what the tables above have changed is held already, and tells little.
+        """See `Tables`. In a batch the changes of the tables above are held already, so the frame's plan is short.
 
-        Elsewhere it is read at once, and forgets how it was made: the text of a plan tells of all that it holds,
-        several times as much with each table of a chain. Nobody knows there when it can be released.
+        Elsewhere the frame is read at once, without its plan: the text of a plan contains all that it is made of, and
+        grows several times with each table of a chain. Outside a batch nothing tells when to free it; Spark's cleaner
+        does.
         """
         return read_and_hold(frame) if self.shared is None else self.shared.hold(frame)
 
-    def _before(self, open_table: OpenTable) -> DataFrame:
-        """The visible rows before the first of the ticks."""
-        return Past(open_table).visible(Cut(self.after) if self.cut is None else replace(self.cut, tick=self.after))
+    def _rows_before(self, open_table: OpenTable) -> DataFrame:
+        """Return the visible rows before the first of the ticks."""
+        return Past(open_table).visible(
+            Cut(self.after_tick) if self.cut is None else replace(self.cut, tick=self.after_tick)
+        )
 
     @property
     def _is_rebuilt(self) -> bool:
-        return self.rebuilt or self.after == NO_TICK or self.lake.layout.beside is not None
+        return self.rebuilt or self.after_tick == NO_TICK or self.lake.layout.beside is not None
 
-    def _live(self, table: Table) -> OpenTable:
-        """A table that is built beside the live one reads the live ones, as it will when it is swapped in."""
+    def _live_table(self, table: Table) -> OpenTable:
+        """Return the live table: a table that is built beside its own reads live ones, as it will once swapped in."""
         return self.lake.live.open(table)
 
 
 def _restrict_to_keys(table: Table, rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """The rows, or changes, of these keys."""
+    """Return the rows, or changes, of these keys."""
     return rows.alias("b").join(keys.distinct().alias("k"), same_key(table.key, "b", "k"), "left_semi")

@@ -1,1 +1,1 @@
-"""What guards expressions: conditions under which a value is null, and what is computed instead. Spark SQL as text."""
+"""Guards of expressions, as Spark SQL text: conditions under which a value is null, and replacements of calls."""

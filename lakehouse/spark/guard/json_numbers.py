@@ -1,19 +1,19 @@
-"""Numbers in a JSON text as they are written, where Spark would write them through a double: 1.50 as 1.5.
+"""Keeps numbers as a JSON text writes them, where Spark would write them through a double: 1.50 as 1.5.
 
-In a copy of the text they are put into quotes, behind a mark; from what was read of it the marks are taken out again.
-A mark that stands in the text itself is doubled before.
+A copy of the text has the numbers in quotes, behind a mark; the marks are removed again after reading. A mark in the
+text itself is doubled before.
 """
 
 from __future__ import annotations
 
 MARK = "\x7f"
-# A number that Spark writes otherwise.
+# The start of a number that Spark would write in another way.
 OTHER = "(?:-?[0-9]+[.eE]|-0)"
-# \G: from the end of the number before. Texts are passed over as a whole.
+# \G: from the end of the number before. The pattern skips quoted texts as a whole.
 _NUMBERS = r'\G((?:[^"0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)(-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)'
-# An escape that stands for the mark, and no backslash before its letters.
+# An escape of the mark, unless a backslash escapes the escape.
 _ESCAPED = r"((?<!\\)(?:\\\\)*)\\u007[fF]"
-# Replacements, one after the other: pattern and text.
+# Replacements in order: pattern and text.
 MARKED = ((_ESCAPED, f"$1{MARK}"), (MARK, MARK * 2), (_NUMBERS, f'$1"{MARK}$2"'))
 UNMARKED = ((f"^{MARK}([0-9-].*)$", "$1"), (f'"{MARK}([0-9-][^"]*)"', "$1"), (MARK * 2, MARK))
 

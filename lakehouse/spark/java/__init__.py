@@ -1,1 +1,1 @@
-"""Calls of Java's own methods in a Spark expression: what ksqlDB computes with Java is computed with it here, too."""
+"""Calls of Java's own methods in a Spark expression: as in ksqlDB, Java computes ksqlDB's functions."""

@@ -1,7 +1,7 @@
-"""Trees of Catalyst that call a method of Java. Spark has them for its own typed API; SQL has no name for them.
+"""Catalyst trees that call a Java method. Spark has them for its own typed API; SQL has no name for them.
 
-Objects between two calls are of Catalyst's ObjectType: Spark neither stores nor folds them. A null gives a null; what
-raises is for the caller to catch (TryEval).
+Objects between two calls are of Catalyst's ObjectType: Spark neither stores nor folds them. A null argument gives a
+null; the caller must catch what a method raises (TryEval).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def class_of(name: str) -> Any:
 
 
 def type_of(type_name: str) -> Any:
-    """Return a Spark type, or for the name of a class, which has a dot, the type of its objects."""
+    """Return a Spark type; for the name of a class, which has a dot, the type of its objects."""
     spark_types = jvm().org.apache.spark.sql.types
     return spark_types.ObjectType(class_of(type_name)) if "." in type_name else spark_types.DataType.fromDDL(type_name)
 
@@ -53,14 +53,14 @@ def invoke_static(class_name: str, method: str, result_type: str, *arguments: An
 
 
 def invoke_method(target: Any, method: str, result_type: str, *arguments: Any) -> Any:
-    """Return a call of a method of what a tree gives."""
+    """Return a call of a method of the object that a tree gives."""
     return _catalyst_objects().Invoke(
         target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, True
     )
 
 
 def new_object(class_name: str, arguments: Any) -> Any:
-    """Return a new object of a class; arguments: a tree that gives the array of its constructor's."""
+    """Return a new object of a class. arguments: a tree that gives the array of its constructor's arguments."""
     class_object = constant_object(class_of(class_name), "java.lang.Class")
     return invoke_static(
         "org.apache.commons.lang3.reflect.ConstructorUtils", "invokeConstructor", class_name, class_object, arguments
@@ -68,28 +68,34 @@ def new_object(class_name: str, arguments: Any) -> Any:
 
 
 def loop_variable(name: str, result_type: str) -> Any:
-    """Return what stands for one element of a list, or for the name or the value of an entry of a map."""
-    variable_number = getattr(_catalyst_objects().LambdaVariable, "apply$default$4")()  # one that no other has
+    """Return the variable for one element of a list, or for the name or the value of an entry of a map."""
+    variable_number = getattr(_catalyst_objects().LambdaVariable, "apply$default$4")()  # no other variable has it
     return _catalyst_objects().LambdaVariable(name, type_of(result_type), True, variable_number)
 
 
 def map_list(items: Any, item: Any, item_result: Any) -> Any:
-    """Return an array of what is made of each item of a java.util.List; item: its `variable`."""
+    """Return an array with the result for each item of a java.util.List.
+
+    item: the `loop_variable` that `item_result`, the tree of the result, uses.
+    """
     return _catalyst_objects().MapObjects(item, item_result, items, jvm().scala.Option.empty())
 
 
 def map_map_entries(entries: Any, key: Any, key_result: Any, value: Any, value_result: Any) -> Any:
-    """Return a map of what is made of each entry of a java.util.Map; key, value: their `variable`s."""
+    """Return a map with the results for each entry of a java.util.Map.
+
+    key, value: the `loop_variable`s that the trees of the results, `key_result` and `value_result`, use.
+    """
     return _catalyst_objects().ExternalMapToCatalyst(key, key_result, value, value_result, entries)
 
 
 def java_text(tree: Any) -> Any:
-    """Return a text of Spark as one of Java."""
+    """Return a Spark text as a Java text."""
     return invoke_method(tree, "toString", STRING)
 
 
 def spark_text(tree: Any) -> Any:
-    """Return a text of Java as one of Spark."""
+    """Return a Java text as a Spark text."""
     return invoke_static("org.apache.spark.unsafe.types.UTF8String", "fromString", "string", tree)
 
 
@@ -108,7 +114,7 @@ def json_mapper() -> Any:
 
 
 def json_reader(collection: str) -> Any:
-    """Return Jackson's reader of a list or a map of values of JSON: of is List or Map."""
+    """Return Jackson's reader of a list or a map of JSON values. collection: List or Map."""
     object_reader = getattr(_jackson_mapper(), f"readerFor{collection}Of")(class_of(NODE))
     return constant_object(object_reader, "com.fasterxml.jackson.databind.ObjectReader")
 

@@ -55,10 +55,10 @@ def _format_time(nanos: Any, format: Any) -> Any:
 
 
 def _parsing_formatter(format: Any) -> Any:
-    """A formatter that reads texts in any case.
+    """Return a formatter that reads texts in any case.
 
-    Spark computes once what two expressions have in common, and a builder changes: each format needs one of its own.
-    So its constructor takes arguments that come from the format: none.
+    Spark computes the common part of two expressions once, and a builder changes: each format needs its own builder. So
+    the constructor's arguments, an empty array, are computed from the format.
     """
     empty_array = invoke_static(
         TEXTS,
@@ -90,7 +90,7 @@ def _parse_time(text: Any, format: Any) -> Any:
 
 
 def _json_at_pointer(text: Any, pointer: Any) -> Any:
-    """The value at a JSON pointer as JSON; nothing at all for one that is not there."""
+    """Return the value at a JSON pointer as JSON; an empty text if there is none."""
     json_node = invoke_method(json_mapper(), "readTree", NODE, java_text(text))
     return spark_text(invoke_method(invoke_method(json_node, "at", NODE, java_text(pointer)), "toString", STRING))
 
@@ -141,7 +141,7 @@ _POINTER = (
 )
 
 
-# By its name: the arguments of a function in Spark SQL, what Java makes of them, and what is made of that.
+# By name: a function's arguments in Spark SQL, the Java call over them, and the result in Spark SQL over that call.
 FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
     "ksql_format_timestamp": (
         ("unix_millis(cast(`0` AS timestamp))", "cast(`1` AS string)", "cast(`2` AS string)"), _format_timestamp, "`0`"
@@ -163,6 +163,8 @@ FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
         ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)", "cast(`3` AS int)"), _find_nth, "`0`"
     ),
     "ksql_reverse": (
-        ("cast(`0` AS string)",), lambda text: spark_text(invoke_static(TEXTS, "reverse", STRING, java_text(text))), "`0`"
+        ("cast(`0` AS string)",),
+        lambda text: spark_text(invoke_static(TEXTS, "reverse", STRING, java_text(text))),
+        "`0`",
     ),
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""The common aggregates in Spark SQL: the result of a batch, how a row takes it in, what a reader sees.
+"""The common aggregates in Spark SQL: the result of a batch, how a row takes it in, the value that a reader sees.
 
-Each is the second form of a rule in `lakehouse.semantics`, held equal to it by a property test. An aggregation `n` of a
+Each is the second form of a rule in `lakehouse.semantics`; a property test holds both equal. An aggregation `n` of a
 table uses these columns: `n`, the visible value; `_acc_n`, the accumulator if the visible value can't serve as one;
 and, in a batch, `_arg_n` (its argument), `_in_n` (its input, one record) and `_new_n` (the batch's result for one row).
 """
@@ -36,38 +36,38 @@ class Form:
 
     @property
     def accumulator_type(self) -> str:
-        return self.bound.accumulator or self.bound.shown
+        return self.bound.accumulator or self.bound.visible_type
 
-    def raw(self) -> Column:
-        """What the aggregation reads from one record: the input of its rule."""
+    def raw_input(self) -> Column:
+        """Return the value that the aggregation reads from one record: the input of its rule."""
         return F.lit(1) if self.item.argument is None else F.col(f"_arg_{self.name}")
 
     def value(self) -> Column:
-        """The input of its form in SQL."""
-        return self.raw()
+        """Return the input of the form in SQL."""
+        return self.raw_input()
 
     def batch(self) -> Column:
-        """The result of a batch's records for one row, from their inputs."""
+        """Return the result of a batch's records for one row, from their inputs."""
         raise NotImplementedError
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
-        """The accumulator after a batch; `old` is null for a new row."""
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
+        """Return the accumulator after a batch; `old_accumulator` is null for a new row."""
         raise NotImplementedError
 
     def unit(self) -> Column:
-        """One record as an accumulator of its own."""
+        """Return one record as an accumulator of its own."""
         return self.value()
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
-        """The accumulator after each record, over units in a window of one row's records in position order."""
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
+        """Return the accumulator after each record. window: the records of one row, in position order."""
         raise NotImplementedError
 
-    def shown(self, accumulator: Column) -> Column:
-        """The visible column, computed from the accumulator."""
+    def visible_value(self, accumulator: Column) -> Column:
+        """Return the visible column, computed from the accumulator."""
         return accumulator
 
     def total(self, accumulator: Column) -> Column:
-        """A sum's accumulator as a double, however large."""
+        """Return a sum's accumulator as a double, however large."""
         return accumulator.cast("double")
 
     @property
@@ -79,13 +79,13 @@ class CountForm(Form):
     def batch(self) -> Column:
         return F.count(self._input)
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return F.coalesce(old_accumulator, F.lit(0)) + batch_result
 
     def unit(self) -> Column:
         return F.when(self.value().isNotNull(), F.lit(1)).cast("bigint")
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         return F.coalesce(F.sum(units).over(window), F.lit(0)).cast("bigint")
 
 
@@ -93,25 +93,25 @@ class SumForm(Form):
     """Exact sums: the accumulator is a DECIMAL with more room than the visible value, which is null if it overflows."""
 
     def value(self) -> Column:
-        return self.raw().cast(self.accumulator_type)
+        return self.raw_input().cast(self.accumulator_type)
 
     def batch(self) -> Column:
         return F.coalesce(F.sum(self._input), F.lit(0)).cast(self.accumulator_type)
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return (F.coalesce(old_accumulator, F.lit(0).cast(self.accumulator_type)) + batch_result).cast(
             self.accumulator_type
         )
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         return F.coalesce(F.sum(units).over(window), F.lit(0)).cast(self.accumulator_type)
 
-    def shown(self, accumulator: Column) -> Column:
-        return accumulator.try_cast(self.bound.shown)
+    def visible_value(self, accumulator: Column) -> Column:
+        return accumulator.try_cast(self.bound.visible_type)
 
 
 class WideSumForm(Form):
-    """Exact sums of decimals that no DECIMAL has room for: three sums, each of 18 digits of every value."""
+    """Exact sums of decimals too wide for any DECIMAL: three sums, each of 18 digits of every value."""
 
     @property
     def _scale(self) -> int:
@@ -120,21 +120,21 @@ class WideSumForm(Form):
         return rule.scale
 
     def value(self) -> Column:
-        return wide_decimal.split_into_parts(self.raw(), self._scale)
+        return wide_decimal.split_into_parts(self.raw_input(), self._scale)
 
     def batch(self) -> Column:
         return self._parts(lambda name: F.coalesce(F.sum(self._input[name]), F.lit(0)))
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return self._parts(
             lambda name: F.coalesce(old_accumulator[name], F.lit(0).cast(wide_decimal.PART_TYPE)) + batch_result[name]
         )
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         return self._parts(lambda name: F.coalesce(F.sum(units[name]).over(window), F.lit(0)))
 
-    def shown(self, accumulator: Column) -> Column:
-        return wide_decimal.sum_as_text(accumulator, self._scale).try_cast(self.bound.shown)
+    def visible_value(self, accumulator: Column) -> Column:
+        return wide_decimal.sum_as_text(accumulator, self._scale).try_cast(self.bound.visible_type)
 
     def total(self, accumulator: Column) -> Column:
         return wide_decimal.sum_as_text(accumulator, self._scale).cast("double")
@@ -147,15 +147,15 @@ class DoubleSumForm(Form):
     """Sums of doubles depend on the order of the additions: a batch's values are collected and added one by one."""
 
     def value(self) -> Column:
-        return self.raw().cast("double")
+        return self.raw_input().cast("double")
 
     def batch(self) -> Column:
         return collect_in_order(self._input)
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return F.aggregate(batch_result, F.coalesce(old_accumulator, F.lit(0.0)), lambda total, addend: total + addend)
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         return F.coalesce(F.sum(units).over(window), F.lit(0.0))
 
 
@@ -177,9 +177,9 @@ class AverageForm(Form):
     def batch(self) -> Column:
         return average_accumulator(self._sum_part.batch(), F.count(self._input))
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return average_accumulator(
-            self._sum_part.merged(old_accumulator["sum"], batch_result["sum"]),
+            self._sum_part.merge(old_accumulator["sum"], batch_result["sum"]),
             F.coalesce(old_accumulator["n"], F.lit(0)) + batch_result["n"],
         )
 
@@ -187,11 +187,11 @@ class AverageForm(Form):
         value = self.value()
         return F.when(value.isNotNull(), average_accumulator(value, F.lit(1).cast("bigint")))
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         value_counts = F.coalesce(F.sum(units["n"]).over(window), F.lit(0)).cast("bigint")
-        return average_accumulator(self._sum_part.running(units["sum"], window), value_counts)
+        return average_accumulator(self._sum_part.running_value(units["sum"], window), value_counts)
 
-    def shown(self, accumulator: Column) -> Column:
+    def visible_value(self, accumulator: Column) -> Column:
         total = self._sum_part.total(accumulator["sum"])
         return F.when(accumulator["n"] == 0, 0.0).otherwise(total / accumulator["n"])
 
@@ -202,14 +202,14 @@ class ExtremeForm(Form):
     def batch(self) -> Column:
         return F.min(self._input) if self.item.kind == "min" else F.max(self._input)
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return (
             F.least(old_accumulator, batch_result)
             if self.item.kind == "min"
             else F.greatest(old_accumulator, batch_result)
         )
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         return (F.min(units) if self.item.kind == "min" else F.max(units)).over(window)
 
 
@@ -222,15 +222,15 @@ class OrderedForm(Form):
         return not dict(self.item.options)["ignore_nulls"]
 
     def value(self) -> Column:
-        return self.raw() if self.takes_nulls else self.unit()
+        return self.raw_input() if self.takes_nulls else self.unit()
 
     def unit(self) -> Column:
-        value = self.raw()
+        value = self.raw_input()
         positioned_value = self._with_position(F.col("_position"), value)
         return positioned_value if self.takes_nulls else F.when(value.isNotNull(), positioned_value)
 
     def batch(self, ordered_forms: Sequence[OrderedForm] = ()) -> Column:
-        """same: the forms of this kind that take every record. They all want one record, which Spark picks once."""
+        """ordered_forms: the forms of this kind that take every record. All want one record; Spark picks it once."""
         pick = F.min_by if self.item.kind == "earliest" else F.max_by
         if not self.takes_nulls:
             return pick(self._input, self._input["at"])
@@ -239,21 +239,21 @@ class OrderedForm(Form):
         return self._with_position(record["_position"], record[f"_in_{self.name}"])
 
     def _with_position(self, position: Column, value: Column) -> Column:
-        # The cast makes its fields nullable: Arrow does not take a null struct whose fields can't be null.
+        # The cast makes the fields nullable: Arrow does not take a null struct whose fields can't be null.
         return F.struct(position.alias("at"), value.alias("value")).cast(self.accumulator_type)
 
-    def merged(self, old_accumulator: Column, batch_result: Column) -> Column:
+    def merge(self, old_accumulator: Column, batch_result: Column) -> Column:
         return (
             F.coalesce(old_accumulator, batch_result)
             if self.item.kind == "earliest"
             else F.coalesce(batch_result, old_accumulator)
         )
 
-    def running(self, units: Column, window: WindowSpec) -> Column:
+    def running_value(self, units: Column, window: WindowSpec) -> Column:
         pick = F.first if self.item.kind == "earliest" else F.last
         return pick(units, ignorenulls=True).over(window)
 
-    def shown(self, accumulator: Column) -> Column:
+    def visible_value(self, accumulator: Column) -> Column:
         return accumulator["value"]
 
 

@@ -1,8 +1,8 @@
-"""The records that reach a table: its key, its aggregates' inputs, and the time by which they are judged.
+"""The records that reach a table: their key, the aggregates' inputs, and the time that decides whether they are late.
 
 _in_<name>    an aggregation's input
-_part, _time  the partition whose clock they move, their own if the frame names no other, and the time in milliseconds
-              that the clock takes from them
+_part, _time  the partition whose clock the record moves (its own, if the frame names no other), and the time in
+              milliseconds that the clock takes from it
 _horizon, _watermark, _tail   see `lakehouse.spark.operators.clock`; only where the table has a clock
 _order        `order_by`: the time in microseconds since 1970, or the number
 """
@@ -37,7 +37,7 @@ def _clock_partition(rows: DataFrame) -> Column:
 
 
 def has_null_key(table: Table, rows: DataFrame) -> Column:
-    """The records of a stream's frame that are ignored because of a null key, and counted.
+    """Return the condition on records of a stream's frame that are counted and ignored, because their key is null.
 
     A struct of nulls is not a null (rule 1).
     """
@@ -64,10 +64,10 @@ def arriving_records(
 ) -> DataFrame:
     """Return the records of a stream's frame that reach the table.
 
-    clock: the table's clock before them; None for a table without one. For an aggregation the input of its form in SQL
-    is taken, or, with `units`, its unit; for the Python rules, the value as it is.
+    clock: the table's clock before these records; None for a table without a clock. units: an aggregation's input is
+    the unit of its form, not its value; the Python rules take the raw value anyway.
     """
-    pick_input = Form.raw if fold_way_of(table) is FoldWay.PYTHON else methodcaller("unit" if units else "value")
+    pick_input = Form.raw_input if fold_way_of(table) is FoldWay.PYTHON else methodcaller("unit" if units else "value")
     taken_records = _operator_input(table.fold, table, forms, rows, pick_input)
     if clock is None:
         return taken_records
@@ -83,7 +83,7 @@ def arriving_records(
 def _operator_input(
     fold: Fold, table: Table, forms: list[Form], rows: DataFrame, pick: Callable[[Form], Column]
 ) -> DataFrame:
-    """What a table's operator takes from the records that it does not leave out."""
+    """Return the columns that a table's operator takes from the records, without those that it ignores."""
     raise NotImplementedError(type(fold))
 
 
@@ -123,7 +123,7 @@ def _latest_by_input(fold: LatestBy, table: Table, forms: list[Form], rows: Data
         order_value, order_time = F.unix_micros(order_value), F.unix_millis(order_value)
     elif fold.is_time:
         order_value = order_value * 1000
-    if fold.is_time:  # a null value has no columns to take the order from: it keeps the record's own time
+    if fold.is_time:  # a null value has no columns to order by: the record's own time serves
         order_value, order_time = (
             F.coalesce(order_value, F.col("rowtime") * 1000),
             F.coalesce(order_time, F.col("rowtime")),
@@ -131,18 +131,23 @@ def _latest_by_input(fold: LatestBy, table: Table, forms: list[Form], rows: Data
     if fold.is_always_deleted:  # see `lakehouse.spark.operators.newest`, which gives it an order
         order_value = F.when(F.col("_tombstone"), F.lit(LEAST_ORDER)).otherwise(order_value)
     return rows.select(
-        *column_names, "_tombstone", "rowtime", "_position", order_value.cast("bigint").alias("_order"),
-        _clock_partition(rows), order_time.cast("bigint").alias("_time"),
-    )  # fmt: skip
+        *column_names,
+        "_tombstone",
+        "rowtime",
+        "_position",
+        order_value.cast("bigint").alias("_order"),
+        _clock_partition(rows),
+        order_time.cast("bigint").alias("_time"),
+    )
 
 
 def can_be_late(table: Table) -> bool:
-    """Say whether `judged` can tell of records that are too late: by an order, or in tumbling and hopping windows."""
+    """Say whether `with_lateness` can tell late records: by an order, or in tumbling and hopping windows."""
     return isinstance(table.fold, LatestBy) or isinstance(table.fold.window, Hopping)
 
 
 def with_lateness(table: Table, rows: DataFrame) -> DataFrame:
-    """Give arrived records `_late`: too late, or never in time. In tumbling and hopping windows: one row a window.
+    """Add `_late` to arrived records: too late, or never in time. In tumbling and hopping windows: one row a window.
 
     For sessions and sliding windows only the rules in Python can tell (`lakehouse.spark.operators.keyed`).
     """
@@ -159,7 +164,7 @@ def timely_records(table: Table, rows: DataFrame) -> DataFrame:
 
 
 def _with_windows(window: Hopping, rows: DataFrame) -> DataFrame:
-    """Each record with its windows, one row each; `_late` if it is too late for that window."""
+    """Return each record once for each of its windows; `_late` if it is too late for that window."""
     time, advance = F.col("_time"), F.lit(window.advance)
     first_start = time - window.size + window.advance
     first_start = first_start - F.pmod(first_start, advance)
@@ -177,7 +182,7 @@ def _with_windows(window: Hopping, rows: DataFrame) -> DataFrame:
 
 
 def _is_out_of_order(fold: LatestBy) -> Column:
-    """The records that can't be taken in: they have no order, or are older than what is remembered."""
+    """Return the condition on records without an order, or older than the table remembers."""
     is_late = F.col("_order").isNull()
     if fold.remembers is not None:
         is_late = is_late | F.coalesce(F.col("_time") <= F.col("_horizon") - fold.remembers, F.lit(False))

@@ -22,8 +22,10 @@ from lakehouse.spark.in_memory import InMemory
 
 KeyBounds = dict[str, tuple[Any, Any]]  # by column; those of a time are literal columns
 LITERALS: dict[type[DataType], str] = {
-    TimestampType: "timestamp'{}Z'", TimestampNTZType: "timestamp_ntz'{}'", DateType: "date'{}'",
-}  # fmt: skip
+    TimestampType: "timestamp'{}Z'",
+    TimestampNTZType: "timestamp_ntz'{}'",
+    DateType: "date'{}'",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class HeldFrame:
 
 
 def hold_with_bounds(frame: DataFrame, column_names: Iterable[str]) -> HeldFrame:
-    """Hold a frame in memory, with the bounds of those of these columns that have an order.
+    """Hold a frame in memory, with the bounds of each of these columns whose type has an order.
 
     A column with a null has no bounds: no file could be skipped by it.
     """
@@ -72,7 +74,7 @@ def hold_with_bounds(frame: DataFrame, column_names: Iterable[str]) -> HeldFrame
 
 
 def _to_literal(value: Any, data_type: DataType) -> Any:
-    """A value as Spark takes it; a literal, because Delta skips no files by a value that must be computed first."""
+    """Return a value as a literal: Delta skips no files by a value that Spark must compute first."""
     literal_format = LITERALS.get(type(data_type))
     return value if literal_format is None else F.expr(literal_format.format(value))
 

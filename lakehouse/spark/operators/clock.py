@@ -1,4 +1,4 @@
-"""Stream time on Spark: carried from commit to commit, and given to every record of a batch.
+"""Stream time on Spark: each commit records it, and each record of a batch gets it.
 
 The metadata of a table's commit has the clock after it:
 
@@ -32,8 +32,10 @@ class ClockState:
     def metadata(self) -> dict[str, Any]:
         """Return the clock as a commit's metadata."""
         return {
-            "stream_times": self.stream_times, "order_times": self.order_times, "watermark": self.watermark,
-        }  # fmt: skip
+            "stream_times": self.stream_times,
+            "order_times": self.order_times,
+            "watermark": self.watermark,
+        }
 
     def after(self, tails: list[Any], watermark: int | None) -> ClockState:
         """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
@@ -49,18 +51,18 @@ ALWAYS_MS = -(2**62)  # judged by this time, no record is late
 
 
 class RunningClock:
-    """A clock on its way through a batch: it watches the records go by, and gives its state after them."""
+    """Watches the records of a batch, and gives the clock's state after them."""
 
     def __init__(self, clock_state: ClockState) -> None:
-        self._state, self._seen = clock_state, Observation()
+        self._state, self._observation = clock_state, Observation()
 
     def watch(self, rows: DataFrame) -> DataFrame:
-        """Return the records of `timed`, watched; to be computed once."""
-        return rows.observe(self._seen, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
+        """Return the records of `with_stream_time`, watched; Spark must compute them once."""
+        return rows.observe(self._observation, F.collect_set("_tail").alias("tails"), F.max("_watermark").alias("mark"))
 
     def after(self) -> ClockState:
-        """Return the clock's state, once the records were computed."""
-        return self._state.after(self._seen.get["tails"], self._seen.get["mark"])
+        """Return the clock's state after the batch; call it when Spark has computed the records."""
+        return self._state.after(self._observation.get["tails"], self._observation.get["mark"])
 
 
 def clock_from_metadata(metadata: dict[str, Any]) -> ClockState:
@@ -74,19 +76,19 @@ def needs_watermark(table: Table) -> bool:
 
 
 def with_stream_time(table: Table, rows: DataFrame, clock_state: ClockState, moves: Column | None = None) -> DataFrame:
-    """Give records `_horizon`, what they are judged by, `_tail` for the last of a partition, and `_watermark`.
+    """Add `_horizon` (the stream time that decides what is late), `_tail` (a partition's last record), `_watermark`.
 
-    rows: with `_part`, `_time` (milliseconds), `_position`. If the table needs no watermark it is null. moves: which
-    records move the clock; all if left out.
+    rows: with `_part`, `_time` (milliseconds), `_position`. `_watermark` is null if the table needs none. moves: the
+    condition on records that move the clock; None if all do.
     """
-    # Of one topic, the offset says it all, and sorts faster.
+    # Within one topic the offset is enough, and sorts faster.
     order_by = ["_position"] if shared_clocks(table.stream) else ["_position.offset", "_position.ordinals"]
     partition_window = Window.partitionBy("_part").orderBy(*order_by)
     carried_time = F.element_at(literal_map(clock_state.stream_times, "bigint"), F.col("_part"))
     order_time = F.col("_position.order_time")
     tail = F.struct(
         F.col("_part").alias("part"), F.col("_horizon").alias("time"), order_time.alias("order"), "_position.tick"
-    )  # fmt: skip
+    )
     moving_time = F.col("_time") if moves is None else F.when(moves, F.col("_time"))
     rows = rows.withColumn("_horizon", F.greatest(carried_time, F.max(moving_time).over(partition_window)))
     rows = rows.withColumn(
@@ -99,7 +101,7 @@ def with_stream_time(table: Table, rows: DataFrame, clock_state: ClockState, mov
     null_watermark = F.lit(None).cast("bigint")
     rows = rows.withColumn("_watermark", null_watermark).repartition(1).sortWithinPartitions("_position")
     rows = rows.mapInArrow(_watermark_mapper(table.idle, clock_state), rows.schema)
-    # A partition that lags behind the watermark must not start again what has left by it.
+    # A partition that lags behind the watermark must not bring back rows that left by it.
     return rows.withColumn("_horizon", F.greatest("_horizon", F.col("_watermark") - lag))
 
 

@@ -26,7 +26,7 @@ SIDES = (("before", -1), ("after", 1))
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The number of rows, and the sum of their hashes. Equal contents have equal ones."""
+    """The number of rows, and the sum of their hashes. Tables with equal contents have equal numbers and sums."""
 
     rows: int
     hash: int
@@ -44,8 +44,8 @@ def content_of(frame: DataFrame) -> Content:
 def compare_tables(key: tuple[str, ...], before: DataFrame, after: DataFrame, limit: int = 0) -> Difference:
     """Compare two tables of one key, by their visible columns; a column that one of them lacks is null there.
 
-    A row that is in one of them twice is a difference, too. limit: how many of the keys that differ are returned, the
-    first by their text, with their rows.
+    A row that stands in one table twice is a difference, too. limit: how many differing keys to return with their
+    rows, the first by their text.
     """
     side_columns = [_visible_names(frame.columns) for frame in (before, after)]
     column_names = list(dict.fromkeys([*side_columns[0], *side_columns[1]]))
@@ -77,7 +77,7 @@ def compare_tables(key: tuple[str, ...], before: DataFrame, after: DataFrame, li
 
 
 def _parse_difference(key_columns: tuple[str, ...], side_columns: list[list[str]], row: Row) -> Unlike:
-    """A key that differs: its rows, with the columns that each side has."""
+    """Return one differing key with its rows: of each side the columns that it has."""
     key_values = json.loads(row["key"], parse_float=Decimal)
     before, after = (
         None if text is None else {n: v for n, v in json.loads(text, parse_float=Decimal).items() if n in value_columns}
@@ -85,12 +85,16 @@ def _parse_difference(key_columns: tuple[str, ...], side_columns: list[list[str]
             (row["before"], row["after"]), (set(side) - set(key_columns) for side in side_columns), strict=True
         )
     )
-    return {"change": "added" if before is None else "removed" if after is None else "changed",
-            "key": key_values, "before": before, "after": after}  # fmt: skip
+    return {
+        "change": "added" if before is None else "removed" if after is None else "changed",
+        "key": key_values,
+        "before": before,
+        "after": after,
+    }
 
 
 def _row_images(key_columns: tuple[str, ...], frame: DataFrame, column_names: list[str], sign: int) -> DataFrame:
-    """The key of each row, all of it as one text, and a number."""
+    """Return of each row the key, the whole row as one text, and a number, the sign of its side."""
     padded_frame = frame.withColumns({name: F.lit(None) for name in column_names if name not in frame.columns})
     return padded_frame.select(
         *_quoted_columns(key_columns), row_image(padded_frame, column_names).alias("_row"), F.lit(sign).alias("_n")
@@ -98,9 +102,9 @@ def _row_images(key_columns: tuple[str, ...], frame: DataFrame, column_names: li
 
 
 def row_image(rows: DataFrame, column_names: Iterable[str], side: str | None = None) -> Column:
-    """Return columns of the rows as one text: maps can't be compared. The order of a map's entries makes no difference.
+    """Return columns of the rows as one text: Spark can't compare maps. The order of a map's entries does not matter.
 
-    side: the rows' name, where others stand beside them.
+    side: the alias of the rows in a join.
     """
     data_types = {field.name: field.dataType for field in rows.schema}
     ordered_columns = [
@@ -111,7 +115,7 @@ def row_image(rows: DataFrame, column_names: Iterable[str], side: str | None = N
 
 
 def _with_ordered_maps(value: Column, data_type: DataType) -> Column:
-    """The value, with the entries of each map in it in the order of their keys."""
+    """Return the value, with the entries of each map in it in the order of their keys."""
     if not _has_map(data_type):
         return value
     if isinstance(data_type, ArrayType):

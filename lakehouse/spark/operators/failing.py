@@ -16,31 +16,31 @@ from lakehouse.spark.operators.aggregates import Form
 
 
 class FailureCounter:
-    """Counts on the way. `result` is known once the returned frames have been read."""
+    """Counts while Spark reads the records. `result` is available once it has read the returned frames."""
 
     def __init__(self) -> None:
-        self._seen: dict[Hashable, tuple[str, Observation]] = {}
+        self._observations: dict[Hashable, tuple[str, Observation]] = {}
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
         """Count a stream's records with an error. place: the map's place in the streams; each place is counted once."""
-        return self._watched(
+        return self._observe(
             place, function, rows, F.count_if(error.isNotNull()), _first_failure(error, F.col("_position"))
         )
 
-    def folded(self, forms: list[Form], folded_keys: DataFrame) -> DataFrame:
+    def count_folded(self, forms: list[Form], folded_keys: DataFrame) -> DataFrame:
         """Count the `_failed` of the keyed fold: an item for each form with a function, in their order."""
         for form_number, form in enumerate(form for form in forms if is_function(form)):
             item = F.col("_failed")[form_number]
             function_name = f"{form.item.kind} {form.name}"
             failed_records = F.coalesce(F.sum(item["records"]), F.lit(0))
-            folded_keys = self._watched(
+            folded_keys = self._observe(
                 form.name, function_name, folded_keys, failed_records, _first_failure(item["error"], item["position"])
             )
         return folded_keys
 
     def result(self) -> tuple[Failed, ...]:
         """Return the functions that failed."""
-        function_counts = [(function, observation.get) for function, observation in self._seen.values()]
+        function_counts = [(function, observation.get) for function, observation in self._observations.values()]
         failures = [
             (function, counts["first"], counts["records"]) for function, counts in function_counts if counts["records"]
         ]
@@ -53,13 +53,13 @@ class FailureCounter:
             ],
         )
 
-    def _watched(
+    def _observe(
         self, key: Hashable, function_name: str, rows: DataFrame, failed_records: Column, first_error: Column
     ) -> DataFrame:
-        if key in self._seen:
+        if key in self._observations:
             return rows
         observation = Observation()
-        self._seen[key] = function_name, observation
+        self._observations[key] = function_name, observation
         return rows.observe(observation, failed_records.alias("records"), first_error.alias("first"))
 
 
@@ -70,7 +70,7 @@ def is_function(form: Form) -> bool:
 
 
 def with_tally(form: Form, tally: Tally | None) -> Any:
-    """Return a form's rule; its functions' errors go to the tally."""
+    """Return a form's rule, with the tally as the listener to its functions' errors."""
     rule: Any = form.bound.rule
     return rule.with_listener(tally) if tally is not None and is_function(form) else rule
 

@@ -1,11 +1,11 @@
-"""Folds one batch into one table: the records of the touched keys are folded in position order into their new rows.
+"""Folds one batch into one table: the records of each touched key, in position order, into the key's new row.
 
-The table is the state: the row's own columns are the accumulators that the batch goes on from. Three ways:
+The table is the state: a row's own columns are the accumulators from which the batch goes on. Three ways:
 
     latest    the last record of each key
-    in SQL    the common aggregates, without a window or in tumbling and hopping ones: the batch's part is folded here,
-              and MERGE adds it to the row
-    keyed     everything else: `lakehouse.spark.operators.keyed` reads the rows and gives the new ones
+    in SQL    the common aggregates, without a window or in tumbling and hopping ones: Spark folds the batch here,
+              and MERGE adds its result to the row
+    keyed     everything else: `lakehouse.spark.operators.keyed` reads the old rows and returns the new ones
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from lakehouse.spark.stream.streams import RowCounter
 class FoldedBatch:
     """A batch, folded to one row for each touched row of the table. It is held in memory: `release` it.
 
-    forms: of a batch folded in SQL, see `merge`. bad: the bad records by source. late_rows: the late records (see
-    `lakehouse.spark.table.late`), to be read only if there are some. late_joins: those of joins of streams. times: the
-    smallest and the largest event time (milliseconds) of the records that reach the table. failed: the functions of
-    users that failed on some of them.
+    forms: of a batch folded in SQL, see `merge_batch`. bad: the bad records by source. late_rows: the late records (see
+    `lakehouse.spark.table.late`); read them only if `late` is not 0. late_joins: the records too late for joins of
+    streams. times: the smallest and the largest event time (milliseconds) of the records that reach the table. failed:
+    the users' functions that failed on some of them.
     """
 
     batch: HeldFrame = field(init=False)
@@ -61,11 +61,11 @@ class FoldedBatch:
     clock: ClockState | None = None
     times: tuple[int, int] | None = None
     failed: tuple[Failed, ...] = ()
-    held: list[InMemory] = field(default_factory=list)
+    held_memory: list[InMemory] = field(default_factory=list)
 
     def release(self) -> None:
         """Free the memory that the batch holds."""
-        for memory in self.held:
+        for memory in self.held_memory:
             memory.release()
 
     def counts(self) -> dict[str, Any]:
@@ -77,12 +77,12 @@ class FoldedBatch:
 
 
 class BatchCounter(FailureCounter):
-    """Counts a batch's decoded and bad records on the way, once for each source; and where functions failed."""
+    """Counts a batch's decoded and bad records while Spark reads them, once a source, and the failed functions."""
 
     def __init__(self, held_memory: list[InMemory]) -> None:
-        """holding: takes what is held in memory on the way."""
+        """held_memory: collects the frames that are held in memory while Spark reads."""
         super().__init__()
-        self._holding = held_memory
+        self._held_memory = held_memory
         self._decoded: dict[tuple[type, str], tuple[Source | Table, Observation]] = {}
         self._late: dict[StreamJoin, tuple[DataFrame, Observation]] = {}
 
@@ -95,22 +95,22 @@ class BatchCounter(FailureCounter):
 
     def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:
-            return hold_frame(rows, self._holding)
+            return hold_frame(rows, self._held_memory)
         observation = Observation()
-        held_rows = hold_frame(rows.observe(observation, F.count_if("_too_late").alias("late")), self._holding)
+        held_rows = hold_frame(rows.observe(observation, F.count_if("_too_late").alias("late")), self._held_memory)
         self._late[join] = held_rows.where("_too_late"), observation
         return held_rows
 
-    def late(self) -> dict[StreamJoin, DataFrame]:
-        """Return the records that came too late for joins of streams, where there are some: see `RowCounter.held`."""
+    def late_joins(self) -> dict[StreamJoin, DataFrame]:
+        """Return the records that came too late for joins of streams, by join, without joins that have none."""
         return {join: rows for join, (rows, observation) in self._late.items() if observation.get["late"]}
 
     def number_late(self) -> int:
-        """Return how many these are."""
+        """Return how many records came too late for joins of streams."""
         return sum(observation.get["late"] for _, observation in self._late.values())
 
     def records(self) -> tuple[int, dict[Source, int]]:
-        """Return the records, and the bad ones by source."""
+        """Return the number of records, and of the bad ones by source."""
         source_counts = [(source, observation.get) for source, observation in self._decoded.values()]
         bad_records = {
             source: counts["bad"] for source, counts in source_counts if isinstance(source, Source) and counts["bad"]
@@ -126,10 +126,11 @@ def fold_batch(
     clock: ClockState | None,
     emitted_watermark: int | None = None,
 ) -> FoldedBatch:
-    """Fold records of the table's stream. What is counted on the way is counted in the same pass.
+    """Fold records of the table's stream, and count them in the same pass.
 
-    stream: gives the records, counted by source. rows: gives what the table keeps now, if that is needed. clock: the
-    table's clock, for a table that has one. emitted: the watermark up to which final results are out.
+    read_stream: called once, returns the records, and passes each source's to the counter. read_rows: called if the
+    fold needs the table's rows, returns those that it keeps now. clock: the table's clock; None for a table without
+    one. emitted_watermark: the watermark up to which final results are out.
     """
     held_memory: list[InMemory] = []
     try:
@@ -149,7 +150,7 @@ def _fold_counted(
     emitted_watermark: int | None,
     held_memory: list[InMemory],
 ) -> FoldedBatch:
-    """As `fold`. holding: takes what is held in memory on the way."""
+    """Fold as `fold_batch` does. held_memory: collects the frames that are held in memory."""
     batch_counter, null_key_observation, time_observation = BatchCounter(held_memory), Observation(), Observation()
     records = read_stream(batch_counter)
     records = records.observe(null_key_observation, F.count_if(has_null_key(table, records)).alias("null_keys"))
@@ -160,15 +161,15 @@ def _fold_counted(
     running_clock = RunningClock(clock) if clock is not None else None
     if running_clock is not None:
         arrived_records = running_clock.watch(arrived_records)
-    folded_batch = FoldedBatch(held=held_memory)
+    folded_batch = FoldedBatch(held_memory=held_memory)
     fold_way = fold_way_of(table)
     key_bounds: KeyBounds = {}
     if fold_way is FoldWay.PYTHON or needs_watermark(table):
-        # The watermark is needed before it is known which rows have expired; the keyed fold reads the records twice.
+        # Only the watermark tells which rows have expired; the keyed fold reads the records twice.
         bound_columns = [*table.group, "_time"] if fold_way is FoldWay.PYTHON else []
         held_arrivals = hold_with_bounds(arrived_records, bound_columns)
         arrived_records, key_bounds = held_arrivals.frame, held_arrivals.bounds
-        folded_batch.held.append(held_arrivals.memory)
+        folded_batch.held_memory.append(held_arrivals.memory)
     late_observation = Observation()
     if fold_way is FoldWay.PYTHON:
         touched_rows = read_rows().alias("t").where(keyed.may_change(table, key_bounds))
@@ -192,9 +193,9 @@ def _fold_counted(
             table, folded_rows, read_rows, running_clock.after().watermark, emitted_watermark, folded_batch
         )
     folded_batch.batch = hold_with_bounds(folded_rows, table.key)
-    for memory in folded_batch.held:
+    for memory in folded_batch.held_memory:
         memory.was_read()
-    folded_batch.held.append(folded_batch.batch.memory)
+    folded_batch.held_memory.append(folded_batch.batch.memory)
     folded_batch.records, folded_batch.bad = batch_counter.records()
     folded_batch.failed = batch_counter.result()
     folded_batch.null_keys = null_key_observation.get["null_keys"]
@@ -203,17 +204,17 @@ def _fold_counted(
     folded_batch.clock = running_clock.after() if running_clock is not None else None
     if folded_batch.late_rows is not None and fold_way is not FoldWay.PYTHON:
         folded_batch.late = late_observation.get["late"]
-    folded_batch.late_joins = batch_counter.late()
+    folded_batch.late_joins = batch_counter.late_joins()
     folded_batch.late += batch_counter.number_late()
     return folded_batch
 
 
 def _last_records(table: Table, arrived_records: DataFrame) -> DataFrame:
-    """The last record of each key, tombstones too. See `lakehouse.semantics.tombstone` for their effect."""
+    """Return the last record of each key, tombstones too. For their effect see `lakehouse.semantics.tombstone`."""
     value_names = [column.name for column in table.stream.columns if column.name not in table.key]
     hidden_columns = [F.timestamp_millis("rowtime").alias("_event_time"), F.col("_position")]
     record_order = F.col("_position")
-    if "_order" in arrived_records.columns:  # an order of their own: a delete is then a row, the marker
+    if "_order" in arrived_records.columns:  # `order_by`: a delete is then a row, the marker
         hidden_columns += [F.col("_order"), F.col("_tombstone").alias("_deleted")]
         record_order = F.struct("_order", "_position")
     last_record = F.max_by(F.struct(*value_names, "_tombstone", *hidden_columns), record_order).alias("_last")
@@ -225,7 +226,7 @@ def _aggregate_in_sql(table: Table, forms: list[Form], arrived_records: DataFram
 
 
 def rows_after(table: Table, forms: list[Form], rows: DataFrame | None, arrived_records: DataFrame) -> DataFrame:
-    """Return what a table that keeps `rows` (None: nothing) keeps after records of `arrivals`; no row expires."""
+    """Return the rows that a table keeps after arrived records; no row expires. rows: those before; None for none."""
     match fold_way_of(table):
         case FoldWay.PYTHON:
             new_rows = keyed.changed_rows(table, forms, keyed.fold_keys(table, forms, arrived_records, rows)).drop(
@@ -263,7 +264,8 @@ def _fold_by_key(
     failure_counter: FailureCounter,
 ) -> DataFrame:
     folded_keys = hold_frame(
-        failure_counter.folded(forms, keyed.fold_keys(table, forms, arrived_records, rows)), folded_batch.held
+        failure_counter.count_folded(forms, keyed.fold_keys(table, forms, arrived_records, rows)),
+        folded_batch.held_memory,
     )
     if table.windows:
         folded_batch.late = folded_keys.agg(F.coalesce(F.sum(F.size("_late")), F.lit(0))).first()[0]  # type: ignore[index]
@@ -279,15 +281,15 @@ def _remove_expired(
     emitted_watermark: int | None,
     folded_batch: FoldedBatch,
 ) -> DataFrame:
-    """Remove what is no longer needed: rows of windows past their retention, windows whose final results are out
-    (by the watermark `emitted`), and markers of deletes past theirs."""
+    """Remove unneeded rows: of windows past their retention, of windows whose final results are out (by
+    `emitted_watermark`), and markers of deletes past their retention."""
     is_leaving = is_unneeded(table, watermark, emitted_watermark)
     if is_leaving is None:
         return folded_rows
     if table.windows:
         # The batch's result for an expired row goes, too; removing a key that is absent does no harm.
         folded_rows = folded_rows.withColumn("_tombstone", F.col("_tombstone") | is_leaving)
-    folded_rows = hold_frame(folded_rows, folded_batch.held)
+    folded_rows = hold_frame(folded_rows, folded_batch.held_memory)
     leaving_rows = (
         read_rows()
         .where(is_leaving)

@@ -1,7 +1,8 @@
-"""The rules of `lakehouse.semantics`, run by Spark: a touched key's rows and its ordered records go to the operator.
+"""The rules of `lakehouse.semantics`, run by Spark: the operator gets a touched key's rows and its ordered records.
 
-One row a key goes in: the table rows that it may change, and its records. Out come the rows that changed (or every
-change, for the changelog per event) and the windows for which a record was late. The model runs the same functions.
+Each key goes in as one row: the table rows that its records may change, and the records. Out come the rows that changed
+(or every change, for the changelog per event) and the windows for which a record was late. The model runs the same
+functions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FAILED = f"array<struct<records: bigint, position: {POSITION_TYPE}, error: strin
 
 
 def reach_ms(table: Table) -> tuple[int, int]:
-    """How far before and after a record the bounds of the windows lie that it may change."""
+    """Return how far before and after a record the windows that it may change can begin or end."""
     match table.fold.window:
         case Session(gap=gap):
             return gap, gap
@@ -46,7 +47,7 @@ def reach_ms(table: Table) -> tuple[int, int]:
 
 
 def may_change(table: Table, bounds: KeyBounds) -> Column:
-    """Return which rows a batch may change, from its bounds: literals, so that Delta skips files.
+    """Return the condition on rows that a batch may change, from its bounds: literals, so that Delta skips files.
 
     bounds: of the group's columns, and of `_time`, the records' event time in milliseconds.
     """
@@ -65,19 +66,21 @@ def fold_keys(
     table: Table, forms: list[Form], arrived_records: DataFrame, rows: DataFrame | None, *, every_change: bool = False
 ) -> DataFrame:
     """Fold arrived records into the rows of their keys; return one row a key: the group's columns, `_steps`, `_late`,
-    `_failed` (see `Failing.folded`).
+    `_failed` (see `FailureCounter.count_folded`).
 
-    rows: the table's rows, of which those that may change are taken; None for an empty table. every: all changes, not
-    only the final rows; then only a row's last change in each tick has accumulators, unless changes may be
-    suppressed: a reader that goes on from a change does so after a tick.
+    rows: the table's rows, of which those that may change are taken; None for an empty table. every_change: return all
+    changes, not only the final rows; then only a row's last change in each tick has accumulators, unless the table
+    suppresses changes: a reader that goes on from a change does so after a tick.
     """
     column_names = table.group
     horizon = F.col("_horizon") if "_horizon" in arrived_records.columns else F.lit(None).cast("bigint")
     record_struct = F.struct(
-        F.col("_time").alias("time"), horizon.alias("horizon"), F.col("_position").alias("position"),
+        F.col("_time").alias("time"),
+        horizon.alias("horizon"),
+        F.col("_position").alias("position"),
         *[F.col(name).alias(name[1:]) for name in ("_row", UNDO) if table.stream.undoes],
         *[F.col(f"_in_{form.name}").alias(f"in_{form.name}") for form in forms],
-    )  # fmt: skip
+    )
     grouped_records = arrived_records.groupBy(*column_names).agg(
         F.collect_list(record_struct).alias("_records"), F.min("_time").alias("_first"), F.max("_time").alias("_last")
     )
@@ -95,13 +98,13 @@ def fold_keys(
 
 
 def _old_type(forms: list[Form]) -> str:
-    """The type of a key's rows, as `_touched` collects them."""
+    """Return the type of a key's rows, as `_collect_touched` collects them."""
     accumulators = "".join(f", `{form.accumulator}`: {form.accumulator_type}" for form in forms)
     return f"array<struct<_start: bigint, _end: bigint, _time: bigint, _position: {POSITION_TYPE}{accumulators}>>"
 
 
 def _collect_touched(table: Table, forms: list[Form], grouped_records: DataFrame, rows: DataFrame) -> DataFrame:
-    """The rows that the groups' records may change, collected by group as `_old`."""
+    """Return the rows that the groups' records may change, collected by group as `_old`."""
     column_names = table.group
     condition = same_key(column_names, "t", "g")
     if table.windows:
@@ -112,9 +115,12 @@ def _collect_touched(table: Table, forms: list[Form], grouped_records: DataFrame
         F.unix_millis(f"t.{name}") if table.windows else F.lit(None).cast("bigint") for name in WINDOW_COLUMNS
     ]
     row_struct = F.struct(
-        window_bounds[0].alias("_start"), window_bounds[1].alias("_end"), F.unix_millis("t._event_time").alias("_time"),
-        F.col("t._position").alias("_position"), *[F.col(f"t.`{form.accumulator}`") for form in forms],
-    )  # fmt: skip
+        window_bounds[0].alias("_start"),
+        window_bounds[1].alias("_end"),
+        F.unix_millis("t._event_time").alias("_time"),
+        F.col("t._position").alias("_position"),
+        *[F.col(f"t.`{form.accumulator}`") for form in forms],
+    )
     touched_rows = rows.alias("t").join(grouped_records.alias("g"), condition, "inner")
     return touched_rows.groupBy(*[F.col(f"g.`{name}`").alias(name) for name in column_names]).agg(
         F.collect_list(row_struct).alias("_old")
@@ -122,17 +128,21 @@ def _collect_touched(table: Table, forms: list[Form], grouped_records: DataFrame
 
 
 def changed_rows(table: Table, forms: list[Form], folded_keys: DataFrame) -> DataFrame:
-    """Return what came out, one row a row that changed: key, `_tombstone`, values, accumulators, time, position."""
+    """Return the changed rows, one each: key, `_tombstone`, values, accumulators, time, position."""
     column_names = table.group
     step_rows = folded_keys.select(*column_names, F.explode("_steps").alias("_s"))
     window_columns = _window_columns("_s")
     accumulators = [F.col(f"_s.`{form.accumulator}`") for form in forms if form.bound.accumulator]
     return step_rows.select(
-        *column_names, *(window_columns if table.windows else []), F.col("_s._gone").alias("_tombstone"),
-        *[F.col(f"_s.`{form.name}`") for form in forms], *accumulators,
-        F.timestamp_millis("_s._time").alias("_event_time"), F.col("_s._position").alias("_position"),
+        *column_names,
+        *(window_columns if table.windows else []),
+        F.col("_s._gone").alias("_tombstone"),
+        *[F.col(f"_s.`{form.name}`") for form in forms],
+        *accumulators,
+        F.timestamp_millis("_s._time").alias("_event_time"),
+        F.col("_s._position").alias("_position"),
         F.col("_s._step").alias("_step"),
-    )  # fmt: skip
+    )
 
 
 def late_records(table: Table, folded_keys: DataFrame) -> DataFrame:
@@ -154,7 +164,7 @@ def _fold_function(
     for form in forms:
         for _, option in form.item.options:
             ship_by_value(option if callable(option) else None)
-    visible_fields = [f"`{form.name}` {form.bound.shown}" for form in forms]
+    visible_fields = [f"`{form.name}` {form.bound.visible_type}" for form in forms]
     accumulator_fields = [f"`{form.accumulator}` {form.bound.accumulator}" for form in forms if form.bound.accumulator]
     step_type = StructType.fromDDL(", ".join([STEP, *visible_fields, *accumulator_fields]))
     field_types = {"late": spark_type(LATE), "failed": spark_type(FAILED), "steps": ArrayType(step_type)}
@@ -162,7 +172,7 @@ def _fold_function(
     arrow_output, arrow_input = arrow_type(result_type), arrow_type(input_type)
     tallies = {form.name: Tally() for form in forms if is_function(form)}
     rules = tuple(with_tally(form, tallies.get(form.name)) for form in forms)
-    # What may be suppressed depends on the result of every change.
+    # Whether a change is suppressed depends on its result.
     keeps_all = table.find(Suppress) is not None
     key_fold = _KeyFold(
         table.rule(rules),
@@ -176,7 +186,7 @@ def _fold_function(
     )
 
     def fold(key_batch: pa.Array) -> pa.Array:
-        return pa.array([key_fold.key(key) for key in key_batch.to_pylist()], type=arrow_output)
+        return pa.array([key_fold.fold(key) for key in key_batch.to_pylist()], type=arrow_output)
 
     return over_arrow(fold, result_type)
 
@@ -196,26 +206,26 @@ class _KeyFold:
         *,
         whole: bool,
     ) -> None:
-        """tallies: they count the rules' errors. whole: every change has its accumulators."""
-        self._operator, self._every, self._whole = operator, every_change, whole
+        """tallies: count the rules' errors. whole: every change has its accumulators."""
+        self._operator, self._every_change, self._keeps_accumulators = operator, every_change, whole
         self._rules, self._tallies = rules, tallies
         self._names = [form.name for form in forms]
-        self._kept = [form.accumulator for form in forms]
+        self._accumulator_names = [form.accumulator for form in forms]
         row_type = arrow_output.field("steps").type.value_type
         self._types = {field.name: field.type for field in row_type}
         record_type = arrow_input.field("_records").type.value_type
         self._inputs = [(f"in_{name}", record_type.field(f"in_{name}").type) for name in self._names]
 
-    def key(self, key_input: dict[str, Any]) -> dict[str, Any]:
+    def fold(self, key_input: dict[str, Any]) -> dict[str, Any]:
         cells = Cells()
         for row in key_input["_old"] or []:
-            accumulators = tuple(self._loaded(name, row[name]) for name in self._kept)
+            accumulators = tuple(self._load(name, row[name]) for name in self._accumulator_names)
             cells[_span_of(row)] = Cell(accumulators, row["_time"], Position.of(row["_position"]))
         arrivals = sorted(map(self._arrival, key_input["_records"]), key=lambda record: record.order)
         rows: list[dict[str, Any]] = []
         touched_cells: dict[Span | None, Cell | None] = {}
         late_fields = []
-        # A set of many values in each of its many changes would be quadratic: so only one change a tick has it.
+        # A set of many values in each of its many changes would be quadratic: so only one change a tick gets it.
         last_changes: dict[tuple[Span | None, int], tuple[dict[str, Any], Cell | None]] = {}
         for record, next_record in zip_longest(arrivals, arrivals[1:]):
             changes, missed_spans = self._operator.apply(cells, record)
@@ -224,27 +234,27 @@ class _KeyFold:
                 for missed_span in missed_spans
             ]
             for step_number, step in enumerate(changes):
-                if not self._every:
+                if not self._every_change:
                     touched_cells[step.span] = step.cell
                     continue
                 if is_first_half(record, next_record):
                     continue
-                row = self._row(step.span, step.cell, step.time, record.order, step_number)
+                row = self._visible_row(step.span, step.cell, step.time, record.order, step_number)
                 rows.append(row)
-                if self._whole:
-                    self._keep(row, step.cell)
+                if self._keeps_accumulators:
+                    self._add_accumulators(row, step.cell)
                 else:
                     last_changes[step.span, record.order.tick] = row, step.cell
-            self._count(record.order)
+            self._count_failures(record.order)
         for row, cell in last_changes.values():
-            self._keep(row, cell)
+            self._add_accumulators(row, cell)
         for span, cell in touched_cells.items():
-            rows.append(self._row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
-            self._keep(rows[-1], cell)
-            self._count(cell.order if cell else None)
+            rows.append(self._visible_row(span, cell, cell.time if cell else None, cell.order if cell else None, 0))
+            self._add_accumulators(rows[-1], cell)
+            self._count_failures(cell.order if cell else None)
         return {
             "late": late_fields,
-            "failed": [_failure_fields(*tally.taken()) for tally in self._tallies],
+            "failed": [_failure_fields(*tally.take_tally()) for tally in self._tallies],
             "steps": rows,
         }
 
@@ -253,34 +263,40 @@ class _KeyFold:
         row, undo = record.get("row"), record.get("undo", False)
         return Arrival(record["time"], record["horizon"], position, self._values(record), row, undo)
 
-    def _count(self, order: Any) -> None:
+    def _count_failures(self, order: Any) -> None:
         for tally in self._tallies:
             tally.after(order)
 
-    def _row(
+    def _visible_row(
         self, span: Span | None, cell: Cell | None, time: int | None, position: Any, step_number: int
     ) -> dict[str, Any]:
-        """A visible row."""
+        """Return a visible row: the rules' results, without accumulators."""
         row: dict[str, Any] = {
-            "_start": span.start if span else None, "_end": span.end if span else None, "_gone": cell is None,
-            "_time": time, "_position": position._asdict() if position else None, "_step": step_number,
-        }  # fmt: skip
+            "_start": span.start if span else None,
+            "_end": span.end if span else None,
+            "_gone": cell is None,
+            "_time": time,
+            "_position": position._asdict() if position else None,
+            "_step": step_number,
+        }
         if cell is not None:
             for rule, name, accumulator in zip(self._rules, self._names, cell.accumulators, strict=True):
                 row[name] = store_value(rule.result(accumulator), self._types[name])
         return row
 
-    def _keep(self, row: dict[str, Any], cell: Cell | None) -> None:
-        """Add to a row what the table keeps of it; if all of that is visible, the row has it already."""
+    def _add_accumulators(self, row: dict[str, Any], cell: Cell | None) -> None:
+        """Add the accumulators to a row; those that visible columns serve as are there already."""
         if cell is not None:
-            for name, accumulator_name, accumulator in zip(self._names, self._kept, cell.accumulators, strict=True):
+            for name, accumulator_name, accumulator in zip(
+                self._names, self._accumulator_names, cell.accumulators, strict=True
+            ):
                 if accumulator_name != name:
                     row[accumulator_name] = store_value(accumulator, self._types[accumulator_name])
 
     def _values(self, record: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(load_value(record[name], data_type) for name, data_type in self._inputs)
 
-    def _loaded(self, name: str, value: Any) -> Any:
+    def _load(self, name: str, value: Any) -> Any:
         return load_value(value, self._types[name])
 
 
@@ -308,7 +324,7 @@ def load_value(value: Any, data_type: pa.DataType) -> Any:
 
 
 def store_value(value: Any, data_type: pa.DataType) -> Any:
-    """Return a value of the rules as Arrow takes it: the reverse of `loaded`."""
+    """Return a value of the rules as Arrow takes it: the reverse of `load_value`."""
     if value is None:
         return None
     if pa.types.is_map(data_type):

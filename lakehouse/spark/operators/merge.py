@@ -24,10 +24,10 @@ def merge_batch(
     fresh: bool = False,
     by_decision: bool = False,
 ) -> None:
-    """Merge rows into the table at `path`: a row with `_tombstone` deletes its key, others replace their key's row.
+    """Merge rows into the table at `table_path`: `_tombstone` deletes a key, other rows replace their key's row.
 
     forms: for a batch folded in SQL, whose `_new_<name>` are added to the row instead. fresh: no key is in the table
-    yet. decided: the batch is an intervention's, so that a row with an older order replaces a newer one, too.
+    yet. by_decision: the batch is an intervention's, so that a row with an older order replaces a newer one, too.
     """
     if fresh or is_empty(spark, table_path):
         _append_rows(spark, table_path, table, batch, forms)
@@ -56,7 +56,7 @@ def merge_batch(
 def _append_rows(
     spark: SparkSession, table_path: str, table: Table, batch: HeldFrame, forms: list[Form] | None
 ) -> None:
-    """Append rows whose keys are new: this takes a third of the time of a MERGE."""
+    """Append rows whose keys are new, in a third of the time of a MERGE."""
     frame = batch.frame.where(f"NOT ({_delete_condition(batch.frame)})")
     new_rows = frame if forms is None else rows_after_batch(table, forms, frame)
     table_schema = spark.read.format("delta").load(table_path).schema
@@ -70,20 +70,20 @@ def _append_rows(
 
 
 def _delete_condition(frame: DataFrame) -> str:
-    """Which rows of a batch delete their key; in a state of `order_by` a delete is a row, the marker."""
+    """Return the condition on rows that delete their key; in a state of `order_by` a delete is a row, the marker."""
     return "_order IS NULL" if "_order" in frame.columns else "_tombstone"
 
 
 def _row_columns(frame: DataFrame, forms: list[Form], old_alias: str | None) -> dict[str, Column]:
-    """The columns of an aggregate's row after the batch; `old` is the alias of the row before it, if there is one."""
+    """Return the columns of an aggregate's row after the batch. old_alias: of the row before it; None for no row."""
     row: dict[str, Column] = {}
     for form in forms:
         old_accumulator = (
             F.col(f"{old_alias}.`{form.accumulator}`") if old_alias else F.lit(None).cast(form.accumulator_type)
         )
-        new_accumulator = form.merged(old_accumulator, F.col(f"s.`_new_{form.name}`"))
+        new_accumulator = form.merge(old_accumulator, F.col(f"s.`_new_{form.name}`"))
         row[form.accumulator] = new_accumulator
-        row[form.name] = form.shown(new_accumulator)
+        row[form.name] = form.visible_value(new_accumulator)
     event_time = F.col("s._event_time")
     row["_event_time"] = F.greatest(F.col(f"{old_alias}._event_time"), event_time) if old_alias else event_time
     row["_position"] = F.col("s._position")
@@ -93,7 +93,7 @@ def _row_columns(frame: DataFrame, forms: list[Form], old_alias: str | None) -> 
 def rows_after_batch(
     table: Table, forms: list[Form], batch: DataFrame, rows_before: DataFrame | None = None
 ) -> DataFrame:
-    """Return the rows that a batch folded in SQL touches, after it. before: the rows before it (None: no rows)."""
+    """Return the rows that a batch folded in SQL touches, after it. rows_before: None for none."""
     joined_rows = batch.alias("s")
     if rows_before is not None:
         joined_rows = joined_rows.join(rows_before.alias("t"), same_key(table.key, "t", "s"), "left")
@@ -105,10 +105,10 @@ def rows_after_batch(
 
 
 def overlay_rows(table: Table, rows_before: DataFrame | None, new_rows: DataFrame) -> DataFrame:
-    """Return rows after a batch: those `before` it, but keys in `made` have its row, or none if `_tombstone`."""
+    """Return the rows after a batch: `rows_before`, but a key in `new_rows` has that row, or none if `_tombstone`."""
     if rows_before is None:
         return new_rows.where(~F.col("_tombstone")).drop("_tombstone")
-    # One join, since `made` is bronze decoded and folded: a union with an anti-join would do that twice.
+    # One join, since `new_rows` is bronze decoded and folded: a union with an anti-join would do that twice.
     new_rows = new_rows.withColumn("_made", F.lit(True))
     joined_rows = rows_before.alias("b").join(new_rows.alias("m"), same_key(table.key, "b", "m"), "full_outer")
     joined_rows = joined_rows.where(~F.coalesce("m._tombstone", F.lit(False)))
@@ -127,7 +127,7 @@ def rows_of_other_keys(column_names: tuple[str, ...], rows: DataFrame, keys: Dat
 
 
 def newest_rows(table: Table, rows_before: DataFrame, new_rows: DataFrame) -> DataFrame:
-    """Return a state of `order_by` after a batch: of each key the row with the largest order."""
+    """Return a state of `order_by` after a batch: for each key the row with the largest order."""
     all_rows = rows_before.unionByName(new_rows)
     row_struct = F.struct(*[f"`{name}`" for name in rows_before.columns if name not in table.key])
     last_row = F.max_by(row_struct, F.struct("_order", "_position")).alias("_last")
@@ -135,5 +135,5 @@ def newest_rows(table: Table, rows_before: DataFrame, new_rows: DataFrame) -> Da
 
 
 def _assignments(row: dict[str, Column]) -> dict[str, str | Column]:
-    """A row for MERGE, whose columns are SQL text: a name may be a word of SQL."""
+    """Return a row for MERGE, which takes column names as SQL text: quoted, since a name may be a word of SQL."""
     return {f"`{name}`": column for name, column in row.items()}

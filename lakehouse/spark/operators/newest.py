@@ -1,6 +1,6 @@
-"""Deletes that are newer than whatever came before them, on Spark: see `lakehouse.semantics.tombstone.order_of_newest`.
+"""Deletes that are newer than all that came before them, on Spark: see `lakehouse.semantics.tombstone.order_of_newest`.
 
-Such a delete gets the largest order that its key has had before it: then it is one of `order_by` like any other.
+Such a delete gets the largest order that its key had before it; then `order_by` treats it like any other record.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from lakehouse.spark.operators.aggregates import same_key
 
 
 def deletes_in_order(table: Table, arrived_records: DataFrame, rows: DataFrame | None = None) -> DataFrame:
-    """Return arrived records, whose deletes then have the order that decides; `_late` ones, if told, do not count.
+    """Return arrived records, whose deletes get the order that decides; records with `_late` do not count.
 
-    rows: what the table keeps; None if nothing, or if its rows are among the records, with a null `_position`. Nothing
-    changes for a table whose deletes have an order of their own.
+    rows: those that the table keeps; None if it keeps none, or if they are among the records, with a null `_position`.
+    Nothing changes for a table whose deletes have an order of their own.
     """
     if not isinstance(table.fold, LatestBy) or not table.fold.is_always_deleted:
         return arrived_records

@@ -1,4 +1,4 @@
-"""Which of a table's kept rows are visible, and which expire with time: derived from the table's operators."""
+"""The conditions on a table's kept rows that are visible, or expire with time: from the table's operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.spark.expressions import column_of
 
 
 def is_visible(table: Table) -> Column:
-    """Return which rows of a state are visible, as far as the row alone tells."""
+    """Return the condition on rows of a state that are visible, as far as the row alone tells."""
     return reduce(and_, map(_operator_shows, table.operators))
 
 
@@ -35,7 +35,7 @@ def _having_shows(operator: Having) -> Column:
 
 
 def is_qualifying(having: Having) -> Column:
-    """Return which rows qualify; a row for which the condition is null does not."""
+    """Return the condition on rows that qualify; a row for which the predicate is null does not."""
     return F.coalesce(column_of(having.predicate), F.lit(False))
 
 
@@ -50,27 +50,27 @@ def has_expiry(table: Table) -> bool:
 
 
 def is_expired(table: Table, watermark: int | None) -> Column | None:
-    """Return which of the visible rows have expired by the watermark; None for none."""
+    """Return the condition on visible rows that have expired by the watermark; None if none can have."""
     expire = table.find(Expire)
     return None if expire is None or watermark is None else has_ended(watermark - expire.after)
 
 
 def is_unneeded(table: Table, watermark: int | None, emitted_watermark: int | None) -> Column | None:
-    """Return which of the kept rows are no longer needed; None for none.
+    """Return the condition on kept rows that are no longer needed; None if all are needed.
 
-    emitted: the watermark up to which final results are out.
+    emitted_watermark: the watermark up to which final results are out.
     """
     if is_final(table):
         return None if emitted_watermark is None else has_ended(emitted_watermark - _needed_ms(table))
     fold = table.fold
     if isinstance(fold, LatestBy) and fold.remembers is not None and watermark is not None:
-        # As late records are judged, in milliseconds: microseconds are cut off.
+        # In milliseconds, as for late records: microseconds are cut off.
         return F.col("_deleted") & (F.col("_order") < (watermark - fold.remembers + 1) * 1000)
     return is_expired(table, watermark)
 
 
 def is_still_open(table: Table, watermark: int | None) -> Column:
-    """Return which rows final results still need: open windows, and those that later ones begin with."""
+    """Return the condition on rows that final results still need: open windows, and those that begin later ones."""
     return F.lit(True) if watermark is None else ~has_ended(watermark - _needed_ms(table))
 
 
@@ -80,7 +80,7 @@ def _needed_ms(table: Table) -> int:
 
 
 def is_closed(table: Table, watermark: int | None) -> Column:
-    """Return which windows have closed by the watermark."""
+    """Return the condition on windows that have closed by the watermark."""
     return F.lit(False) if watermark is None else F.unix_millis("window_end") + closes_after(table) <= watermark
 
 
@@ -91,5 +91,5 @@ def closes_after(table: Table) -> int:
 
 
 def has_ended(bound_ms: int) -> Column:
-    """The rows of windows that ended before `bound_ms`; the literal lets Delta skip files."""
+    """Return the condition on windows that ended before `bound_ms`; the literal lets Delta skip files."""
     return F.col("window_end") < F.timestamp_millis(F.lit(bound_ms))

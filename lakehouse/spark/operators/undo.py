@@ -1,6 +1,6 @@
-"""Aggregates over rows in Spark SQL: those that subtract. The second form of `lakehouse.semantics.aggregate.undo`.
+"""Aggregates over rows in Spark SQL that can subtract: the second form of `lakehouse.semantics.aggregate.undo`.
 
-A record's unit has a sign: of a row that is taken out it is negative. So a batch, and a running result, are sums.
+A record's unit has a sign, negative for a row that is taken out. So a batch's result, and a running result, are sums.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakehouse.spark.stream.step import UNDO
 
 
 def row_form(item: NamedAggregation, bound: Bound) -> Form:
-    """Return the form of an aggregate over rows; without methods in SQL if it can't subtract there."""
+    """Return the form of an aggregate over rows; a plain `Form`, without SQL, if it can't subtract there."""
     forms_by_rule: dict[type, type[Form]] = {CountRows: RowCountForm, SumRows: RowSumForm, AverageRows: RowAverageForm}
     return forms_by_rule.get(type(bound.rule), Form)(item.name, item, bound)
 
@@ -26,7 +26,7 @@ def _with_sign(value: Column) -> Column:
 
 class RowCountForm(CountForm):
     def value(self) -> Column:
-        return F.when(self.raw().isNotNull(), _with_sign(F.lit(1))).cast("bigint")
+        return F.when(self.raw_input().isNotNull(), _with_sign(F.lit(1))).cast("bigint")
 
     def batch(self) -> Column:
         return F.coalesce(F.sum(self._input), F.lit(0))
@@ -37,7 +37,7 @@ class RowCountForm(CountForm):
 
 class RowSumForm(SumForm):
     def value(self) -> Column:
-        return _with_sign(self.raw().cast(self.accumulator_type)).cast(self.accumulator_type)
+        return _with_sign(self.raw_input().cast(self.accumulator_type)).cast(self.accumulator_type)
 
 
 class RowAverageForm(AverageForm):

@@ -1,4 +1,4 @@
-"""How a table's records are folded on Spark: decided once, from the operator that folds them and its aggregates."""
+"""The way to fold a table's records on Spark, chosen by the operator that folds them and its aggregates."""
 
 from __future__ import annotations
 

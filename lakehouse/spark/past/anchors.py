@@ -1,7 +1,7 @@
-"""Anchors: where reads of the past begin. They are the versions that Delta still has, and copies that are kept longer.
+"""Anchors: where reads of the past begin. They are the versions that Delta still has, and copies that stay longer.
 
-A copy is made by policy (upkeep), and before a table is replaced as a whole; it holds what the table keeps, and for
-final results also the visible rows. Below <lake>/anchors/<table>:
+Upkeep makes copies by its policy, and whatever replaces a whole table makes one before. A copy holds the rows that the
+table keeps, and for final results also the visible rows. Below <lake>/anchors/<table>:
 
     kept, seen   the rows, by `_anchor`, the tick
     index        a row an anchor, written last: its tick, the largest event time of its records, its clock
@@ -63,18 +63,18 @@ def nearest_anchor(open_table: OpenTable, cut: Cut) -> Anchor | None:
             if is_in_cut(commit.tick, through) and (anchor := _open_version(open_table, commit)) is not None:
                 return anchor
         except AnalysisException:
-            break  # Delta no longer has it, and none before it
+            break  # Delta no longer has this version, nor any before it
     return None if newest_tick is None else _read_copy(open_table, newest_tick)
 
 
 def keep_anchor(open_table: OpenTable, tick: int, reason: str) -> int | None:
-    """Copy the table's last version up to a tick as an anchor; return its tick, None if there is no such version."""
+    """Copy the table's last version up to a tick as an anchor; return its tick, or None if there is no such version."""
     for commit, through in _commits_back(open_table, tick):
         try:
             if (anchor := _open_version(open_table, commit)) is None:
                 continue
         except AnalysisException:
-            return None  # Delta no longer has it, and none before it
+            return None  # Delta no longer has this version, nor any before it
         if all(row["tick"] != anchor.tick for row in read_index(open_table)):
             _copy_anchor(open_table, anchor, commit, through, reason)
         return anchor.tick
@@ -84,7 +84,7 @@ def keep_anchor(open_table: OpenTable, tick: int, reason: str) -> int | None:
 def salvage_anchor(open_table: OpenTable, target_layout: Layout, first_untrusted: Mapping[str, int]) -> int | None:
     """Copy the newest version that can be read whole as an anchor of another lake; return its tick, None if none can.
 
-    before: by a table's path, the first version that can't be trusted.
+    first_untrusted: by a table's path, the first version that can't be trusted.
     """
     for commit, through in _commits_back(open_table, EVER):
         try:
@@ -101,12 +101,12 @@ def _copy_anchor(open_table: OpenTable, anchor: Anchor, commit: Commit, through:
     folder = open_table.layout.anchors(open_table.name)
     for name, rows in (("kept", anchor.rows), ("seen", anchor.visible)):
         if rows is not None:
-            # This replaces what a killed copy of the tick left: the index does not know of it.
+            # This replaces the rows that a killed copy of the tick left: the index does not list them.
             rows_writer = (
                 _delta_writer(rows.withColumn("_anchor", F.lit(anchor.tick))).partitionBy("_anchor").mode("overwrite")
             )
             rows_writer.option("replaceWhere", f"_anchor = {anchor.tick}").save(f"{folder}/{name}")
-    clock_text = json.dumps(commit.said["clock"]) if "clock" in commit.said else None
+    clock_text = json.dumps(commit.metadata["clock"]) if "clock" in commit.metadata else None
     index_row = (anchor.tick, datetime.now(UTC), reason, through, clock_text)
     _delta_writer(open_table.spark.createDataFrame([index_row], INDEX).coalesce(1)).mode("append").save(
         f"{folder}/index"
@@ -144,7 +144,7 @@ def _read_copy(open_table: OpenTable, tick: int) -> Anchor:
 
 
 def _last_tick_before(open_table: OpenTable, cut: Cut) -> int:
-    """The last tick up to which no record of the table's topics lies at or after these offsets."""
+    """Return the last tick up to which no record of the table's topics lies at or after the cut's offsets."""
     bronze_rows = bronze.between_ticks(
         bronze.read_stream_records(open_table.lake, open_table.table.stream), 0, cut.tick
     )
@@ -155,9 +155,9 @@ def _last_tick_before(open_table: OpenTable, cut: Cut) -> int:
 def _commits_back(
     open_table: OpenTable, last_tick: int, event_ms: int | None = None
 ) -> Iterator[tuple[Commit, int | None]]:
-    """The table's commits up to a tick, each with the largest event time up to it, the newest first.
+    """Yield the table's commits up to a tick, each with the largest event time up to it, the newest first.
 
-    event_ms: those that hold a later event time may be left out.
+    event_ms: commits that hold a later event time may be left out.
     """
     table_place = open_table.state
     if not open_table.lake.exists(table_place.path):
@@ -173,11 +173,13 @@ def _commits_back(
         through = metadata["times"]["through"]
         return through is not None and through > event_ms
 
-    waiting_commits: list[Commit] = []  # commits without records: the commits before them tell the event times
+    waiting_commits: list[Commit] = []  # commits without records: the commit before them has the event time
     for commit in walk_own_commits(commit_log_of(open_table.spark, table_place.path), table_place.name, is_past):
         waiting_commits.append(commit)
-        if "times" in commit.said:
-            yield from ((item, commit.said["times"]["through"]) for item in waiting_commits if item.tick <= last_tick)
+        if "times" in commit.metadata:
+            yield from (
+                (item, commit.metadata["times"]["through"]) for item in waiting_commits if item.tick <= last_tick
+            )
             waiting_commits = []
     yield from ((item, None) for item in waiting_commits if item.tick <= last_tick)
 
@@ -187,12 +189,12 @@ def _open_version(
 ) -> Anchor | None:
     """Open a version of the state, with that of the visible table; None if one is missing, or not trusted.
 
-    before: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no longer
-    has the version.
+    first_untrusted: by path, the first version of a table that can't be trusted. Raises AnalysisException if Delta no
+    longer has the version.
     """
     table_place, tick = open_table.state, commit.tick
     visible_place = open_table.visible
-    # Others' commits after ours belong to it: OPTIMIZE, or somebody's UPDATE.
+    # Commits of others after ours belong to the anchor: OPTIMIZE, or somebody's UPDATE.
     last_version = _last_trusted(commit, (first_untrusted or {}).get(table_place.path))
     if last_version is None:
         return None
@@ -216,7 +218,7 @@ def _open_version(
 
 
 def _last_trusted(commit: Commit, first_untrusted: int | None) -> int | None:
-    """The last version that is the table at a commit; None if the commit itself can't be trusted."""
+    """Return the last version that is the table at a commit; None if the commit itself can't be trusted."""
     if first_untrusted is None:
         return commit.last
     return min(commit.last, first_untrusted - 1) if commit.version < first_untrusted else None

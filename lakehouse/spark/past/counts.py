@@ -1,4 +1,4 @@
-"""Which rows of bronze, and which records, count by a cut (`lakehouse.lake.moment.cut`)."""
+"""The rows of bronze, and the records, that count by a cut (`lakehouse.lake.moment.cut`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakehouse.plan.table import Table
 
 
 def is_in_time(cut: Cut) -> Column | None:
-    """Return the condition on records of `arrivals`; None if all of them count."""
+    """Return the condition on arrived records whose event time counts; None if all count."""
     return None if cut.event_ms is None else F.col("rowtime") <= cut.event_ms
 
 
@@ -24,12 +24,12 @@ def is_before_offsets(cut: Cut) -> Column:
 
 
 def rows_before_offsets(cut: Cut, bronze_rows: DataFrame) -> DataFrame:
-    """Return the rows of bronze before the offsets; all if there are none."""
+    """Return the rows of bronze before the cut's offsets; all if it has none."""
     return bronze_rows if cut.offsets is None else bronze_rows.where(is_before_offsets(cut))
 
 
 def filter_counting_rows(cut: Cut, bronze_rows: DataFrame, table: Table) -> DataFrame:
-    """Return the rows of bronze that count, or that judge others."""
+    """Return the rows of bronze that count, or that decide whether others are late."""
     bronze_rows = rows_before_offsets(cut, bronze_rows)
     uses_record_time = all(source.event_time is None for source in table.stream.sources)
     if cut.event_ms is not None and uses_record_time and not table.has_clock and not meeting_streams(table.stream):

@@ -1,4 +1,4 @@
-"""Fixed records: quarantined ones as rows of bronze, with the bytes that count instead."""
+"""Fixed records: quarantined records as rows of bronze, with the bytes that count instead."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fixed_rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> D
 
 
 def _with_header(quarantined_rows: DataFrame) -> DataFrame:
-    """Rows with the header of fixed ones, whose event time is not judged again."""
+    """Return the rows with the header of fixed records, whose event time is not checked again."""
     fixed_header = F.struct(F.lit(ahead.HEADER).alias("key"), F.lit(None).cast("binary").alias("value"))
     headers = F.coalesce("headers", F.array().cast(quarantined_rows.schema["headers"].dataType))
     return quarantined_rows.withColumn("headers", F.concat(headers, F.array(fixed_header)))
@@ -59,7 +59,7 @@ def read_identities(bronze_rows: DataFrame) -> list[Identity]:
 
 
 def unfit_identities(source: Source, bronze_rows: DataFrame) -> list[Identity]:
-    """Return which of the rows do not fit the source's schema."""
+    """Return the identities of the rows that do not fit the source's schema."""
     bad_rows = (
         decode_records(source, bronze_rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
     )
@@ -67,7 +67,9 @@ def unfit_identities(source: Source, bronze_rows: DataFrame) -> list[Identity]:
 
 
 def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
-    """Return which of the rows already count with other bytes in a table, not taken back; alike: with these bytes."""
+    """Return the identities of the rows that an earlier fix, not taken back, covers in a table.
+
+    alike: only those that it gave the same bytes."""
     earlier_fixes = interventions.read_fixed_records(
         lake, interventions_in_effect(interventions.read_interventions(lake, table), EVER)
     )

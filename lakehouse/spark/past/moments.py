@@ -5,8 +5,8 @@ A read begins at an anchor, so its cost grows with the distance to it, not with 
     tick          the last anchor up to the tick, then the records of the ticks after it
     offsets       the last anchor that holds no record from these offsets on, then the records before them
     event time T  the last anchor that holds no record with an event time after T, then the records after the anchor
-                  whose event time is not after T. They are judged (late or not) as they were when they came; what has
-                  closed, or expired, follows from the clock as only the records up to T would have moved it
+                  whose event time is not after T. A record is late, or not, as it was when it came; what has closed, or
+                  expired, follows from the clock as only the records up to T would have moved it
 
 Interventions count as they do for the live table, each at its tick.
 """
@@ -49,7 +49,7 @@ WHOLE = ("revert", "swap")  # interventions that replace the whole table
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a table keeps at a moment; for final results also the rows that are visible already."""
+    """The rows that a table keeps at a moment; for final results also the rows that are visible already."""
 
     rows: DataFrame
     visible: DataFrame | None = None
@@ -59,16 +59,16 @@ class Past:
     """One table's past."""
 
     def __init__(self, open_table: OpenTable, extra_decisions: Sequence[Intervention] = ()) -> None:
-        """also: interventions that are not recorded, to see what they would do."""
-        self._opened, self._lake, self._table = open_table, open_table.lake, open_table.table
+        """extra_decisions: interventions that are not recorded, to see their effect."""
+        self._open_table, self._lake, self._table = open_table, open_table.lake, open_table.table
         spark, table = open_table.spark, open_table.table
         self._forms = tables.aggregate_forms(spark, table)
         self._input = input_of(open_table)
         self._decisions = [*interventions.read_interventions(open_table.lake, open_table.name), *extra_decisions]
         self._columns = tables.state_schema(spark, table)
         self._visible_columns = tables.visible_schema(spark, table)
-        self._bases: dict[tuple[Cut, bool], Anchor] = {}
-        self._nothing = spark.createDataFrame([], self._columns)
+        self._anchors_by_cut: dict[tuple[Cut, bool], Anchor] = {}
+        self._no_rows = spark.createDataFrame([], self._columns)
 
     def visible(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
         """Return the visible rows at a moment, hidden columns too.
@@ -77,7 +77,7 @@ class Past:
         """
         state = self.state(cut, anchored=anchored)
         table, rows = self._table, state.rows
-        watermark = self._watermark(cut, anchored=anchored) if table.windows else None
+        watermark = self._watermark_at(cut, anchored=anchored) if table.windows else None
         if state.visible is not None:
             has_closed = is_closed(table, watermark)
             closed_before, closed_later = state.visible.where(has_closed), rows.where(has_closed)
@@ -87,36 +87,36 @@ class Past:
         return _with_columns(rows if has_expired is None else rows.where(~has_expired), self._visible_columns)
 
     def state(self, cut: Cut, *, anchored: bool = True) -> State:
-        """Return all that the table keeps at a moment; nothing has expired since the anchor that it begins from."""
-        base_anchor = self._base(cut, anchored=anchored)
+        """Return all that the table keeps at a moment; no row has expired since the anchor where the read begins."""
+        base_anchor = self._base_anchor(cut, anchored=anchored)
         tick, state = base_anchor.tick, State(base_anchor.rows, base_anchor.visible)
         later_decisions = [decision for decision in self._decisions if base_anchor.tick < decision.at <= cut.tick]
         if whole_decisions := [decision for decision in later_decisions if decision.kind in WHOLE]:
-            # Nothing from before the last of them is left.
-            tick, state = whole_decisions[-1].at, self._decided(state, whole_decisions[-1], cut, anchored=anchored)
+            # The last of them left nothing from before it.
+            tick, state = whole_decisions[-1].at, self._state_after(state, whole_decisions[-1], cut, anchored=anchored)
         for decision in [decision for decision in later_decisions if decision.at > tick]:
-            state = replace(state, rows=self._after(state.rows, tick, decision.at - 1, cut, anchored=anchored))
-            state, tick = self._decided(state, decision, cut, anchored=anchored), decision.at
-        return replace(state, rows=self._after(state.rows, tick, cut.tick, cut, anchored=anchored))
+            state = replace(state, rows=self._fold_ticks(state.rows, tick, decision.at - 1, cut, anchored=anchored))
+            state, tick = self._state_after(state, decision, cut, anchored=anchored), decision.at
+        return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut, anchored=anchored))
 
     def changed(self, decision: Intervention, *, visible: bool, cut: Cut | None = None) -> DataFrame:
-        """Return the rows that an intervention changes, with their new values or `_tombstone`: of the state, or of
-        the visible table.
+        """Return the rows that an intervention changes, with their new values or `_tombstone`.
 
-        Visible rows are asked for only for final results. cut: which records count; all if left out.
+        visible: the rows of the visible table, not of the state; only for final results. cut: which records count;
+        None for all.
         """
         cut_before, cut_after = (
             Cut(tick) if cut is None else replace(cut, tick=tick) for tick in (decision.at - 1, decision.at)
         )
         if visible:
             return self.changes_between(self.visible(cut_before), self.visible(cut_after))
-        state, committed_rows = self.state(cut_before), self._committed(decision) if cut_after.whole else None
+        state, committed_rows = self.state(cut_before), self._committed_rows(decision) if cut_after.whole else None
         return self.changes_between(
-            state.rows, self._decided(state, decision, cut_after).rows if committed_rows is None else committed_rows
+            state.rows, self._state_after(state, decision, cut_after).rows if committed_rows is None else committed_rows
         )
 
     def changes_between(self, old_rows: DataFrame, new_rows: DataFrame) -> DataFrame:
-        """Return the rows after that differ from those before, and `_tombstone` for those that are gone."""
+        """Return the new rows that differ from the old ones, and `_tombstone` for the old rows that are gone."""
         key_columns = self._table.key
         # For `latest` the position shows which record a row comes from.
         left_out = key_columns if isinstance(self._table.fold, Latest) else (*key_columns, "_position")
@@ -126,33 +126,33 @@ class Past:
         changed_rows = joined_rows.where(
             F.col("b._event_time").isNull() | ~row_images[0].eqNullSafe(row_images[1])
         ).select("a.*")
-        # To publish a delete, or to read it as a record, a time is needed: the row's own.
+        # A delete needs a time, to be published or read as a record: the row's own.
         gone_rows = rows_of_other_keys(key_columns, old_rows, new_rows).select(
             *key_columns, "_event_time", F.lit(True).alias("_tombstone")
         )
         return changed_rows.withColumn("_tombstone", F.lit(False)).unionByName(gone_rows, allowMissingColumns=True)
 
-    def _committed(self, decision: Intervention) -> DataFrame | None:
-        """The result of an intervention, if the table has it already: what it was built from may be gone."""
-        table_place = self._opened.state
+    def _committed_rows(self, decision: Intervention) -> DataFrame | None:
+        """Return the result of an intervention, if the table has it already: its source may be gone."""
+        table_place = self._open_table.state
         if not self._lake.exists(table_place.path):
             return None
         for commit in self._lake.commits(table_place, decision.at, decision.at):
-            if commit.tick == decision.at and commit.said.get("operation") == decision.kind:
+            if commit.tick == decision.at and commit.metadata.get("operation") == decision.kind:
                 try:
                     return _with_columns(self._lake.past(table_place.path, commit.version), self._columns)
                 except AnalysisException:
                     return None  # Delta no longer has its files
         return None
 
-    def _decided(self, state: State, decision: Intervention, cut: Cut, *, anchored: bool = True) -> State:
-        """The state after an intervention."""
+    def _state_after(self, state: State, decision: Intervention, cut: Cut, *, anchored: bool = True) -> State:
+        """Return the state after an intervention."""
         table = self._table
         clock = self._clock_at(decision.at if decision.kind == "swap" else decision.at - 1)
         watermark = clock.watermark if clock is not None else None
         if decision.kind in WHOLE:
-            return self._replaced(decision, cut, watermark, anchored=anchored)
-        rebuilt_rows = refold.refold_touched(self._opened, self._forms, self._decisions, decision, cut)
+            return self._replacement_state(decision, cut, watermark, anchored=anchored)
+        rebuilt_rows = refold.refold_touched(self._open_table, self._forms, self._decisions, decision, cut)
         rows, keys, column_names = (
             _with_columns(rebuilt_rows.rows, self._columns),
             rebuilt_rows.keys,
@@ -171,14 +171,14 @@ class Past:
             ]
         )
 
-    def _replaced(self, decision: Intervention, cut: Cut, watermark: int | None, *, anchored: bool) -> State:
-        """The new state of the whole table: what it was earlier, or what was built beside it."""
+    def _replacement_state(self, decision: Intervention, cut: Cut, watermark: int | None, *, anchored: bool) -> State:
+        """Return the new state of the whole table: its own earlier state, or that of the table built beside it."""
         if decision.kind == "revert":
             source_past, source_cut = self, cut_from_details(decision.details)
-            if anchored and cut.whole and (rows := self._version(decision.details.get("version"))) is not None:
+            if anchored and cut.whole and (rows := self._rows_of_version(decision.details.get("version"))) is not None:
                 return State(rows)
         else:
-            source_past, source_cut = Past(built_table(self._opened, decision)), Cut(decision.at - 1)
+            source_past, source_cut = Past(built_table(self._open_table, decision)), Cut(decision.at - 1)
         source_cut = source_cut.within(cut)
         source_state = source_past.state(source_cut, anchored=anchored)
         if source_state.visible is None:
@@ -186,32 +186,32 @@ class Past:
         needed_rows = source_state.rows.where(is_still_open(self._table, watermark))
         return State(needed_rows, _with_columns(source_past.visible(source_cut, anchored=anchored), self._columns))
 
-    def _version(self, version_number: int | None) -> DataFrame | None:
-        """A version by its number, which includes what others wrote; None if there is none.
+    def _rows_of_version(self, version_number: int | None) -> DataFrame | None:
+        """Return a version by its number, with all that others wrote into it; None if there is none.
 
         A state that is kept apart has versions of its own.
         """
-        if version_number is None or self._opened.state != self._opened.visible:
+        if version_number is None or self._open_table.state != self._open_table.visible:
             return None
         try:
-            return _with_columns(self._lake.past(self._opened.visible.path, version_number), self._columns)
+            return _with_columns(self._lake.past(self._open_table.visible.path, version_number), self._columns)
         except AnalysisException:
             return None  # Delta no longer has its files: the tick is folded from bronze
 
     def _clock_at(self, tick: int) -> ClockState | None:
-        """The clock at a tick; for a swap that is not applied yet, the clock of the table that was built."""
-        open_table = self._opened
+        """Return the clock at a tick; for a swap that is not applied yet, the clock of the table that was built."""
+        open_table = self._open_table
         swaps = [decision for decision in self._decisions if decision.kind == "swap" and decision.at <= tick]
         if swaps and self._table.has_clock and open_table.progress.tick < swaps[-1].at:
             open_table = built_table(open_table, swaps[-1])
         return past.clock_at(open_table, tick)
 
-    def _base(self, cut: Cut, *, anchored: bool) -> Anchor:
-        """The place where a read begins: the nearest anchor, or an empty one before the first tick."""
-        if (cut, anchored) not in self._bases:
+    def _base_anchor(self, cut: Cut, *, anchored: bool) -> Anchor:
+        """Return the anchor where a read begins: the nearest one, or an empty one before the first tick."""
+        if (cut, anchored) not in self._anchors_by_cut:
             skip = self._input.skip
-            can_anchor = skip is None or cut.offsets is None or self._begins_before(cut.offsets)
-            base_anchor = anchors.nearest_anchor(self._opened, cut) if anchored and can_anchor else None
+            can_anchor = skip is None or cut.offsets is None or self._is_restored_before(cut.offsets)
+            base_anchor = anchors.nearest_anchor(self._open_table, cut) if anchored and can_anchor else None
             if base_anchor is None and skip:
                 raise NotFound(
                     f"table {self._table.name!r} at {cut}: it was restored from a topic, and this lake's bronze does "
@@ -219,7 +219,7 @@ class Past:
                     "can be read."
                 )
             if base_anchor is None:
-                base_anchor = Anchor(NO_TICK, self._nothing, self._nothing if is_final(self._table) else None)
+                base_anchor = Anchor(NO_TICK, self._no_rows, self._no_rows if is_final(self._table) else None)
             else:
                 check_row_positions(base_anchor.rows.select("_position.*").columns, self._table.name)
                 visible_rows = (
@@ -228,36 +228,38 @@ class Past:
                 base_anchor = replace(
                     base_anchor, rows=_with_columns(base_anchor.rows, self._columns), visible=visible_rows
                 )
-            self._bases[cut, anchored] = base_anchor
-        return self._bases[cut, anchored]
+            self._anchors_by_cut[cut, anchored] = base_anchor
+        return self._anchors_by_cut[cut, anchored]
 
-    def _begins_before(self, offsets: Offsets) -> bool:
-        """Whether the rows that a restored table began with hold no record at or after these offsets."""
+    def _is_restored_before(self, offsets: Offsets) -> bool:
+        """Say whether the rows with which a restored table began hold no record at or after these offsets."""
         topic_rows = bronze.read_stream_records(self._lake, self._table.stream).select("topic", "topic_id").distinct()
         topics_by_id = {row["topic_id"]: row["topic"] for row in topic_rows.collect()}
         for topic_id, restored_offsets in json.loads(self._input.skip or "{}").items():
-            # A topic that bronze has no rows of may be any of them.
+            # A topic id without rows in bronze may belong to any topic.
             cut_offsets = offsets.get(topics_by_id[topic_id], {}) if topic_id in topics_by_id else {}
             if any(offset > cut_offsets.get(int(partition), 0) for partition, offset in restored_offsets.items()):
                 return False
         return True
 
-    def _after(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut, *, anchored: bool) -> DataFrame:
-        if not travel.has_rows(self._opened, after_tick, to_tick):
+    def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut, *, anchored: bool) -> DataFrame:
+        if not travel.has_rows(self._open_table, after_tick, to_tick):
             return rows
         if later_ticks := [
             decision.at for decision in self._decisions if decision.at > to_tick and decision.details.get("changed")
         ]:
             raise NotFound(
-                f"table {self._table.name!r} at tick {to_tick}: it had another declaration until tick {later_ticks[-1]}, and no "
-                f"version or anchor of just that tick is left. The nearest one before it is of tick {after_tick}."
+                f"table {self._table.name!r} at tick {to_tick}: it had another declaration until tick "
+                f"{later_ticks[-1]}, and no version or anchor of just that tick is left. The nearest one before it is "
+                f"of tick {after_tick}."
             )
-        present.refuse_other_logic_above(self._opened, after_tick, to_tick)
-        arrived_records = self._arrived(after_tick, to_tick, cut, self._clock_at(after_tick), anchored=anchored)
-        rows_before = None if rows is self._nothing else rows  # nothing to join with
+        present.refuse_other_logic_above(self._open_table, after_tick, to_tick)
+        clock = self._clock_at(after_tick)
+        arrived_records = self._arriving_records(after_tick, to_tick, cut, clock, anchored=anchored)
+        rows_before = None if rows is self._no_rows else rows  # nothing to join with
         return _with_columns(rows_after(self._table, self._forms, rows_before, arrived_records), self._columns)
 
-    def _arrived(
+    def _arriving_records(
         self, after_tick: int, to_tick: int, cut: Cut, clock: ClockState | None, *, anchored: bool
     ) -> DataFrame:
         fixed_rows = interventions.read_fixed_records(self._lake, self._decisions)
@@ -272,16 +274,16 @@ class Past:
         time_condition = counts.is_in_time(cut)
         return records if time_condition is None else records.where(time_condition)
 
-    def _watermark(self, cut: Cut, *, anchored: bool) -> int | None:
-        """The watermark, as moved by the records that count."""
+    def _watermark_at(self, cut: Cut, *, anchored: bool) -> int | None:
+        """Return the watermark at a moment, moved only by the records that count."""
         if not needs_watermark(self._table):
             return None
-        clock_tick = cut.tick if cut.whole else self._base(cut, anchored=anchored).tick
+        clock_tick = cut.tick if cut.whole else self._base_anchor(cut, anchored=anchored).tick
         clock = self._clock_at(clock_tick)
         assert clock is not None
-        if not travel.has_rows(self._opened, clock_tick, cut.tick):
+        if not travel.has_rows(self._open_table, clock_tick, cut.tick):
             return clock.watermark
-        records = self._arrived(clock_tick, cut.tick, cut, clock, anchored=anchored).drop(
+        records = self._arriving_records(clock_tick, cut.tick, cut, clock, anchored=anchored).drop(
             "_horizon", "_watermark", "_tail"
         )
         running_clock = RunningClock(clock)
@@ -292,7 +294,7 @@ class Past:
 def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
     """Return the table that a swap brings, as it was built; if it is gone, or has other logic, an empty place.
 
-    In that case bronze gives the same.
+    A read at the empty place gives the same rows, folded from bronze.
     """
     table_beside = open_table.beside(decision.details["beside"])
     table_properties = read_properties(open_table.spark, table_beside.visible.path) if table_beside.exists else {}
@@ -301,7 +303,7 @@ def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
 
 
 def _with_columns(rows: DataFrame, columns: StructType) -> DataFrame:
-    """The rows with these columns; a column that was added since is null."""
+    """Return the rows with these columns; a column that was added since is null."""
     data_types = {field.name: field.dataType for field in columns}
     columns_by_name = {name: F.col(f"`{name}`") if name in rows.columns else F.lit(None) for name in data_types}
     return rows.select(*[columns_by_name[name].cast(data_type).alias(name) for name, data_type in data_types.items()])

@@ -23,7 +23,7 @@ def clock_at(
 ) -> ClockState | None:
     """Return the table's clock at a tick, from its commits, else from bronze; None if it has none.
 
-    since: an earlier tick, with the clock at that tick: bronze is read from the nearest known tick on.
+    known_clock: an earlier tick, with the clock at that tick. Bronze is read from the nearest known tick on.
     """
     table = open_table.table
     if not table.has_clock:
@@ -36,7 +36,7 @@ def clock_at(
     if tick == NO_TICK:
         return clock_state
     commits = open_table.lake.commits(table_place, tick, tick) if is_there else []
-    clocks_by_tick = [(commit.tick, commit.said["clock"]) for commit in commits if "clock" in commit.said]
+    clocks_by_tick = [(commit.tick, commit.metadata["clock"]) for commit in commits if "clock" in commit.metadata]
     clocks_by_tick += [
         (row["tick"], json.loads(row["clock"])) for row in anchors.read_index(open_table) if row["clock"]
     ]
@@ -63,12 +63,12 @@ def through_at(open_table: OpenTable, tick: int) -> int | None:
     commits = open_table.lake.commits(table_place, tick, tick)
     if travel.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
         for commit in reversed(commits):
-            if commit.tick <= tick and "times" in commit.said:
-                through: int | None = commit.said["times"]["through"]
+            if commit.tick <= tick and "times" in commit.metadata:
+                through: int | None = commit.metadata["times"]["through"]
                 return through
     table_input = input_of(open_table)
     event_times = [table_input.records(open_table.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
-    if table_input.skip:  # the rows that a restored table began with are in no bronze of this lake
+    if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began
         first_rows = open_table.lake.read(table_place.path, 0)
         event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
     return max((row[0] for row in event_times if row and row[0] is not None), default=None)

@@ -1,7 +1,7 @@
 """Tables as their present logic makes them, also for the time before it was swapped in: a rebuild knows no other logic.
 
-A table that is built from bronze reads the tables above it so, whenever it is built: what earlier logic made of bronze
-is kept in versions alone, and these go.
+A table that is built from bronze reads the tables above it in this form, whenever it is built: only Delta's versions
+keep the result of earlier logic, and they go.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lakehouse.spark.transaction import read_properties
 
 
 def present_since(open_table: OpenTable) -> int:
-    """Return the tick from which on a live table is what its present logic, and that of the tables above, makes.
+    """Return the tick since which a live table is the result of its present logic, and that of the tables above.
 
-    NO_TICK: always. EVER: not yet, because a table above it was given other logic after its last rebuild, or because
-    the lake has it under another declaration.
+    NO_TICK: always. EVER: not yet, because a table above it got other logic after its last rebuild, or because the
+    lake has it under another declaration.
     """
     if not _declaration_change(open_table).can_go_on:
         return EVER
@@ -44,7 +44,7 @@ def present_since(open_table: OpenTable) -> int:
 def with_present_logic(open_table: OpenTable) -> OpenTable:
     """Return a live table as its present logic makes it at any tick: folded from bronze, with late and fixed records.
 
-    Raises NotFound if the table does not come to be that: what it holds is in no bronze.
+    Raises NotFound if the table never became that, because a table above it got other logic and it was not rebuilt.
     """
     if present_since(open_table) == EVER and _declaration_change(open_table).can_go_on:
         raise NotFound(
@@ -54,27 +54,28 @@ def with_present_logic(open_table: OpenTable) -> OpenTable:
 
 
 def from_nothing(open_table: OpenTable) -> OpenTable:
-    """Return a table at a place where nothing is: its rows are folded from bronze, with late and fixed records."""
+    """Return a table at an empty place: reads fold its rows from bronze, with late and fixed records."""
     return open_table.beside(f"{open_table.name}-removed")
 
 
 def is_behind(open_table: OpenTable) -> bool:
-    """Say whether a table above was given other logic since the table was built, or last rebuilt."""
+    """Say whether a table above got other logic since the table was built, or last rebuilt."""
     return bool(open_table.table.stream.tables) and present_since(open_table) == EVER
 
 
 def check_declared_above(open_table: OpenTable) -> None:
-    """Raise PlanError if the lake has a table above this one under another declaration: that one comes first."""
+    """Raise PlanError if the lake has a table above this one under another declaration: that table comes first."""
     for upstream in open_table.table.stream.tables:
         change = _declaration_change(open_table.lake.live.open(upstream))
         if not change.can_go_on:
             raise PlanError(
-                f"{explain_refusal(upstream.name, change)}\nTable {open_table.name!r} reads it: its turn comes afterwards."
+                f"{explain_refusal(upstream.name, change)}\nTable {open_table.name!r} reads it: "
+                "its turn comes afterwards."
             )
 
 
 def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: int) -> None:
-    """Raise NotFound if a live table's changes in the ticks (after, to] come from earlier logic of a table above it."""
+    """Raise NotFound if a live table's changes in (after_tick, to_tick] come from earlier logic of a table above."""
     if open_table.layout.beside is not None or not open_table.table.stream.tables:
         return
     if after_tick == NO_TICK and to_tick < present_since(open_table):
@@ -86,14 +87,14 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
             and travel.has_rows(open_table, after_tick, min(to_tick, swap.at - 1))
         ):
             raise NotFound(
-                f"table {open_table.name!r} at tick {to_tick}: it reads {name}, which had another declaration until tick "
-                f"{swap.at}, and no version or anchor of just that tick is left. The nearest one before it is of tick "
-                f"{after_tick}."
+                f"table {open_table.name!r} at tick {to_tick}: it reads {name}, which had another declaration until "
+                f"tick {swap.at}, and no version or anchor of just that tick is left. The nearest one before it is of "
+                f"tick {after_tick}."
             )
 
 
 def _declaration_change(open_table: OpenTable) -> Evolution:
-    """How a table in the lake differs from its declaration; one that is not there does not."""
+    """Return how a table in the lake differs from its declaration; a missing table does not differ."""
     return (
         change_of(read_properties(open_table.spark, open_table.visible.path), open_table.table)
         if open_table.exists
@@ -104,17 +105,17 @@ def _declaration_change(open_table: OpenTable) -> Evolution:
 def _not_rebuilt(open_table: OpenTable) -> str:
     name, swap = max(_changed_above(open_table), key=lambda item: item[1].at)
     return (
-        f"table {open_table.name!r} reads {name}, which was given other logic at tick {swap.at}, and was not rebuilt since: "
-        f"what it had read before is in its own versions alone. `lakehouse repair backfill {open_table.name}` "
+        f"table {open_table.name!r} reads {name}, which was given other logic at tick {swap.at}, and was not rebuilt "
+        f"since: what it had read before is in its own versions alone. `lakehouse repair backfill {open_table.name}` "
         "rebuilds it."
     )
 
 
 def _changed_above(open_table: OpenTable) -> list[tuple[str, Intervention]]:
-    """The swaps to other logic of the tables above a table."""
+    """Return the swaps to other logic of the tables above a table."""
     return [
-        (upstream.name, at)
+        (upstream.name, decision)
         for upstream in open_table.table.stream.tables
-        for at in interventions.read_interventions(open_table.lake, upstream.name)
-        if at.details.get("changed")
+        for decision in interventions.read_interventions(open_table.lake, upstream.name)
+        if decision.details.get("changed")
     ]

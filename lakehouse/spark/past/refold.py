@@ -1,9 +1,9 @@
 """Rebuilds some rows of a table from bronze: those of the keys that an intervention touches.
 
-The refold begins from nothing, or from the rows that a table was restored with: it reads the stream's whole history
-with the interventions up to then, judges every record as the live table did, and folds the touched groups at the
-original positions. Late records that were taken in after all are not late for any window; fixed records are judged at
-their place, and move no clock. What a restored table holds already is left out, fixed or not.
+The refold begins from nothing, or from the rows with which a table was restored. It reads the stream's whole history
+with the interventions up to then, decides which records are late as the live table did, and folds the touched groups at
+the original positions. Late records that were taken in after all are not late for any window; fixed records may be late
+at their place, and move no clock. Records that a restored table holds already are left out, fixed or not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PLACE_OF_RECORD = ("tick", "topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class RefoldedRows:
-    """The new rows of the touched keys; `keys` are the touched ones, by the columns `names`."""
+    """The new rows of the touched keys; `keys` are these keys, in the columns `names`."""
 
     names: tuple[str, ...]
     keys: DataFrame
@@ -49,12 +49,12 @@ class RefoldedRows:
 def refold_touched(
     open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
 ) -> RefoldedRows:
-    """Refold what an intervention touches.
+    """Refold the rows that an intervention touches.
 
-    decisions: all of the table. cut: which records count; its tick is ignored. No row is removed because it expired, or
-    because its final result is out.
+    decisions: all interventions of the table. cut: which records count; its tick is ignored. No row is removed because
+    it expired, or because its final result is out.
     """
-    return _Refold(open_table, forms, decisions, decision, cut).refolded()
+    return _Refold(open_table, forms, decisions, decision, cut).refold()
 
 
 class _Refold:
@@ -63,26 +63,30 @@ class _Refold:
     def __init__(
         self, open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
     ) -> None:
-        self._opened, self._table, self._forms, self._at, self._cut = open_table, open_table.table, forms, decision, cut
-        # Without those that a revert took back: what they took in must not come back with another intervention.
+        self._open_table, self._table, self._forms = open_table, open_table.table, forms
+        self._decision, self._cut = decision, cut
+        # Without those that a revert took back: their records must not come back with another intervention.
         self._decisions = interventions_in_effect(decisions, decision.at)
-        self._input = replace(input_of(open_table), forced_places=self._forced())
+        self._input = replace(input_of(open_table), forced_places=self._read_forced_places())
 
-    def refolded(self) -> RefoldedRows:
+    def refold(self) -> RefoldedRows:
         table, forms = self._table, self._forms
-        records, time_condition = self._judged(), counts.is_in_time(self._cut)
+        records, time_condition = self._judged_records(), counts.is_in_time(self._cut)
         records = records if time_condition is None else records.where(time_condition)
-        column_names, touched_keys = _touched_keys(table, records, self._about())
-        if self._at.kind == "late" and meeting_streams(table.stream):
-            touched_keys = touched_keys.unionByName(_touched_keys(table, self._gone(records), F.lit(True))[1])
-        if self._at.kind == "fixed":
-            # The rows they counted in before, by an earlier fix or a schema that accepts them, are folded without them.
-            touched_keys = touched_keys.unionByName(_touched_keys(table, self._before_fix(), F.lit(True))[1])
+        column_names, touched_keys = _touched_keys(table, records, self._affected_records())
+        if self._decision.kind == "late" and meeting_streams(table.stream):
+            vanished_records = self._vanished_records(records)
+            touched_keys = touched_keys.unionByName(_touched_keys(table, vanished_records, F.lit(True))[1])
+        if self._decision.kind == "fixed":
+            # Rows in which they counted before, by an earlier fix or a schema that fits, are folded without them.
+            touched_keys = touched_keys.unionByName(_touched_keys(table, self._records_before_fix(), F.lit(True))[1])
         touched_keys = touched_keys.distinct().persist()
         group_columns = table.group
         group_keys = touched_keys.select(*group_columns).distinct()
         base_rows = (
-            _rows_of_keys(_read_restored_rows(self._opened), group_keys, group_columns) if self._input.skip else None
+            _rows_of_keys(_read_restored_rows(self._open_table), group_keys, group_columns)
+            if self._input.skip
+            else None
         )
         refolded_rows = rows_after(table, forms, base_rows, _rows_of_keys(records, group_keys, group_columns))
         return RefoldedRows(
@@ -93,26 +97,26 @@ class _Refold:
             else refolded_rows,
         )
 
-    def _judged(self) -> DataFrame:
-        """The records that reached the table up to the intervention, with the interventions applied: see `arrivals`."""
+    def _judged_records(self) -> DataFrame:
+        """Return the records that reached the table up to the intervention, with the interventions in effect."""
         table = self._table
-        fixed_rows = interventions.read_fixed_records(self._opened.lake, self._decisions)
-        fixed_rows = None if fixed_rows is None else drop_skipped(self._counting(fixed_rows), self._input.skip)
+        fixed_rows = interventions.read_fixed_records(self._open_table.lake, self._decisions)
+        fixed_rows = None if fixed_rows is None else drop_skipped(self._counting_rows(fixed_rows), self._input.skip)
 
         def with_fixes(bronze_rows: DataFrame) -> DataFrame:
             return (
-                self._counting(bronze_rows)
+                self._counting_rows(bronze_rows)
                 if fixed_rows is None
-                else replace_fixed(self._counting(bronze_rows), fixed_rows)
+                else replace_fixed(self._counting_rows(bronze_rows), fixed_rows)
             )
 
-        records = self._records(with_fixes)
-        first_clock = past.clock_at(self._opened, NO_TICK)
+        records = self._stream_records(with_fixes)
+        first_clock = past.clock_at(self._open_table, NO_TICK)
         if first_clock is None:
             return records
         forced_places = self._input.forced_places
         if fixed_rows is None:
-            # The pairs of a record that came too late for a join did not come when it did.
+            # The pairs of a record that was too late for a join did not arrive together with it.
             joins_forced = forced_places is not None and bool(meeting_streams(table.stream))
             records = (
                 mark_taken_in(records, forced_places, "_forced")
@@ -126,7 +130,7 @@ class _Refold:
         else:
             records = mark_places(records, fixed_rows, PLACE_OF_RECORD, "_fixed")
             records = with_stream_time(table, records, first_clock, moves=F.col("_fixed").isNull()).drop("_fixed")
-            # Before a partition's first other record there is no stream time that a fixed one could be late for.
+            # Before a partition's first other record there is no stream time for which a fixed record could be late.
             records = records.withColumn("_horizon", F.coalesce("_horizon", F.lit(ALWAYS_MS)))
         if forced_places is None:
             return records
@@ -134,22 +138,22 @@ class _Refold:
         horizon = F.when(F.col("_forced").isNotNull(), F.lit(ALWAYS_MS)).otherwise(F.col("_horizon"))
         return records.withColumn("_horizon", horizon).drop("_forced")
 
-    def _forced(self) -> DataFrame | None:
-        """The places of late records that were taken in after all, and the tick `at` of that; None if none was."""
+    def _read_forced_places(self) -> DataFrame | None:
+        """Return the places of late records that were taken in after all, each with the tick of that; None for none."""
         late_decisions = [decision for decision in self._decisions if decision.kind == "late"]
-        late_records = interventions.read_intervention_records(self._opened.lake, late_decisions)
+        late_records = interventions.read_intervention_records(self._open_table.lake, late_decisions)
         if late_records is None:
             return None
-        decision_ticks = self._opened.lake.spark.createDataFrame(
+        decision_ticks = self._open_table.lake.spark.createDataFrame(
             [(late_decision.id, late_decision.at) for late_decision in late_decisions], "id string, at bigint"
         )
         return late_records.select("id", *PLACE).join(F.broadcast(decision_ticks), "id").drop("id")
 
-    def _gone(self, records: DataFrame) -> DataFrame:
-        """The records that the stream had before late ones met others in a join, and has not any more: padded ones."""
-        earlier_places = self._forced_before()
-        earlier_input = replace(self._input, select_rows=self._counting, forced_places=earlier_places)
-        earlier_records = earlier_input.records(self._table, self._forms, None, NO_TICK, self._at.at)
+    def _vanished_records(self, records: DataFrame) -> DataFrame:
+        """Return the records that late ones removed from the stream by their matches in a join: the padded ones."""
+        earlier_places = self._earlier_forced_places()
+        earlier_input = replace(self._input, select_rows=self._counting_rows, forced_places=earlier_places)
+        earlier_records = earlier_input.records(self._table, self._forms, None, NO_TICK, self._decision.at)
         place_columns = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
         column_names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
         present_records = records.select("*", *place_columns).select(*column_names).distinct().alias("k")
@@ -160,16 +164,17 @@ class _Refold:
         )
         return gone_records.withColumn("_horizon", F.lit(ALWAYS_MS))
 
-    def _forced_before(self) -> DataFrame | None:
-        return None if self._input.forced_places is None else self._input.forced_places.where(F.col("at") < self._at.at)
+    def _earlier_forced_places(self) -> DataFrame | None:
+        forced_places = self._input.forced_places
+        return None if forced_places is None else forced_places.where(F.col("at") < self._decision.at)
 
-    def _before_fix(self) -> DataFrame:
-        """The fixed records, as they counted before the fix: bad ones did not count. None is late."""
-        own_fixes = interventions.read_fixed_records(self._opened.lake, [self._at])
+    def _records_before_fix(self) -> DataFrame:
+        """Return the fixed records as they counted before the fix; bad records did not. No record is late here."""
+        own_fixes = interventions.read_fixed_records(self._open_table.lake, [self._decision])
         assert own_fixes is not None
         fixed_identities = F.broadcast(own_fixes.select(*IDENTITY).distinct())
         earlier_fixes = interventions.read_fixed_records(
-            self._opened.lake, [decision for decision in self._decisions if decision.at < self._at.at]
+            self._open_table.lake, [decision for decision in self._decisions if decision.at < self._decision.at]
         )
         if earlier_fixes is not None:
             earlier_fixes = drop_skipped(earlier_fixes, self._input.skip)
@@ -179,48 +184,50 @@ class _Refold:
 
         def with_earlier_fixes(bronze_rows: DataFrame) -> DataFrame:
             bronze_rows = bronze_rows.join(fixed_identities, list(IDENTITY), "left_semi").select(*bronze_rows.columns)
-            return self._counting(bronze_rows if earlier_fixes is None else replace_fixed(bronze_rows, earlier_fixes))
+            bronze_rows = bronze_rows if earlier_fixes is None else replace_fixed(bronze_rows, earlier_fixes)
+            return self._counting_rows(bronze_rows)
 
-        return self._records(with_earlier_fixes).withColumn("_horizon", F.lit(ALWAYS_MS))
+        return self._stream_records(with_earlier_fixes).withColumn("_horizon", F.lit(ALWAYS_MS))
 
-    def _about(self) -> Column | DataFrame:
-        """The records that the intervention is about: a condition on them, or their places."""
-        if self._at.kind == "refold":
-            return _in_range(self._table, self._at)
-        decision_records = interventions.read_intervention_records(self._opened.lake, [self._at])
+    def _affected_records(self) -> Column | DataFrame:
+        """Return the records that the intervention names: a condition on them, or their places."""
+        if self._decision.kind == "refold":
+            return _in_range(self._table, self._decision)
+        decision_records = interventions.read_intervention_records(self._open_table.lake, [self._decision])
         assert decision_records is not None
-        return decision_records.select(*(PLACE if self._at.kind == "late" else PLACE_OF_RECORD)).distinct()
+        return decision_records.select(*(PLACE if self._decision.kind == "late" else PLACE_OF_RECORD)).distinct()
 
-    def _counting(self, bronze_rows: DataFrame) -> DataFrame:
-        """The rows of bronze that count, or judge others."""
+    def _counting_rows(self, bronze_rows: DataFrame) -> DataFrame:
+        """Return the rows of bronze that count, or that decide whether others are late."""
         return counts.rows_before_offsets(self._cut, bronze_rows)
 
-    def _records(self, select_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """The records of these rows of bronze that reached the table up to the intervention, from the first on."""
+    def _stream_records(self, select_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Return all records of these rows of bronze that reached the table up to the intervention."""
         return replace(self._input, select_rows=select_rows).records(
-            self._table, self._forms, None, NO_TICK, self._at.at
+            self._table, self._forms, None, NO_TICK, self._decision.at
         )
 
 
 def restored_rows(open_table: OpenTable) -> DataFrame | None:
-    """Return the rows that a restored table began with; None for a table that was built from bronze.
+    """Return the rows with which a restored table began; None for a table that was built from bronze.
 
-    Raises NotFound if they are gone: what came before the restore is in no bronze of this lake.
+    Raises NotFound if they are gone: this lake's bronze lacks the records from before the restore.
     """
     return None if open_table.skip is None else _read_restored_rows(open_table)
 
 
 def check_restored_rows(open_table: OpenTable) -> None:
-    """Raise an error if a restored table does not have the rows that a repair would be folded onto.
+    """Raise an error if a restored table lacks the rows onto which a repair would fold.
 
-    NotFound if they are gone; PlanError for final results: of a window that was out at the restore only the result is
-    there, and of one that HAVING hid not even that.
+    NotFound if they are gone; PlanError for final results: of a window that had closed before the restore the table has
+    only the result, and if HAVING hid it, not even that.
     """
     if open_table.skip is not None and is_final(open_table.table):
         raise PlanError(
-            f"table {open_table.name!r} has final results and was restored from a topic: what its windows had before that "
-            "is in no bronze of this lake, so a late or a fixed record can't be taken in. Put it right in the lake "
-            "that published, and restore again; or build the table from bronze, in a lake that has all records."
+            f"table {open_table.name!r} has final results and was restored from a topic: what its windows had before "
+            "that is in no bronze of this lake, so a late or a fixed record can't be taken in. Put it right "
+            "in the lake that published, and restore again; or build the table from bronze, in a lake that has all "
+            "records."
         )
     restored_rows(open_table)
 
@@ -229,22 +236,22 @@ def _read_restored_rows(open_table: OpenTable) -> DataFrame:
     first_anchor = anchors.nearest_anchor(open_table, Cut(NO_TICK))
     if first_anchor is None:
         raise NotFound(
-            f"table {open_table.name!r} was restored from a topic, and its restored rows are no longer kept: this lake's "
-            "bronze does not have what came before, so nothing of it can be rebuilt. `lakehouse repair revert` "
+            f"table {open_table.name!r} was restored from a topic, and its restored rows are no longer kept: this "
+            "lake's bronze does not have what came before, so nothing of it can be rebuilt. `lakehouse repair revert` "
             "takes it back to a version; or restore it again, into another lake."
         )
     return first_anchor.rows
 
 
 def drop_fixed(bronze_rows: DataFrame, fixed_rows: DataFrame) -> DataFrame:
-    """Return the rows of bronze without those for which there are fixed ones."""
+    """Return the rows of bronze without the originals of fixed rows."""
     return bronze_rows.join(F.broadcast(fixed_rows.select(*IDENTITY).distinct()), list(IDENTITY), "left_anti").select(
         *bronze_rows.columns
     )
 
 
 def replace_fixed(bronze_rows: DataFrame, fixed_rows: DataFrame) -> DataFrame:
-    """Return the rows of bronze, with the fixed ones in place of the originals."""
+    """Return the rows of bronze, with the fixed rows in place of the originals."""
     return drop_fixed(bronze_rows, fixed_rows).unionByName(fixed_rows)
 
 
@@ -265,33 +272,33 @@ def _in_range(table: Table, decision: Intervention) -> Column:
     return condition
 
 
-def _touched_keys(table: Table, records: DataFrame, about: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
-    """The keys that the records touch: single windows if each changes on its own, else all rows of the group."""
-    if isinstance(about, DataFrame):
-        if "ordinals" in about.columns:
-            chosen_records = mark_taken_in(records, about, "_chosen").where("_chosen")
+def _touched_keys(table: Table, records: DataFrame, affected: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
+    """Return the keys that the records touch: single windows if each changes on its own, else all rows of the group."""
+    if isinstance(affected, DataFrame):
+        if "ordinals" in affected.columns:
+            chosen_records = mark_taken_in(records, affected, "_chosen").where("_chosen")
         else:
-            chosen_records = mark_places(records, about, PLACE_OF_RECORD, "_chosen").where("_chosen")
+            chosen_records = mark_places(records, affected, PLACE_OF_RECORD, "_chosen").where("_chosen")
         chosen_records = chosen_records.drop("_chosen")
     else:
-        chosen_records = records.where(about)
+        chosen_records = records.where(affected)
     if isinstance(table.fold.window, Hopping):
         return table.key, timely_records(table, chosen_records).select(*table.key)
     return table.group, chosen_records.select(*table.group)
 
 
 def mark_places(records: DataFrame, place_rows: DataFrame, column_names: tuple[str, ...], mark: str) -> DataFrame:
-    """Return the records with a mark: true for those whose places are in `some`; the mark of others is null."""
+    """Return the records with a mark: true for those whose places are in `place_rows`, else null."""
     marked_places = F.broadcast(place_rows.select(*column_names).distinct().withColumn(mark, F.lit(True))).alias("p")
     same_place = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in column_names]
     return records.alias("r").join(marked_places, same_place, "left").select("r.*", f"p.{mark}")
 
 
 def mark_taken_in(records: DataFrame, place_rows: DataFrame, mark: str) -> DataFrame:
-    """Return the records with a mark: true for late ones whose places are in `some`, and for their pairs, else null.
+    """Return the records with a mark: true for late ones at these places, and for their pairs, else null.
 
-    What comes out of a join has the ordinals of the record with which it comes, and more. One record may be in `some`
-    several times: too late for the join, and the row that it made there too late for a window.
+    A row that comes out of a join has the ordinals of the record that made it, and more. One record may be in
+    `place_rows` several times: too late for the join, and the row that it made there too late for a window.
     """
     marked_places = place_rows.groupBy(*PLACE_OF_RECORD).agg(F.collect_set("ordinals").alias("_begin"))
     same_place = [F.col(f"r._position.{name}") == F.col(f"p.{name}") for name in PLACE_OF_RECORD]

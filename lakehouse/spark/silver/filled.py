@@ -18,15 +18,16 @@ from lakehouse.spark.table import tables
 def create_restored(
     open_table: OpenTable, kept_rows: DataFrame, final_rows: DataFrame, begin_properties: dict[str, str]
 ) -> int:
-    """Create the Delta tables of a table; return the number of visible rows. begins: see `tables.create_filled`.
+    """Create the Delta tables of a restored table; return the number of visible rows.
 
-    kept: all that the table keeps, with what has left it since: no change tells of that. final: the final results that
-    are out; of other tables what is visible follows from what is kept. The state comes first: where the visible table
-    is there, all is. Until then a mark says that what is there of it was begun here, see `tables.remove_begun`.
+    kept_rows: all that the table keeps, and rows that have expired since: no change deletes those. final_rows: the
+    final results that are out; for other tables the visible rows follow from the kept ones. begin_properties: see
+    `tables.create_filled`. The state comes first: if the visible table exists, all does. Until then a mark says that
+    an unfinished table was begun here, see `tables.remove_unfinished`.
     """
-    folders.create_folder(open_table.spark, open_table.layout.begun(open_table.name))
+    folders.create_folder(open_table.spark, open_table.layout.restore_mark(open_table.name))
     row_count = _create_filled(open_table, kept_rows, final_rows, begin_properties)
-    folders.remove_folder(open_table.spark, open_table.layout.begun(open_table.name))
+    folders.remove_folder(open_table.spark, open_table.layout.restore_mark(open_table.name))
     return row_count
 
 

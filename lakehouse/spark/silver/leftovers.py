@@ -1,9 +1,9 @@
-"""What crashes, and removed applications, leave below control/: upkeep removes it when it is old and not in use.
+"""Leftovers of crashes and of removed applications below control/: upkeep removes them when old and not in use.
 
-requests/*.refused   requests that a job could not read, whose askers ended before they got the answer
+requests/*.refused   requests that a job could not read, from clients that ended before they got the answer
 **/*.new             files that a killed process had not moved into place yet
 restoring/*           rows of a restore that was killed; the next restore removes them too
-checkpoints/silver-* of an application's tables and sinks: a changed set of them has a checkpoint of another name
+checkpoints/silver-* checkpoints of an application's tables and sinks: a changed set has one of another name
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse.spark.table.files import DAY_MS
 
 
 def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
-    """Remove leftovers older than the time that versions are kept; the result counts files, not tables.
+    """Remove leftovers older than the retention of versions; the result counts files, not tables.
 
     On an object store nothing is removed: no lease there says whether a checkpoint is in use.
     """
@@ -56,7 +56,7 @@ def _find_leftovers(layout: Layout, held_leases: ExitStack) -> Iterator[Path]:
 
 
 def _is_free(layout: Layout, name: str, held_leases: ExitStack) -> bool:
-    """Whether a lease is free; if so, it is taken, and `held` keeps it."""
+    """Say whether a lease is free; if so, take it: `held_leases` keeps it."""
     try:
         held_leases.enter_context(Lease(Layout(layout.root).lease(name), name))
     except LeaseHeld:

@@ -39,11 +39,11 @@ class Quarantine:
 
     def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
         self._lake = lake.own_session()
-        self._own = {source.topic for source in app.sources if source.own_table}
+        self._own_topics = {source.topic for source in app.sources if source.own_table}
         self._writers = writers
         self._sources = app.sources
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
-        self._unread = [source for source in app.sources if source not in read_sources]
+        self._unread_sources = [source for source in app.sources if source not in read_sources]
         self._lock = threading.Lock()
         self._leases = ExitStack()
         self._epochs: dict[str, int] = {}
@@ -62,23 +62,26 @@ class Quarantine:
         self._leases.close()
 
     def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
-        """Write the stream's bad records up to tick `to`: from the first tick that one of its tables still lacks."""
+        """Write the stream's bad records up to `to_tick`, from the first tick that one of its tables still lacks.
+
+        shared: the records that the tables of this batch share, if any.
+        """
         reading_writers = [reader for reader in self._writers if source in reader.table.stream.decodes]
         after_tick = min((writer.applied for writer in reading_writers), default=NO_TICK)
-        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own)
-        records = shared.through(self._lake.spark).records(source, after_tick, to_tick) if shared is not None else None
+        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
+        records = shared.view(self._lake.spark).records(source, after_tick, to_tick) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, reading_writers)
             quarantine.write_bad_records(self._lake, source, bronze_rows, epoch, after_tick, to_tick, records)
 
     def write_unread(self, to_tick: int) -> None:
-        """Write the bad records of the streams that no table reads, such as one that is only published, up to `to`."""
-        for source in self._unread:
+        """Write the bad records of streams that no table reads, such as one only published, up to `to_tick`."""
+        for source in self._unread_sources:
             self.write(source, to_tick)
 
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
-        """Replace a stream's quarantine with that of a table that is swapped in, up to tick `to`."""
-        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own)
+        """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""
+        bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
         with self._lock:
             epoch = self._epoch(source, [reader for reader in self._writers if source in reader.table.stream.decodes])
             self._epochs[source.name] = quarantine.swap_quarantine(

@@ -32,16 +32,16 @@ from lakehouse.spark.transaction import commit_log_of
 
 QUERY = "silver"
 RECORDS_PER_BATCH_MAX = 5_000_000
-# This few ticks can't hold too much; the records of more ticks are counted before they become one batch.
+# So few ticks can't hold too much; the records of more ticks are counted before they become one batch.
 TICKS_UNCOUNTED = 4
 TABLES_AT_ONCE = 2
-_planned = threading.Event()
+_first_read_planned = threading.Event()
 
 
 class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
-    `on_batch(tick, records)` is called when all tables have reached a tick, before the next batch.
+    `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick.
     """
 
     def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
@@ -53,7 +53,7 @@ class Silver:
         self._levels = [list(level) for _, level in groupby(sorted(self.writers, key=_table_depth), key=_table_depth)]
         self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
-        self._done = 0
+        self._done_tick = 0
         self.took = 0.0  # the seconds of the last batch
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
@@ -76,19 +76,19 @@ class Silver:
         self._stack.close()
 
     def _plan_first_read(self) -> None:
-        """Plan a read of bronze, once a process: the first takes four seconds, in which ingest waits for Kafka."""
-        if not _planned.is_set() and latest_complete_tick(self._lake):
-            _planned.set()
+        """Plan a read of bronze, once a process: the first plan takes four seconds, while ingest waits for Kafka."""
+        if not _first_read_planned.is_set() and latest_complete_tick(self._lake):
+            _first_read_planned.set()
             unread_rows = bronze.between_ticks(self._lake.read(self._layout.records), self.tick, EVER)
             unread_rows._jdf.queryExecution().optimizedPlan()
 
     @property
     def tick(self) -> int:
-        """The last tick that every table has taken in; without tables, the last one that was passed on."""
-        return min((writer.applied for writer in self.writers), default=self._done)
+        """The last tick that every table has taken in; without tables, that of the last batch."""
+        return min((writer.applied for writer in self.writers), default=self._done_tick)
 
     def failed(self) -> Iterator[tuple[str, Failed]]:
-        """Give the functions that failed on records since the last call, each with its table's name."""
+        """Yield the functions that failed on records since the last call, each with its table's name."""
         for writer in self.writers:
             failures, writer.failed = writer.failed, ()
             yield from ((writer.table.name, function) for function in failures)
@@ -99,7 +99,7 @@ class Silver:
         self._stack.enter_context(
             Lease(self._layout.lease(f"checkpoint-{checkpoint_name}"), f"checkpoint {checkpoint_name}")
         )
-        # From the last commit on: the first batch comes at once, and brings all tables up to date.
+        # From the last commit on: so the first batch comes at once, and brings all tables up to date.
         start_version = self._last_data_version()
         reader = (
             self._spark.readStream.format("delta")
@@ -114,7 +114,7 @@ class Silver:
         ).start()
 
     def _last_data_version(self) -> int:
-        """The version of bronze's last commit with records."""
+        """Return the version of bronze's last commit with records."""
         log = commit_log_of(self._spark, self._layout.records)
         data_commits = (
             commit for commit in log.walk_back() if "topics" in commit.metadata and "operation" not in commit.metadata
@@ -143,15 +143,15 @@ class Silver:
             with Sharing(self._lake, self.writers, tick) as shared:
                 for level in self._levels:
                     jobs = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
-                    wait(jobs)  # also for the others if one fails: they read what is shared
+                    wait(jobs)  # for all, even if one fails: the others still read the shared frames
                     records += sum(job.result() for job in jobs)
             self._quarantine.write_unread(tick)
             self.took = time.monotonic() - start_seconds
             self._on_batch(tick, records)
-            self._done = tick
+            self._done_tick = tick
 
     def _batches(self, latest_tick: int) -> Iterator[int]:
-        """Yield the last tick of each batch up to `latest`."""
+        """Yield the last tick of each batch up to `latest_tick`."""
         applied_tick = self.tick
         if latest_tick - applied_tick > TICKS_UNCOUNTED:
             bronze_records: DataFrame = bronze.read_topic_records(self._lake, self._app.topics, own_topics(self._app))
@@ -167,5 +167,5 @@ class Silver:
 
 
 def _table_depth(writer: SilverWriter) -> int:
-    """The length of the chain of tables that a table reads."""
+    """Return the length of the chain of tables that a table reads."""
     return table_depth(writer.table)

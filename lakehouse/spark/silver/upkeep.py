@@ -1,11 +1,12 @@
 """Upkeep of a lake's tables by their writers, between two batches: few files, old versions removed, anchors made.
 
-    anchors   when the last one is older than the policy says: a copy of what the table keeps now. Old ones are thinned
+    anchors   when the last one is older than the policy says: a copy of the rows that the table keeps. Old ones are
+              thinned
     OPTIMIZE  when small files have accumulated: a keyed table is laid out by key, others are compacted
-    VACUUM    files of no version within the retention time; files that a changelog still needs go later
+    VACUUM    of files in no version within the retention time; files that a changelog still needs go later
 
 Each step is one of Delta's own commits or deletions, and complete in itself: after a kill the next upkeep goes on.
-Nothing here carries a tick; a stream that reads a table sees none of it (`dataChange` is false).
+These commits carry no tick; a stream that reads a table ignores them (`dataChange` is false).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FOREVER = "forever"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What upkeep does; durations in milliseconds, None for ever. vacuum: False leaves files where they are."""
+    """The settings of upkeep; durations in milliseconds, None for ever. vacuum: False leaves old files in place."""
 
     optimize_files: int
     keep_versions: int
@@ -48,7 +49,8 @@ class Policy:
 class UpkeepResult:
     """The steps done, or to be done, on one Delta table, by its name below the lake: silver/totals.
 
-    files: of the newest version. bytes: of the folder, with older versions and the log. kept: why files are kept.
+    files_before, files_after: of the newest version. bytes_before, bytes_after: of the folder, with older versions and
+    the log. kept: why files are kept.
     """
 
     name: str
@@ -97,7 +99,7 @@ def upkeep_table(
     if state_place != visible_place:
         visible_tick = open_table.lake.progress(visible_place).tick
         needed_ticks[state_place.path] = {f"the visible table is at tick {visible_tick}": visible_tick}
-    # Windows that end together begin together: ordering by the end, too, would only halve the use of the other columns.
+    # Windows that end together begin together: ordering by the end, too, would only halve the effect of other columns.
     layout_columns = [name for name in table.key if name != "window_end"]
     results = []
     for table_place in open_table.places:
@@ -121,16 +123,19 @@ def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[UpkeepRe
 
 
 def upkeep_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> list[UpkeepResult]:
-    """Do the upkeep of bronze and its writer's other tables, under its lease. own: topics with a table of their own."""
+    """Do the upkeep of bronze and its writer's other tables, under its lease.
+
+    own_topics: those with a table of their own.
+    """
     lake = lake.own_session()
 
-    def by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
+    def cluster_by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
         return lambda session, table_path: cluster(lake, topics)
 
     # A tick may end up in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
-    results = _upkeep_unkeyed(lake, [lake.layout.records], policy, by_key(None))
+    results = _upkeep_unkeyed(lake, [lake.layout.records], policy, cluster_by_key(None))
     for topic in own_topics:
-        results += _upkeep_unkeyed(lake, [lake.layout.own_records(topic)], policy, by_key([topic]))
+        results += _upkeep_unkeyed(lake, [lake.layout.own_records(topic)], policy, cluster_by_key([topic]))
     return results + _upkeep_unkeyed(lake, [lake.layout.gaps, lake.layout.interventions], policy)
 
 
@@ -158,7 +163,7 @@ def _upkeep_delta_table(
     layout_columns: list[str] | None,
     compact: Callable[[SparkSession, str], object] = files.compact_files,
 ) -> UpkeepResult:
-    """Do the upkeep of one Delta table. columns: what a keyed one is laid out by."""
+    """Do the upkeep of one Delta table. layout_columns: those that lay out a keyed table; None without a key."""
     is_keyed = layout_columns is not None
     bytes_before = files.bytes_on_disk(lake.spark, table_path)
     files_before = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=policy.optimize_files)
@@ -191,16 +196,16 @@ def _upkeep_delta_table(
 def _needed_retention(
     lake: OpenLake, table_place: TablePlace, policy: Policy, needed_ticks: Mapping[str, int], now_ms: int
 ) -> tuple[int, tuple[str, ...]]:
-    """How long a keyed table's versions are kept, in milliseconds, and why: longer where a reader still needs them.
+    """Return how long to keep a keyed table's versions, in milliseconds, and why: longer if a reader still needs them.
 
-    needed: by reader, the tick after which it still has to read commits.
+    needed_ticks: by reader, the tick after which it still has to read commits.
     """
     keep_ms, reasons = policy.keep_versions, [_describe_versions(policy.keep_versions)]
     for reason, tick in needed_ticks.items():
         if lake.progress(table_place).tick <= tick:
             continue
         first_commit = next(commit for commit in lake.commits(table_place, tick) if commit.tick > tick)
-        # Whole days: Delta is told by a commit, and this way there is at most one such commit a day.
+        # Whole days: a change of the retention is a commit, and this way there is at most one such commit a day.
         age_ms = -(-(now_ms - first_commit.time_ms + HOUR_MS) // DAY_MS) * DAY_MS
         if age_ms > keep_ms:
             keep_ms = age_ms
@@ -219,7 +224,7 @@ def _upkeep_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple
     applied_tick = open_table.progress.tick
     anchor_tick = None
     if not copies and open_table.skip is not None:
-        # What a restored table began with is in no bronze: once Delta's versions are gone, only an anchor has it.
+        # Bronze lacks the rows with which a restored table began: after Delta's versions only an anchor has them.
         anchor_tick = open_table.lake.commits(table_place)[0].tick
     elif not copies or copies[0]["tick"] < applied_tick:
         created_time = newest_snapshot(open_table.spark, table_place.path).metadata().createdTime()
@@ -238,7 +243,8 @@ def surplus_anchors(anchor_times: list[tuple[int, int]], keep_ms: int | None, no
     """Return the ticks of the anchors to remove, from pairs (tick, creation time): all are kept for `keep_ms`.
 
     Of older ones the first in each span of `keep_ms` stays, then in each two, four, eight, ... spans as their age
-    doubles. So a read of the past folds no more than came since then, and a hundred years have at most twenty of them.
+    doubles. So a read of the past folds no more than the records since then, and a hundred years have at most twenty
+    anchors.
     """
     if keep_ms is None:
         return []

@@ -1,6 +1,6 @@
 """The visible rows of a table that keeps more: derived from its state, commit by commit.
 
-The state is committed first. The visible table follows, from its own last tick to the state's: so a crash in between
+The writer commits the state first. The visible table follows, from its own last tick to the state's: a crash in between
 leaves it behind, never ahead, and the next writer brings it up to date.
 """
 
@@ -28,16 +28,16 @@ def visible_changes(
     *,
     has_decision: bool = False,
 ) -> DataFrame:
-    """Return the visible rows that changed in the ticks (after, to]: the new row, or `_tombstone`.
+    """Return the visible rows that changed in the ticks (after_tick, to_tick]: the new row, or `_tombstone`.
 
-    clock: the table's clock at `to`. shared: what the batch holds, see `Shared`. decided: whether there is an
-    intervention in these ticks.
+    clock: the table's clock at `to_tick`. shared: what the batch caches, see `Shared`. has_decision: whether there is
+    an intervention in these ticks.
     """
     table = open_table.table
     if is_final(table):
         return _final_changes(open_table, after_tick, to_tick, clock, shared)
     if has_decision:
-        # What others wrote into the visible table is corrected as well; the state does not know of it.
+        # This also corrects what others wrote into the visible table, and not into the state.
         table_past = Past(open_table)
         return table_past.changes_between(
             open_table.lake.read(open_table.visible.path), table_past.visible(Cut(to_tick))

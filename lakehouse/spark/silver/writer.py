@@ -41,10 +41,13 @@ class BadRecords(Protocol):
     """The keeper of the records that a stream's schema refuses."""
 
     def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
-        """Write the stream's bad records up to tick `to`. shared: what the tables of this batch read."""
+        """Write the stream's bad records up to `to_tick`; called before a table takes these ticks in.
+
+        shared: the frames that the tables of this batch share, if any.
+        """
 
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
-        """Replace the stream's bad records with those of a table that was built beside this one, up to tick `to`."""
+        """Replace the stream's bad records with those of a table built beside this one, up to `to_tick`."""
 
 
 def own_topics(app: App) -> list[str]:
@@ -53,7 +56,7 @@ def own_topics(app: App) -> list[str]:
 
 
 class SilverWriter:
-    """Keeps one table. Use as a context manager: entering takes the lease and opens an epoch.
+    """Writes one table. A context manager: entering takes the lease and opens an epoch.
 
     `applied` may be ahead of the last commit, over ticks that held nothing for this table. `failed`: the functions that
     failed on records since the last call of `Silver.failed`.
@@ -61,9 +64,9 @@ class SilverWriter:
 
     def __init__(self, open_table: OpenTable, run_id: str) -> None:
         # A session of its own: the number of a commit is a setting of the session that writes it.
-        self._opened = open_table.own_session()
-        self._lake, self._spark = self._opened.lake, self._opened.spark
-        self._run = run_id
+        self._open_table = open_table.own_session()
+        self._lake, self._spark = self._open_table.lake, self._open_table.spark
+        self._run_id = run_id
         self.table = open_table.table
         self._visible, self._state = open_table.visible, open_table.state
         self._lease = Lease(open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}")
@@ -74,16 +77,16 @@ class SilverWriter:
         self._lease.acquire()
         try:
             self._decisions = interventions.read_interventions(self._lake, self.table.name)
-            tables.create_table(self._opened, swapped=self._to_be_swapped())
+            tables.create_table(self._open_table, swapped=self._awaits_swap())
             progress = open_epoch(self._spark, self._state)
             self._epoch, self.applied = progress.epoch, progress.tick
             self._forms = tables.aggregate_forms(self._spark, self.table)
-            self._input = input_of(self._opened)
-            self._clock = past.clock_at(self._opened, self.applied)
-            self._through = past.through_at(self._opened, self.applied)
-            self._failed = failures_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
+            self._input = input_of(self._open_table)
+            self._clock = past.clock_at(self._open_table, self.applied)
+            self._through = past.through_at(self._open_table, self.applied)
+            self._failures = failures_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
-            self._emitted: int | None = None
+            self._emitted_watermark: int | None = None
             self._late_epoch: int | None = None
             if self._state != self._visible:
                 visible_progress = open_epoch(self._spark, self._visible)
@@ -99,25 +102,25 @@ class SilverWriter:
 
     def waits(self, to_tick: int) -> bool:
         """Say whether the table has to wait for records that it covers: see `lakehouse.spark.table.input.must_wait`."""
-        return self.applied == NO_TICK and must_wait(self._opened, to_tick)
+        return self.applied == NO_TICK and must_wait(self._open_table, to_tick)
 
     def in_one_go(self, to_tick: int) -> bool:
-        """Say whether all ticks up to `to` would be taken in at once, and all of their records."""
-        return to_tick > self.applied and self._input.skip is None and not self._decided(to_tick)
+        """Say whether the next batch would take in all ticks up to `to_tick` at once, and all of their records."""
+        return to_tick > self.applied and self._input.skip is None and not self._pending_decisions(to_tick)
 
     def apply(self, to_tick: int, bad_records: BadRecords, shared: Sharing | None = None) -> int:
-        """Take in the ticks up to `to`; return the number of records seen. Their bad records are written first.
+        """Take in the ticks up to `to_tick`, after their bad records are written; return the number of records seen.
 
-        shared: what this and other tables read.
+        shared: the frames that this and other tables share.
         """
         records = 0
-        for decision in self._decided(to_tick):
+        for decision in self._pending_decisions(to_tick):
             records += self._take_in(decision.at - 1, bad_records, shared)
             self._decide(decision, bad_records)
         return records + self._take_in(to_tick, bad_records, shared)
 
-    def _decided(self, to_tick: int) -> list[Intervention]:
-        """The interventions that are not applied yet, up to tick `to`, in their order."""
+    def _pending_decisions(self, to_tick: int) -> list[Intervention]:
+        """Return the interventions up to `to_tick` that are not applied yet, in their order."""
         if interventions.last_intervention_tick(self._lake) > self.applied:
             self._decisions = interventions.read_interventions(self._lake, self.table.name)
         return [decision for decision in self._decisions if self.applied < decision.at <= to_tick]
@@ -125,20 +128,22 @@ class SilverWriter:
     def _take_in(self, to_tick: int, bad_records: BadRecords, shared: Sharing | None) -> int:
         if to_tick <= self.applied:
             return 0
-        shared_view = shared.through(self._spark) if shared is not None else None
-        read_records = partial(replace(self._input, shared=shared_view).judged, self.applied, to_tick)
+        shared_view = shared.view(self._spark) if shared is not None else None
+        read_records = partial(replace(self._input, shared=shared_view).records_with_clocks, self.applied, to_tick)
         read_rows = partial(self._lake.read, self._state.path)
-        folded_batch = fold.fold_batch(self.table, self._forms, read_records, read_rows, self._clock, self._emitted)
+        folded_batch = fold.fold_batch(
+            self.table, self._forms, read_records, read_rows, self._clock, self._emitted_watermark
+        )
         try:
             for source in folded_batch.bad:
                 bad_records.write(source, to_tick, shared)
             if folded_batch.late:
                 late.write_late(
-                    self._opened, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick
+                    self._open_table, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick
                 )
-            # A table that reads others records how far it is, even if none of them changed.
+            # A table that reads others records its progress, even if none of them changed.
             has_input = folded_batch.records > 0 or (
-                bool(self.table.stream.tables) and travel.has_rows(self._opened, self.applied, to_tick)
+                bool(self.table.stream.tables) and travel.has_rows(self._open_table, self.applied, to_tick)
             )
             if has_input:
                 self._keep(folded_batch, to_tick)
@@ -154,25 +159,25 @@ class SilverWriter:
         check_epoch(self._spark, self._state, self._epoch)
 
     def _epoch_of_late(self) -> int:
-        """The epoch of the late table, which this writer opens when it first writes into it."""
+        """Return the epoch of the late table; the first call opens it."""
         if self._late_epoch is None:
-            late.create_late_table(self._opened)
+            late.create_late_table(self._open_table)
             self.prove()
-            table_place = late_place(self._opened.layout, self.table.name)
+            table_place = late_place(self._open_table.layout, self.table.name)
             self._late_epoch = open_epoch(self._spark, table_place).epoch
         return self._late_epoch
 
     def _keep(self, folded_batch: fold.FoldedBatch, to_tick: int) -> None:
         first_ms, last_ms = folded_batch.times or (None, None)
         through = max((time for time in (self._through, last_ms) if time is not None), default=None)
-        failures = merge_failures(self._failed, folded_batch.failed)
+        failures = merge_failures(self._failures, folded_batch.failed)
         null_key_count = self._null_keys + folded_batch.null_keys
         metadata = {**folded_batch.counts(), "times": {"first": first_ms, "last": last_ms, "through": through}}
         metadata |= _count_metadata(failures, null_key_count)
         self._commit(
             self._state, Progress(self._epoch, to_tick), self.applied, metadata, folded_batch.batch, folded_batch.forms
         )
-        self._clock, self._through, self._failed, self._null_keys = (
+        self._clock, self._through, self._failures, self._null_keys = (
             folded_batch.clock,
             through,
             failures,
@@ -192,10 +197,13 @@ class SilverWriter:
         fresh: bool = False,
         by_decision: bool = False,
     ) -> None:
-        """Bring one of the table's two places from tick `after` to a progress, in one commit. said: its metadata."""
-        metadata = {"from_tick": after_tick, "run": self._run, **own_metadata}
+        """Bring one of the table's two places from `after_tick` to a progress, in one commit.
+
+        own_metadata: what this commit adds to the metadata of each. The rest: see `merge_batch`.
+        """
+        metadata = {"from_tick": after_tick, "run": self._run_id, **own_metadata}
         if batch is None or batch.count == 0:
-            # Records came but none touched a row: the table still records how far it is.
+            # Records came but none touched a row: the table still records its progress.
             append_empty_commit(self._spark, table_place, target_progress, metadata)
         else:
             with numbered_writes(self._spark, table_place, target_progress, metadata):
@@ -204,23 +212,23 @@ class SilverWriter:
                 )
 
     def _decide(self, decision: Intervention, bad_records: BadRecords) -> None:
-        """Apply an intervention, the next one. A swap, or a revert, opens the next epoch."""
+        """Apply the next intervention. A swap or a revert opens the next epoch."""
         if (
             decision.kind == "swap"
             and decision.details["declaration"] != declaration_properties(self.table)[DECLARATION]
         ):
             raise PlanError(
-                f"table {self.table.name!r} will be swapped for one under another declaration, at tick {decision.at}. Run "
-                "the application that declares it."
+                f"table {self.table.name!r} will be swapped for one under another declaration, at tick {decision.at}. "
+                "Run the application that declares it."
             )
         if decision.kind in ("swap", "revert"):
-            # The one after its own: the next free one might belong to a writer that has taken the table over.
+            # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
         metadata: dict[str, Any] = {"operation": decision.kind, "records": 0}
         if decision.kind == "swap":
             metadata[counted.SWAP_COUNTS] = self._bring_along(decision, bad_records)
-        metadata |= _count_metadata(self._failed, self._null_keys)
-        changed_rows = Past(self._opened).changed(decision, visible=False)
+        metadata |= _count_metadata(self._failures, self._null_keys)
+        changed_rows = Past(self._open_table).changed(decision, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
             metadata["keys"] = held_batch.count
@@ -236,54 +244,53 @@ class SilverWriter:
         self._show(decision.at)
 
     def _bring_along(self, decision: Intervention, bad_records: BadRecords) -> dict[str, int]:
-        """Take over what belongs to a table that is swapped in: its clock, times, late records, its streams' bad ones.
+        """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
 
-        Return its counts. All of it can be repeated after a crash; the table's commit comes last.
+        All of this can be repeated after a crash; the table's commit comes last.
         """
-        table_beside, to_tick = self._built(decision), decision.at - 1
+        table_beside, to_tick = self._built_table(decision), decision.at - 1
         try:
             # Other logic may have another clock, and other times.
             self._clock = past.clock_at(table_beside, to_tick)
             through_times = (self._through, past.through_at(table_beside, to_tick))
             self._through = max((time for time in through_times if time is not None), default=None)
-            if any(self._lake.exists(candidate.late) for candidate in (self._opened, table_beside)):
-                late.swap_late(self._opened, table_beside.layout, self._epoch_of_late(), decision.at)
+            if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
+                late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), decision.at)
             for source in self.table.stream.decodes if decision.details.get("changed") else ():
                 bad_records.swap(source, table_beside.layout, to_tick)
-            self._failed = failures_in_log(commit_log_of(self._spark, table_beside.state.path), table_beside.state.name)
-            self._null_keys = null_keys.null_keys_in_log(
-                commit_log_of(self._spark, table_beside.state.path), table_beside.state.name
-            )
-            return counted.count_by_commits(self._lake, table_beside.state, to_tick).counts
+            built_place = table_beside.state
+            self._failures = failures_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
+            self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
+            return counted.count_by_commits(self._lake, built_place, to_tick).counts
         finally:
             if table_beside.layout.beside != decision.details["beside"]:
                 folders.remove_folder(self._spark, table_beside.layout.tables)
 
-    def _built(self, decision: Intervention) -> OpenTable:
-        """The table of a swap, up to the tick before it: as it was built; rebuilt if that is gone or in use."""
-        table_beside = built_table(self._opened, decision)
+    def _built_table(self, decision: Intervention) -> OpenTable:
+        """Return the table of a swap, up to the tick before: the one built for it, or a new one if it is gone."""
+        table_beside = built_table(self._open_table, decision)
         if table_beside.layout.beside == decision.details["beside"]:
             with suppress(LeaseHeld):
                 self._build(table_beside, decision.at - 1)
                 return table_beside
-        rebuilt_table = self._opened.beside(f"{decision.details['beside']}-again")
+        rebuilt_table = self._open_table.beside(f"{decision.details['beside']}-again")
         folders.remove_folder(self._spark, rebuilt_table.layout.tables)
         self._build(rebuilt_table, decision.at - 1)
         return rebuilt_table
 
     def _build(self, table_beside: OpenTable, to_tick: int) -> None:
-        writer = SilverWriter(table_beside, self._run)
+        writer = SilverWriter(table_beside, self._run_id)
         with (
             writer,
             Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer]) as bad_records,
         ):
             writer.apply(to_tick, bad_records)
 
-    def _to_be_swapped(self) -> bool:
-        """Whether a swap to the present declaration was recorded but not applied yet."""
+    def _awaits_swap(self) -> bool:
+        """Say whether a swap to the present declaration is recorded but not applied yet."""
         if not self._lake.exists(self._state.path):
             return False
-        applied_tick = self._opened.progress.tick
+        applied_tick = self._open_table.progress.tick
         declaration = declaration_properties(self.table)[DECLARATION]
         return any(
             decision.kind == "swap" and decision.at > applied_tick and decision.details["declaration"] == declaration
@@ -299,7 +306,7 @@ class SilverWriter:
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = is_final(self.table) and not has_expiry(self.table) and not has_decision
             changed_rows = visible.visible_changes(
-                self._opened, self._visible_tick, to_tick, self._clock, shared, has_decision=has_decision
+                self._open_table, self._visible_tick, to_tick, self._clock, shared, has_decision=has_decision
             )
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:
@@ -308,11 +315,11 @@ class SilverWriter:
             finally:
                 held_batch.memory.release()
             self._visible_tick = to_tick
-        self._emitted = self._clock.watermark if self._clock is not None else None
+        self._emitted_watermark = self._clock.watermark if self._clock is not None else None
 
 
 def _count_metadata(functions: tuple[Failed, ...], without_key: int) -> dict[str, Any]:
-    """The metadata of a commit about functions that failed on records, and records without a key, up to it."""
+    """Return a commit's metadata about the functions that failed, and the records without a key, up to it."""
     metadata: dict[str, Any] = {FAILED: [function.plain() for function in functions]} if functions else {}
     return metadata | ({null_keys.NULL_KEYS: without_key} if without_key else {})
 

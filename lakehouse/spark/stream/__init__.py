@@ -1,1 +1,1 @@
-"""The records of a stream in a batch: decoded, through its steps, joined with tables."""
+"""The records of a stream in a batch: decodes them, runs the stream's steps, joins them with tables."""

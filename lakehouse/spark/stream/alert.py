@@ -17,7 +17,7 @@ from lakehouse.spark.stream.rows import read_changes, row_exists, with_row_befor
 
 
 def find_crossings(alert: Crossings, tables: Tables) -> DataFrame:
-    """Return the crossings of a table's changes, in the form of a stream's frame."""
+    """Return the changes of a table that cross the alert's condition, in the form of a stream's frame."""
     table = alert.table
     frame = with_row_before(table, tables.held(read_changes(table, tables)), tables)
     for row in ("_was", "_row"):
@@ -38,7 +38,7 @@ def find_crossings(alert: Crossings, tables: Tables) -> DataFrame:
 
 
 def _with_condition(alert: Crossings, frame: DataFrame, row: str) -> DataFrame:
-    """The frame with the column `<row>_meets`: whether there is a row, and the condition is true of it."""
+    """Return the frame with the column `<row>_meets`: whether the row exists and meets the condition."""
     value_names = alert.table.values
     frame = frame.select("*", *[F.col(f"{row}.values.`{name}`").alias(name) for name in value_names])
     meets_condition = row_exists(F.col(row)) & F.coalesce(column_of(alert.when), F.lit(False))
@@ -46,13 +46,13 @@ def _with_condition(alert: Crossings, frame: DataFrame, row: str) -> DataFrame:
 
 
 def _row_values(row: str, names: Sequence[str]) -> Column:
-    """The values of a row, null without one. A count is never null, but where there is no row it has no value."""
+    """Return the values of a row; null where there is no row, also for a count, which is never null in a row."""
     is_there = row_exists(F.col(row))
     value_columns = [F.when(is_there, F.col(f"{row}.values.`{name}`")).alias(name) for name in names]
     return F.when(is_there, F.struct(*value_columns))
 
 
 def _format_position(position: Column) -> Column:
-    """A position as text: see `Position.text`."""
+    """Return a position as text: see `Position.text`."""
     place_parts = [position[name].cast("string") for name in ("tick", "topic", "partition", "offset")]
     return F.concat_ws("/", *place_parts, F.array_join(position["ordinals"].cast("array<string>"), "."))

@@ -1,10 +1,11 @@
-"""What records find in a table as it was at their event times, on Spark.
+"""Joins records with a table as it was at their event times, on Spark.
 
-A key's records and the table's changes of it go, in the order of positions, to `lakehouse.semantics.operators.as_of`,
-which the model runs, too. It gets times and gives numbers of changes: no value goes through Python's own objects.
+For each key, its records and the table's changes go, in the order of positions, to
+`lakehouse.semantics.operators.as_of`, which the model runs, too. It gets times and gives numbers of changes: no value
+goes through Python's own objects.
 
-Spark sorts, on disk if need be, and Python sees one stream of batches with the keys in a row. A call for each key
-(`applyInArrow`) costs half a millisecond: a minute for 100,000 keys.
+Spark sorts, on disk if need be, and Python sees one stream of batches, key after key. A call for each key
+(`applyInArrow`) would cost half a millisecond: a minute for 100,000 keys.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from lakehouse.spark.functions import arrow_type
 def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
     """Return records, `_record`, with the change that each finds, `_found`: null if there is none.
 
-    both: changes (`_side` 0, with `_is`) and records (`_side` 1) by the columns `on`, each with `_place`, `_ordinals`,
-    `_number` and `_time`, its event time in milliseconds.
+    all_rows: changes (`_side` 0, with `_is`) and records (`_side` 1), each with `_place`, `_ordinals`, `_number` and
+    `_time`, its event time in milliseconds. on_columns: the columns of the key.
     """
-    # A change by the same record comes before it; the rows that a restored table began with have no place.
+    # A change that a record makes sorts before the record; the rows with which a restored table began have no place.
     place_order = Window.partitionBy(*on_columns).orderBy(
         F.col("_place").asc_nulls_first(), "_side", "_ordinals", "_number"
     )
@@ -43,20 +44,22 @@ def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
 
 
 def _make_nullable(kind: StructType) -> StructType:
-    """A type with nulls everywhere: what Spark's optimizer finds never to be null is another type to Arrow."""
+    """Return the type with all its fields nullable: for Arrow, a field that Spark finds never null has another type."""
     never_null = re.compile(r'"(nullable|containsNull|valueContainsNull)":false')
     return StructType.fromJson(json.loads(never_null.sub(r'"\1":true', kind.json())))
 
 
 def finder_in_batches(result_schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each record finds, of rows in order, key after key. shown: the types of what comes out."""
+    """Return a function over batches of ordered rows, key after key: it gives each record the change that it finds.
+
+    result_schema: the types of the columns that the function gives.
+    """
 
     def find_changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         timeline: KeyChanges[int] = KeyChanges()
-        held_changes: list[pa.Array] = []  # the changes of the last key of the batch before
-        first_number = next_number = (
-            0  # the changes are counted in order: the number of the first one held, and of the next one
-        )
+        held_changes: list[pa.Array] = []  # the changes of the last key in the batch before
+        # The changes are numbered in order: the number of the first held change, and of the next change.
+        first_number = next_number = 0
         for batch in batches:
             is_change = pc.equal(batch["_side"], 0)
             held_changes.append(batch["_is"].filter(is_change))

@@ -1,7 +1,7 @@
-"""Records joined with a small table that is sent to every task whole (rule 23): the records stay where they are.
+"""Joins records with a small table that Spark sends whole to every task (rule 23): the records stay where they are.
 
-The result is that of `lakehouse.spark.stream.joined`: each row of the table goes with the places between which it
-is there, and a record finds the row of its key that is there at its own place.
+The result is that of `lakehouse.spark.stream.joined`: each row of the table comes with the places between which it
+exists, and a record finds the row of its key that exists at its own place.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def join_broadcast(join: TableJoin, records: DataFrame, tables: Tables) -> DataF
 
 
 def _rows_with_lifetimes(join: TableJoin, tables: Tables, on_columns: list[str], value_names: list[str]) -> DataFrame:
-    """The table's rows, before the batch and after each change in it: `_row`, there from `_from` to before `_until`."""
+    """Return the table's rows before the batch and after each change: `_row`, there from `_from` until `_until`."""
     table = join.table
     change_place = F.struct(*[F.col(f"_position.{name}") for name in PLACE])
     rows = tables.changes(table).withColumn("_from", change_place)

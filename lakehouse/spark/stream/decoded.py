@@ -1,4 +1,4 @@
-"""Bronze read through a source's schema: bytes become columns, and a record that does not fit is marked.
+"""Decodes bronze by a source's schema: bytes become columns, and a record that does not fit is marked.
 
 The result has the form that `lakehouse.spark.stream.streams` describes.
 """
@@ -29,7 +29,7 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
     value_part = _make_part("value", source.value_format, source.value)
     parts = (key_part, value_part)
     frame = bronze.select(
-        *[column.alias(name) for part in parts for name, column in part.kept.items()],
+        *[column.alias(name) for part in parts for name, column in part.bronze_columns.items()],
         _bronze_position().alias("_position"), F.col("topic_id").alias("_topic_id"),
         F.coalesce(invalid_kafka_time("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
@@ -65,12 +65,12 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
         event_time = column_of(source.event_time)
         if dict(frame.select(event_time.alias("t")).dtypes)["t"] != "bigint":
             event_time = F.unix_millis(event_time)
-        # A null value has no columns to take the time from: it keeps the record's own.
+        # A null value has no columns from which to take the time: the record keeps its own time.
         keeps_own_time = F.col("_tombstone") | F.col("_bad")
         frame = frame.withColumn("rowtime", F.when(keeps_own_time, F.col("rowtime")).otherwise(event_time))
     has_no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
     if source.max_ahead is not None:
-        # Both lie in the years 1 to 9999 where it counts, so their difference is a number.
+        # Where it counts, both times lie in the years 1 to 9999, so their difference does not overflow.
         valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
@@ -78,7 +78,7 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
 
 
 def judging_time() -> Column:
-    """The time, of a row of bronze, that its event time may be ahead of; null if it is not judged: see `ahead`."""
+    """Return the time with which a bronze row's event time is compared; null if it is not: see `ahead`."""
     timestamp, is_fixed = F.unix_millis("timestamp"), F.exists("headers", lambda header: header["key"] == ahead.HEADER)
     return F.when((timestamp != ahead.NO_TIMESTAMP) & ~F.coalesce(is_fixed, F.lit(False)), timestamp)
 
@@ -103,7 +103,7 @@ def _make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> 
 
 @dataclass(frozen=True)
 class _AbsentPart(Part):
-    """Nobody reads it: it is null."""
+    """A part that nobody reads: it is null."""
 
     @property
     def read(self) -> Column:
@@ -116,7 +116,7 @@ class _AbsentPart(Part):
 
 @dataclass(frozen=True)
 class _PlainPart(Part):
-    """One column of text or bytes."""
+    """A part of one column of text or bytes."""
 
     @property
     def read(self) -> Column:
@@ -131,7 +131,7 @@ class _PlainPart(Part):
 
 @dataclass(frozen=True)
 class _PythonPart(Part):
-    """A form that Spark has no function for."""
+    """A part in a format for which Spark has no function: Python reads it."""
 
     @property
     def read(self) -> Column:

@@ -1,4 +1,4 @@
-"""Streams that read tables, on Spark: a table's changes as records, and records joined with a table's rows.
+"""Streams that read tables, on Spark: gives a table's changes as records, and joins records with a table's rows.
 
 The rules are those of `lakehouse.model.joined`.
 """
@@ -21,12 +21,12 @@ from lakehouse.spark.stream.step import numbered_position
 
 # A record's position without its ordinals: a change of a table by the same record comes before it.
 PLACE = ("tick", "order_time", "topic", "partition", "offset")
-# The order of the changes that one record makes: by a fan-out, or when it is exploded, it changes a row several times.
+# The order of the changes that one record makes: after a fan-out or an explode it may change a row several times.
 ORDER = ("_ordinals", "_number")
 
 
 class Tables(Protocol):
-    """The tables that a stream reads, between two ticks."""
+    """The tables that a stream reads, between two ticks; called while the stream's frame is made."""
 
     def changes(self, table: Table) -> DataFrame:
         """Return a table's changes per event: its columns, `_tombstone`, `_event_time_ms`, `_position`, `_number`.
@@ -38,10 +38,10 @@ class Tables(Protocol):
         """Return the visible rows of these keys, or of all, before the first of the ticks; None if there are none."""
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """Return all changes of these keys up to the last of the ticks, as `changes` does, and the rows before them."""
+        """Return all changes of these keys up to the last tick, in the form of `changes`, and the rows before them."""
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """Return a frame that is read several times: its result is held in memory as long as it is used."""
+        """Return a frame that will be read several times; Spark keeps its result in memory as long as it is used."""
 
 
 def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
@@ -55,9 +55,9 @@ def changes_as_records(table: Table, changes: DataFrame) -> DataFrame:
 
 
 def join_with_table(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:
-    """Return a stream's records with the columns of the row that the table has when each of them arrives.
+    """Return a stream's records, each with the columns of the row that the table has when the record arrives.
 
-    Or, if the join says so, of the row that it had at the record's event time.
+    If the join is by event time: of the row that the table had at the record's event time.
     """
     table = join.table
     value_names = list(table.values)
@@ -85,9 +85,14 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: Tables) -> Data
         null_place = F.lit(None).cast(dict(table_sides[0].dtypes)["_place"])
         table_sides.append(_table_side(table, earlier_rows, on_columns, value_names, null_place))
     record_side = records.select(
-        *on_columns, record_place.alias("_place"), F.lit(1).alias("_side"), F.lit(None).cast(ORDINALS_TYPE).alias("_ordinals"),
-        F.lit(0).alias("_number"), F.col("rowtime").alias("_time"), F.struct(*visible_names, *own_names).alias("_record"),
-    )  # fmt: skip
+        *on_columns,
+        record_place.alias("_place"),
+        F.lit(1).alias("_side"),
+        F.lit(None).cast(ORDINALS_TYPE).alias("_ordinals"),
+        F.lit(0).alias("_number"),
+        F.col("rowtime").alias("_time"),
+        F.struct(*visible_names, *own_names).alias("_record"),
+    )
     all_rows = reduce(
         lambda first, second: first.unionByName(second, allowMissingColumns=True), [record_side, *table_sides]
     )
@@ -114,7 +119,7 @@ def join_with_table(join: TableJoin, records: DataFrame, tables: Tables) -> Data
 
 
 def _with_last_changes(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
-    """The records, with the last change of their key that came before each, `_found`."""
+    """Return the records, each with `_found`, the last change of its key before it."""
     place_order = Window.partitionBy(*on_columns).orderBy(F.col("_place").asc_nulls_first(), "_side", *ORDER)
     place_order = place_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return all_rows.withColumn("_found", F.last("_is", ignorenulls=True).over(place_order)).where("_side = 1")
@@ -123,7 +128,7 @@ def _with_last_changes(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
 def _table_side(
     table: Table, rows: DataFrame, on_columns: list[str], value_names: list[str], place: Column
 ) -> DataFrame:
-    """The table's side of a join: its rows, each with its place in the order of the records."""
+    """Return the table's side of a join: its rows, each with its place in the order of the records."""
     row_struct = F.struct((~F.col("_tombstone")).alias("_there"), F.struct(*value_names).alias("_row"))
     key_columns = [F.col(name).alias(on_column) for name, on_column in zip(table.key, on_columns, strict=True)]
     return rows.select(

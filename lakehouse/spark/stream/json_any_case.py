@@ -1,10 +1,9 @@
-"""JSON whose fields are found in whatever case their names are, as ksqlDB finds them.
+"""Reads JSON whose field names may be in any case, as ksqlDB does.
 
-Spark's from_json knows one case. A record in which the columns' names stand in another one gets them rewritten, in its
-text: in a JSON text only a name can be a quoted word before a colon. Where a name may belong to an object inside, or is
-written with escapes, or has signs that mean something in JSON, Python reads the record: `lakehouse.formats.json_value`
-has the rule. So it does where a number stands in quotes, or a whole number has a point. A property test holds both
-equal.
+Spark's from_json knows one case. If a record has the columns' names in another case, they are rewritten in its text: in
+a JSON text only a name can be a quoted word before a colon. Python reads the record, by the rule in
+`lakehouse.formats.json_value`, where a name may belong to a nested object, has escapes, or has characters that mean
+something in JSON; and where a number is in quotes, or a whole number has a point. A property test compares both ways.
 """
 
 from __future__ import annotations
@@ -23,8 +22,10 @@ from lakehouse.plan.schema import base_type, parse_type
 NESTED = r"\{[^{]*\{"
 BEFORE, AFTER = r'(?<=[{,\s])"', r'"(?=\s*:)'
 ESCAPED = "\\u"
-MAYBE_ESCAPED = re.compile(r'["\\/\x00-\x1f]|[^\x00-\x7e]')  # characters that are written with a backslash, or may be
-SIGNS = re.compile(r"[,:\[\]{}]")  # a name of them may stand between two others' quotes
+MAYBE_ESCAPED = re.compile(
+    r'["\\/\x00-\x1f]|[^\x00-\x7e]'
+)  # characters that JSON writes with a backslash, or may write so
+SIGNS = re.compile(r"[,:\[\]{}]")  # a name of these characters may also be the text between two other names' quotes
 
 
 def json_any_case(
@@ -36,8 +37,8 @@ def json_any_case(
 ) -> Column:
     """Return the struct of a text's fields, with `_corrupt` not null for a text that does not fit.
 
-    from_json: reads a text under the columns' own names; in_python: reads one in any case, with `_unfit`. own: whether
-    a text is for Python in any case.
+    from_json: reads a text that has the columns' own names. in_python: reads any text, and gives `_unfit`. is_own_form:
+    whether Python must read a text, whatever its names.
     """
     columns = list(columns)
     fields = [column.in_topic for column in columns]
@@ -65,9 +66,9 @@ def quick_or_careful(
     in_python: Callable[[Column], Column],
     is_slow: Column,
 ) -> Column:
-    """Return the struct of a text's fields: of from_json or, where it is `slow`, of Python, which alone sees it then.
+    """Return the struct of a text's fields: from Python where `is_slow`, else from from_json; each text is read once.
 
-    named: the text with the columns' own names.
+    named_text: the text with the columns' own names.
     """
     quick_struct = from_json(F.when(~is_slow, named_text))
     careful_struct = in_python(F.when(is_slow, text.cast("binary")))
@@ -82,9 +83,9 @@ def quick_or_careful(
 
 
 def has_odd_names(text: Column, columns: Iterable[PlanColumn]) -> Column | None:
-    """Say which texts may have fields whose names no pattern finds; None where there are none.
+    """Return whether a text may have fields whose names no pattern finds; None if no text can.
 
-    They are written with escapes, or have signs that mean something in JSON.
+    Such names are written with escapes, or have characters that mean something in JSON.
     """
     field_names = {name for column in columns for name in _field_names(column.in_topic)}
     if has_signs(columns):
@@ -93,29 +94,29 @@ def has_odd_names(text: Column, columns: Iterable[PlanColumn]) -> Column | None:
 
 
 def has_signs(columns: Iterable[PlanColumn]) -> bool:
-    """Say whether a field's name may stand between two others' quotes."""
+    """Say whether a field's name may also be the text between two other names' quotes."""
     return any(not name or SIGNS.search(name) for column in columns for name in _field_names(column.in_topic))
 
 
 def name_pattern(name: str) -> str:
-    """Return a pattern of Java's for a name."""
+    """Return a Java pattern that matches a name."""
     return re.sub(r"[^A-Za-z0-9_]", lambda sign: f"\\x{{{ord(sign[0]):x}}}", name)
 
 
 def _replacement_literal(name: str) -> str:
-    """A name as what stands for a match."""
+    """Return a name as the replacement text of a Java pattern."""
     return name.replace("\\", "\\\\").replace("$", "\\$")
 
 
 def _field_names(column: PlanColumn) -> Iterable[str]:
-    """The names of a column and of the struct fields in it."""
+    """Yield the names of a column and of the struct fields in it."""
     yield column.name
     for field in parse_type(column.type).find_all(exp.ColumnDef):
         yield field.name
 
 
 def _loose_number_pattern(columns: Iterable[PlanColumn]) -> str:
-    """A pattern for texts in which a number may be written as Spark does not read it; empty if there are no numbers."""
+    """Return a pattern of texts with a number in a form that Spark may not read; empty if there are no numbers."""
     names_by_form: dict[str, set[str]] = {}
     for column in columns:
         _find_numbers(column.name, parse_type(column.type), "", names_by_form)
@@ -126,7 +127,7 @@ def _loose_number_pattern(columns: Iterable[PlanColumn]) -> str:
 
 
 def _find_numbers(name: str, kind: exp.DataType, prefix: str, names_by_form: dict[str, set[str]]) -> None:
-    """Add a number's name under the pattern of what would be written loosely. within: the begin of a list or a map."""
+    """Add a number's name under the pattern of its loose forms. prefix: the pattern for the start of a list or map."""
     base_kind = base_type(kind.sql("spark").lower())
     if base_kind in INTEGER_BITS:
         names_by_form.setdefault(f'{prefix}(?:"|-?\\d+[.eE])', set()).add(name)
@@ -136,7 +137,6 @@ def _find_numbers(name: str, kind: exp.DataType, prefix: str, names_by_form: dic
         for field in kind.expressions:
             _find_numbers(field.name, field.args["kind"], "", names_by_form)
     elif base_kind in ("array", "map"):
-        up_to_item = (
-            r".*?" if prefix else r"[^\]}]*?"
-        )  # of a list in a list, all that follows: Python then looks closer
+        # For a list in a list, the pattern takes all that follows: Python then looks closer.
+        up_to_item = r".*?" if prefix else r"[^\]}]*?"
         _find_numbers(name, kind.expressions[-1], rf"[\[{{]{up_to_item}(?<=[\[,:\s])", names_by_form)

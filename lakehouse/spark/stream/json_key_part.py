@@ -1,7 +1,7 @@
-"""A key of one column in JSON on Spark: an object with a field of its name, or its value alone.
+"""A JSON key of one column on Spark: an object with a field of that name, or the value alone.
 
-The fast form of `lakehouse.formats.json_key` for a column that is no struct, array or map. A property test holds them
-equal.
+The fast form of `lakehouse.formats.json_key` for a column that is no struct, array or map. A property test compares
+both.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.spark.stream.json_part import JsonPart
 
-# A text in quotes, its escapes taken out, or a word: what can stand in an object and adds nothing to it.
+# A text in quotes, without its escapes, or a word: one JSON value that can't add another field to an object.
 ONE_VALUE = r'^[ \t\r\n]*(?:"[^"]*"|[^\s"{}\[\],:\\]+)[ \t\r\n]*$'
 
 
 @dataclass(frozen=True)
 class JsonKeyPart(JsonPart):
-    """A key of one column that is a JSON object, or the column's value: that gets an object around it."""
+    """A key of one column: a JSON object, or the column's value alone, which gets an object around it."""
 
     @property
     def bytes(self) -> Column:
@@ -28,7 +28,7 @@ class JsonKeyPart(JsonPart):
         plain_text = F.replace(F.replace(text, F.lit("\\\\"), F.lit("")), F.lit('\\"'), F.lit(""))
         object_start = f"{{{json.dumps(self.columns[0].in_topic.name, ensure_ascii=False)}:"
         object_bytes = F.concat(F.lit(object_start), text, F.lit("}")).cast("binary")
-        # Most keys are objects: then nothing else is looked at.
+        # Most keys are objects: then Spark evaluates nothing else.
         return (
             F.when(text.endswith("}"), super().bytes)
             .when(plain_text.rlike(ONE_VALUE), object_bytes)

@@ -1,7 +1,8 @@
-"""A key or a value in JSON on Spark: the fast form of `lakehouse.formats.json_value`. A property test holds them equal.
+"""A key or a value in JSON on Spark: the fast form of `lakehouse.formats.json_value`. A property test compares both.
 
-Timestamps are read as text where that can be, and judged alone: looking for what is no moment in the whole record takes
-longer than reading the record. What from_json does not read as the rule does: `lakehouse.spark.stream.json_written`.
+Where possible, timestamps are read as text, and each is judged alone: to search the whole record for invalid moments
+takes longer than to read it. `lakehouse.spark.stream.json_written` has what from_json reads in another way than the
+rule.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lakehouse.spark.stream.json_any_case import has_odd_names, has_signs, json_
 from lakehouse.spark.stream.part import Part, python_decoder
 from lakehouse.spark.years import has_any_time, has_time, is_outside_years
 
-# Python's json, and so the model, refuses these too.
+# Python's json, and so the model, refuses these, too.
 OPTIONS = {
     "allowSingleQuotes": "false",
     "allowComments": "false",
@@ -44,59 +45,60 @@ class JsonPart(Part):
             for field in self.type
         ]
         json_fields = [
-            StructField(field.name, own.dataType if isinstance(own.dataType, StringType) else field.dataType)
-            for own, field in zip(struct_fields, self._topic_fields, strict=True)
+            StructField(
+                field.name, read_field.dataType if isinstance(read_field.dataType, StringType) else field.dataType
+            )
+            for read_field, field in zip(struct_fields, self._topic_fields, strict=True)
         ]
         corrupt_field = StructField(self._corrupt_name, StringType())
 
         def from_json(text: Column) -> Column:
             struct = F.from_json(text, StructType([*json_fields, corrupt_field]), self._options)
-            # By their places: a field's name may be one that no column can have.
+            # The cast goes by place: a field may have a name that no column can have.
             return (
                 struct
                 if self._is_plain
                 else struct.cast(StructType([*struct_fields, StructField("_corrupt", StringType())]))
             )
 
-        text = self._said
+        text = self._bytes_as_text
         if self._is_flat:
             return from_json(json_written.without_large_exponents(text, self.type))
-        own = self._in_own_form(text)
+        is_own_form = self._is_in_own_form(text)
         if self._is_any_case:
-            return json_any_case(text, self.columns, from_json, python_decoder(self), own)
-        return quick_or_careful(text, text, self.columns, from_json, python_decoder(self), own)
+            return json_any_case(text, self.columns, from_json, python_decoder(self), is_own_form)
+        return quick_or_careful(text, text, self.columns, from_json, python_decoder(self), is_own_form)
 
     @property
     def missing(self) -> Column:
-        """A missing one is null, and so is the word."""
-        is_null_word = ~self._said.endswith("}") & (self._trimmed_text == "null")
+        """True for absent bytes and for the literal null."""
+        is_null_word = ~self._bytes_as_text.endswith("}") & (self._trimmed_text == "null")
         return super().missing | F.coalesce(is_null_word, F.lit(False))
 
     @property
     def broken(self) -> Column:
-        # Most texts end as an object does: then they need not be trimmed.
-        is_open = ~self._said.endswith("}") & ~self._trimmed_text.endswith("}")
-        return ~F.is_valid_utf8(self._said) | is_open
+        # Most texts end like an object: then Spark need not trim them.
+        is_open = ~self._bytes_as_text.endswith("}") & ~self._trimmed_text.endswith("}")
+        return ~F.is_valid_utf8(self._bytes_as_text) | is_open
 
     @property
     def separate_columns(self) -> dict[str, Column]:
-        """The moments that are read as text, and texts as they are written.
+        """The moments that were read as text, and the texts as the record writes them.
 
-        A moment that looks like a number is read once more, as epoch seconds if it did not stand in quotes. A text
-        that may have other numbers than the record is read once more, too.
+        A moment that looks like a number is read once more, as epoch seconds if it was not in quotes. A text of which
+        from_json may have changed the numbers is read once more, too.
         """
         columns_by_name = {}
         for moment, moment_type in self._moment_types.items():
             text_value = self.struct[moment]
-            looks_like_number = ~text_value.contains(":") & text_value.rlike(
-                NUMBER
-            )  # most moments have one, and are no number
+            # Most moments have a colon, and are no number: that is the cheaper test.
+            looks_like_number = ~text_value.contains(":") & text_value.rlike(NUMBER)
             field_name = self._field(moment)
             moment_struct = StructType(
                 [StructField(field_name, moment_type), StructField(self._corrupt_name, StringType())]
             )
             read_again = F.from_json(F.when(looks_like_number, self.text), moment_struct, self._options)
-            # Of a field that stands twice, Spark keeps the first value if the last one does not fit.
+            # If a field occurs twice and its last value does not fit, Spark keeps the first one.
             epoch_seconds = F.when(read_again[self._corrupt_name].isNull(), read_again[field_name])
             moment_value = json_written.parse_moment(text_value, moment_type.simpleString())
             is_quoted = json_written.is_in_quotes(F.when(looks_like_number, self.text), field_name)
@@ -120,8 +122,8 @@ class JsonPart(Part):
         is_unfit = super().unfit | self.struct.isNull() | self.struct["_corrupt"].isNotNull()
         other_fields = StructType([field for field in self.type if field.name not in self._moment_types])
         if has_time(other_fields):
-            # What was not read by from_json was judged by the rule itself.
-            quick_text = F.when(~self._in_own_form(self.text), self.text)
+            # The rule itself has judged what from_json did not read.
+            quick_text = F.when(~self._is_in_own_form(self.text), self.text)
             is_unfit = (
                 is_unfit | is_outside_years(self.struct, other_fields) | self._no_moment(quick_text, other_fields)
             )
@@ -140,17 +142,16 @@ class JsonPart(Part):
             else super().column(name)
         )
 
-    def _in_own_form(self, text: Column) -> Column:
-        """Whether a text is one that Python reads; never null."""
+    def _is_in_own_form(self, text: Column) -> Column:
+        """Return whether Python must read a text; never null."""
         has_own_form, is_odd = json_written.is_in_own_form(text, self._topic_fields), has_odd_names(text, self.columns)
         return has_own_form if is_odd is None else has_own_form | F.coalesce(is_odd, F.lit(False))
 
     def _no_moment(self, text: Column, kind: StructType) -> Column:
-        """Whether JSON has a value for a timestamp that Spark reads as a wrong one, and the Python rule refuses.
+        """Return whether a text has a value for a timestamp that Spark reads wrongly, and that the Python rule refuses.
 
-        Spark reads a time without a date as one of the current day. Epoch seconds that are too large (they were meant
-        in a smaller unit) overflow, and may come out as any time. A value that may have either is read again, its times
-        as text.
+        Spark reads a time without a date as a time of the current day. Epoch seconds that are too large (meant in a
+        smaller unit) overflow, and may give any time. A text that may have either is read again, its times as text.
         """
         json_fields = StructType(
             [
@@ -166,12 +167,12 @@ class JsonPart(Part):
         )
 
     def _field(self, name: str) -> str:
-        """The name of a column's field."""
+        """Return the name of a column's field."""
         return self._topic_fields.names[self.type.names.index(name)]
 
     @cached_property
     def _topic_fields(self) -> StructType:
-        """The columns' fields."""
+        """The columns' fields in the topic."""
         topic_columns = (column.in_topic for column in self.columns)
         ddl = ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in topic_columns)
         return cast(StructType, StructType.fromDDL(ddl))
@@ -183,7 +184,7 @@ class JsonPart(Part):
 
     @property
     def _corrupt_name(self) -> str:
-        """Where from_json puts a text that does not fit: no field's name."""
+        """The field in which from_json puts a text that does not fit; no other field has its name."""
         return "_corrupt" if self._is_plain else "_corrupt" + "_" * max(map(len, self._topic_fields.names))
 
     @property
@@ -196,7 +197,7 @@ class JsonPart(Part):
 
     @cached_property
     def _is_flat(self) -> bool:
-        """Whether Spark reads all records; else Python reads those with values in a form of their own."""
+        """Whether Spark reads all records; else Python reads those with values that from_json reads wrongly."""
         return not self._is_any_case and json_written.is_flat(self.type) and not has_signs(self.columns)
 
     @cached_property
@@ -213,13 +214,13 @@ class JsonPart(Part):
         return f"_{self.name}_read_{name}"
 
     @property
-    def _said(self) -> Column:
+    def _bytes_as_text(self) -> Column:
         """The bytes as text, over bronze's rows."""
         return self.bytes.cast("string")
 
     @property
     def _trimmed_text(self) -> Column:
-        return F.trim(F.translate(self._said, "\t\r\n", "   "))
+        return F.trim(F.translate(self._bytes_as_text, "\t\r\n", "   "))
 
 
 def _times_as_text(kind: DataType) -> Any:

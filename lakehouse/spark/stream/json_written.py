@@ -1,4 +1,4 @@
-"""What from_json can't read as it is written: where it is, and the same in a form that from_json can.
+"""Finds the JSON values that from_json reads wrongly, and rewrites them in a form that it reads right.
 
 | in the text                                        | from_json                                                     |
 |----------------------------------------------------|---------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | 1e-999999999 of a decimal                          | writes its digits out, for hours                              |
 | a moment in a form of ISO 8601 that Spark has not  | makes the record a bad one                                    |
 
-A number in a text is kept by putting it into quotes, behind a mark, in a copy of the record that is read once more. So
-it costs something only where a column of texts has such a value.
+To keep a number's text, a copy of the record has the number in quotes, behind a mark, and is read once more. That
+costs time only where a column of texts has such a value.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from lakehouse.spark.guard.json_numbers import MARK, MARKED, OTHER, UNMARKED
 
 LARGE_EXPONENT = r"([0-9.][eE][+-]?)0*[1-9][0-9]{4,}"
 ESCAPE = "\\"
-# A column's text that from_json may have made of other digits: a number, or something that has one.
+# A column's text whose digits from_json may have changed: a number, or a list or an object with a number.
 LOOSE = r'(?s)^(?:-?[0-9]+[.][0-9]|0$|"-?Infinity"$|(?=[{\[]).*(?:[0-9][.][0-9]|[:\[,]0|Infinity"))'
-# A name may stand in a text as often as it is long, and from each one would look through the rest.
-_LOOKED_THROUGH = 10_000
-# Leaves whose form in the record is looked at, inside of columns too.
-_LOOKED_AT = (StringType, DecimalType, TimestampType, DateType)
+# A long text may have a name many times, and the pattern searches the rest of the text from each.
+_SEARCHED_MAX = 10_000
+# Types of values whose form in the record is inspected, inside of columns, too.
+_INSPECTED_TYPES = (StringType, DecimalType, TimestampType, DateType)
 
 
 def is_flat(kind: StructType) -> bool:
-    """Say whether only columns themselves have what is read in a way of its own, and changing one spoils no other."""
+    """Say whether no nested value needs special treatment, and rewriting one column's text spoils no other column."""
     leaves = [leaf for field in kind for leaf in _leaf_types(field.dataType)]
     nested_leaves = [leaf for field in kind if _is_nested(field.dataType) for leaf in _leaf_types(field.dataType)]
     has_both = {DecimalType, BinaryType} <= set(map(type, leaves))  # base64 may look like a number
-    return not has_both and not any(isinstance(leaf, _LOOKED_AT) for leaf in nested_leaves)
+    return not has_both and not any(isinstance(leaf, _INSPECTED_TYPES) for leaf in nested_leaves)
 
 
 def is_in_own_form(text: Column, kind: StructType) -> Column:
-    """Say whether a record's text may have a value that from_json does not read as the rule does; never null."""
+    """Return whether a record's text may have a value that from_json does not read by the rule; never null."""
     leaf_kinds = {type(leaf) for field in kind for leaf in _leaf_types(field.dataType)}
     tests = []
     if text_names := sorted(_names_of_type(kind, StringType)):
         name_start = f'"(?i:{"|".join(map(re.escape, text_names))})"\\s*:\\s*'
         is_inside = text.rlike(rf"(?s){name_start}(?:{OTHER}|(?=[{{\[]).*?[:\[,]\s*{OTHER})")
         is_somewhere = text.rlike(rf"{name_start}(?:{OTHER}|[{{\[])") & text.rlike(rf"[:\[,]\s*{OTHER}")
-        tests.append(F.when(F.length(text) < _LOOKED_THROUGH, is_inside).otherwise(is_somewhere))
+        tests.append(F.when(F.length(text) < _SEARCHED_MAX, is_inside).otherwise(is_somewhere))
     if DecimalType in leaf_kinds:
         tests.append(text.rlike(LARGE_EXPONENT))
     if leaf_kinds & {TimestampType, DateType}:
@@ -70,7 +70,7 @@ def is_in_own_form(text: Column, kind: StructType) -> Column:
 
 
 def without_large_exponents(text: Column, kind: StructType) -> Column:
-    """Return a record's text with exponents that mean the same for all types, and that Java can compute."""
+    """Return a record's text with shorter exponents, which mean the same for all types and which Java can compute."""
     if not any(isinstance(leaf, DecimalType) for field in kind for leaf in _leaf_types(field.dataType)):
         return text
     shorter_text = F.regexp_replace(text, LARGE_EXPONENT, f"$1{EXPONENT_MAX}")
@@ -78,7 +78,7 @@ def without_large_exponents(text: Column, kind: StructType) -> Column:
 
 
 def is_changed(text: Column, value: Column, kind: StructType) -> Column:
-    """Say whether a column's text may differ from what stands in a record's text, by `without_large_exponents` too."""
+    """Return whether a column's text may differ from the record's text, also through `without_large_exponents`."""
     may_differ = value.rlike(LOOSE)
     if any(isinstance(field.dataType, DecimalType) for field in kind):
         may_differ |= text.rlike(LARGE_EXPONENT)
@@ -91,12 +91,12 @@ def mark_numbers(text: Column) -> Column:
 
 
 def unmark_numbers(value: Column) -> Column:
-    """Return what was read from a marked text as it was written."""
+    """Return a value that was read from a marked text as the record writes it."""
     return _replace_patterns(value, UNMARKED)
 
 
 def is_in_quotes(text: Column, name: str) -> Column:
-    """Say whether a column's value is a text in a record's text, and no number."""
+    """Return whether a record's text has a column's value in quotes, and not as a number."""
     text_struct = StructType([StructField(name, StringType())])
     return ~F.coalesce(F.from_json(mark_numbers(text), text_struct)[name].startswith(MARK), F.lit(True))
 
@@ -107,7 +107,7 @@ def parse_moment(text: Column, kind: str) -> Column:
 
 
 def plain_moment(text: Column) -> Column:
-    """As `lakehouse.semantics.iso_text.normal_form`."""
+    """Return a moment's text in the form that Spark reads, as `lakehouse.semantics.iso_text.normal_form`."""
     return _replace_patterns(F.btrim(text, F.lit(iso_text.BLANKS)), iso_text.FORMS)
 
 
@@ -120,7 +120,7 @@ def _is_nested(kind: DataType) -> bool:
 
 
 def _leaf_types(kind: DataType) -> Iterable[DataType]:
-    """The types of a type that have none inside; the keys of a map are names in JSON."""
+    """Return the innermost types of a type, without those of a map's keys, which are names in JSON."""
     match kind:
         case ArrayType():
             return _leaf_types(kind.elementType)
@@ -132,7 +132,7 @@ def _leaf_types(kind: DataType) -> Iterable[DataType]:
 
 
 def _names_of_type(kind: StructType, leaf_type: type[DataType]) -> set[str]:
-    """The names of columns and fields that are, or are lists or maps of, a type."""
+    """Return the names of columns and fields of a type, or of lists or maps of it."""
     names = set()
     for field in kind:
         inner = field.dataType

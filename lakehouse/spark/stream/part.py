@@ -26,11 +26,11 @@ from lakehouse.spark.functions import over_arrow
 class Part(ABC):
     """The key or the value of a source's records.
 
-    It is read in two steps. `read`, `missing` and `broken` look at the bytes, over bronze's rows. All else is over the
-    frame that `decoded` makes of them, where these stand under the names that this class gives: Spark copies the
-    columns of a frame from step to step, and the bytes are most of a record. They are there for who asks for them.
+    It is read in two steps. `read`, `missing` and `broken` read the bytes, over bronze's rows. All else is over the
+    frame of `decode_records`, which has their results under the names in `bronze_columns`: Spark copies the columns of
+    a frame from step to step, and the bytes are most of a record. The raw bytes stay available as `_raw_<name>`.
 
-    name: `key` or `value`. format: see `lakehouse.formats`. columns: those that are wanted.
+    name: `key` or `value`. format: see `lakehouse.formats`. columns: those that the source declares.
     """
 
     name: str
@@ -38,44 +38,44 @@ class Part(ABC):
     columns: tuple[PlanColumn, ...]
 
     @property
-    def kept(self) -> dict[str, Column]:
-        """What the frame keeps of bronze's rows, by name."""
-        bronze_columns = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
-        return {f"_{prefix}_{self.name}": column for prefix, column in bronze_columns.items()}
+    def bronze_columns(self) -> dict[str, Column]:
+        """The columns over bronze's rows that the frame keeps, by name."""
+        columns_by_prefix = {"read": self.read, "no": self.missing, "broken": self.broken, "raw": self.bytes}
+        return {f"_{prefix}_{self.name}": column for prefix, column in columns_by_prefix.items()}
 
     @property
     def bytes(self) -> Column:
-        """The bytes that are read, over bronze's rows."""
+        """The bytes to read, over bronze's rows."""
         return F.col(self.name)
 
     @property
     @abstractmethod
     def read(self) -> Column:
-        """The struct of the columns, over bronze's rows."""
+        """The struct of the decoded columns, over bronze's rows."""
 
     @property
     def missing(self) -> Column:
-        """Whether it is null, over bronze's rows."""
+        """Whether the part is null, over bronze's rows."""
         return F.col(self.name).isNull()
 
     @property
     def broken(self) -> Column:
-        """Whether the bytes alone tell that they do not fit, over bronze's rows."""
+        """Whether the bytes can't fit, as they alone show, over bronze's rows."""
         return F.lit(False)
 
     @property
     def separate_columns(self) -> dict[str, Column]:
-        """Columns that are made from the struct in a step of their own, by the name that they get in the frame."""
+        """Columns that a step of its own computes from the struct, by the name that they get in the frame."""
         return {}
 
     @property
     def unfit(self) -> Column:
-        """Whether the bytes do not fit. They are there, and no literal null."""
+        """Whether the bytes do not fit, if there are any, and no literal null."""
         return F.col(f"_broken_{self.name}")
 
     @property
     def null(self) -> Column:
-        """Whether it is null. A key is, too, if it fits and has no column that is not null (docs/rules.md, rule 4)."""
+        """Whether the part is null. A key that fits is also null if all its columns are (docs/rules.md, rule 4)."""
         if self.name != "key":
             return self._is_absent
         key_columns = self.columns[:-2] if window_of(self.format)[1] is not None else self.columns
@@ -84,7 +84,7 @@ class Part(ABC):
 
     @property
     def bad(self) -> Column:
-        """Whether it is there, and does not fit."""
+        """Whether the part is not null, and does not fit."""
         return ~self._is_absent & self.unfit
 
     @property
@@ -92,7 +92,7 @@ class Part(ABC):
         return F.col(f"_no_{self.name}")
 
     def column(self, name: str) -> Column:
-        """Return one of the wanted columns."""
+        """Return one of the declared columns."""
         return self.struct[name]
 
     @property
@@ -101,19 +101,19 @@ class Part(ABC):
 
     @property
     def text(self) -> Column:
-        """The bytes as text, which they need not be."""
+        """The bytes as text, whether they are valid text or not."""
         return F.col(f"_raw_{self.name}").cast("string")
 
     @cached_property
     def type(self) -> StructType:
-        """The type of the struct, without what is added to tell of bytes that do not fit."""
+        """The type of the struct, without the field that reports bytes that do not fit."""
         return cast(StructType, StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in self.columns)))
 
 
 def python_decoder(part: Part) -> Callable[[Column], Column]:
-    """Return a function of bytes: Python reads them by the one rule, in Arrow batches.
+    """Return a function that decodes a column of bytes in Python, by the rule itself, in Arrow batches.
 
-    Its struct has the part's columns and `_unfit`, why the bytes do not fit.
+    It gives a struct of the part's columns and `_unfit`, the reason why the bytes do not fit.
     """
     result_type = StructType(list(part.type)).add("_unfit", "string")
     arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))

@@ -1,10 +1,10 @@
-"""A table joined with another one by a foreign key, on Spark. The rules are those of `lakehouse.model.rows`.
+"""Joins a table with another by a foreign key, on Spark. The rules are those of `lakehouse.model.rows`.
 
     left changes     each half looks up the right row that it refers to: a window over the right key
     right changes    each is joined with the *versions* of left rows that refer to it then: a version is a left row from
                      one of its changes to the next
 
-So a batch reads of the left table what refers to the right rows that change, and of the right one what is referred to.
+So a batch reads the left rows that refer to changed right rows, and the right rows to which left rows refer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakehouse.spark.stream.step import UNDO, extended_position
 
 
 def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) -> DataFrame:
-    """Return the rows of tables, or of joined ones, as records: in the form of a stream's frame with `_undo`."""
+    """Return the rows of a table, or of joined tables, as records: in the form of a stream's frame with `_undo`."""
     match origin:
         case RowsOf():
             return read_rows_as_records(origin, tables)
@@ -46,8 +46,8 @@ def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) 
 
 
 def join_by_reference(join: ForeignKeyJoin, tables: Tables) -> DataFrame:
-    """Return the rows of a table with the rows that they refer to, as records."""
-    reference_join = _Referring(join, tables)
+    """Return the rows of a table, each with the row that it refers to, as records."""
+    reference_join = _ReferenceJoin(join, tables)
     return halves_as_records(
         join.left.key,
         joined_value_names(join),
@@ -55,17 +55,17 @@ def join_by_reference(join: ForeignKeyJoin, tables: Tables) -> DataFrame:
     )
 
 
-class _Referring:
-    """A batch of the join. `_on_<n>` are the columns of the right key, on both sides."""
+class _ReferenceJoin:
+    """The join in one batch. `_on_<n>` are the columns of the right key, on both sides."""
 
     def __init__(self, join: ForeignKeyJoin, tables: Tables) -> None:
         self._join, self._tables = join, tables
-        self._on = [f"_on_{number}" for number in range(len(join.on))]
+        self._on_columns = [f"_on_{number}" for number in range(len(join.on))]
         self._left = tables.held(with_row_before(join.left, tables.held(read_changes(join.left, tables, 0)), tables))
-        self._right = tables.held(rename_columns(read_changes(join.right, tables, 1), join.right.key, self._on))
+        self._right = tables.held(rename_columns(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
 
     def halves_of_left_changes(self) -> DataFrame:
-        """The halves of what changes of left rows change."""
+        """Return the halves of the changes that changed left rows make in the join."""
         join, key = self._join, self._join.left.key
         change_parts = [
             self._left.select(
@@ -76,15 +76,17 @@ class _Referring:
         left_changes = self._with_right_key(
             reduce(DataFrame.unionByName, change_parts).where(row_exists(F.col("_row")))
         )
-        right_keys = left_changes.select(*self._on).unionByName(self._right.select(*self._on))
-        left_struct = F.struct(*[name for name in left_changes.columns if name not in self._on])
-        moment_frames = [left_changes.select(*self._on, "_at", left_struct.alias("_left"))]
+        right_keys = left_changes.select(*self._on_columns).unionByName(self._right.select(*self._on_columns))
+        left_struct = F.struct(*[name for name in left_changes.columns if name not in self._on_columns])
+        moment_frames = [left_changes.select(*self._on_columns, "_at", left_struct.alias("_left"))]
         moment_frames += [right.withColumnRenamed("_row", "_right") for right in self._right_moments(right_keys)]
         moments = reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), moment_frames)
-        moments = moments.withColumn("_found", F.last("_right", ignorenulls=True).over(moments_in_order(self._on, 0)))
+        moments = moments.withColumn(
+            "_found", F.last("_right", ignorenulls=True).over(moments_in_order(self._on_columns, 0))
+        )
         moments = moments.where(F.col("_left").isNotNull())
         # A null equals no key.
-        right_row = F.when(~reduce(or_, [F.col(name).isNull() for name in self._on]), F.col("_found"))
+        right_row = F.when(~reduce(or_, [F.col(name).isNull() for name in self._on_columns]), F.col("_found"))
         event_time = F.greatest(F.col("_left._time"), F.when(row_exists(right_row), right_row["time"]))
         joined_rows = moments.withColumn(
             "_half", joined_half_change(join, (F.col("_left._row"), right_row), event_time)
@@ -95,15 +97,15 @@ class _Referring:
         )
 
     def halves_of_right_changes(self) -> DataFrame:
-        """The halves of what changes of right rows change: one change for each left row that refers to them then."""
+        """Return the halves of the changes that changed right rows make: one for each left row that refers to one."""
         join, key = self._join, self._join.left.key
-        right_changes = reduce(DataFrame.unionByName, self._right_moments(self._right.select(*self._on)))
-        key_order = Window.partitionBy(*self._on).orderBy(F.col("_at").asc_nulls_first())
+        right_changes = reduce(DataFrame.unionByName, self._right_moments(self._right.select(*self._on_columns)))
+        key_order = Window.partitionBy(*self._on_columns).orderBy(F.col("_at").asc_nulls_first())
         right_changes = right_changes.withColumn("_was", F.lag("_row").over(key_order)).where(F.col("_at").isNotNull())
         right_changes = right_changes.select(
-            *self._on, F.col("_at").alias("_when"), F.struct("_was", "_row").alias("_right")
+            *self._on_columns, F.col("_at").alias("_when"), F.struct("_was", "_row").alias("_right")
         )
-        version_changes = right_changes.join(self._versions(), self._on)
+        version_changes = right_changes.join(self._versions(), self._on_columns)
         since_position, until_position, change_position = F.col("_at"), F.col("_until"), F.col("_when")
         version_changes = version_changes.where(
             (since_position.isNull() | (since_position < change_position))
@@ -123,15 +125,20 @@ class _Referring:
         return explode_halves(key, numbered_versions, *change_sides)
 
     def _right_moments(self, keys: DataFrame) -> list[DataFrame]:
-        """The moments of the right rows: their changes, and what these keys had before."""
+        """Return the moments of the right rows: their changes, and the rows of these keys before the batch."""
         right_key = self._join.right.key
-        earlier_rows = read_rows_before(self._join.right, self._tables, rename_columns(keys, self._on, right_key))
-        return [self._right, *([] if earlier_rows is None else [rename_columns(earlier_rows, right_key, self._on)])]
+        earlier_rows = read_rows_before(
+            self._join.right, self._tables, rename_columns(keys, self._on_columns, right_key)
+        )
+        return [
+            self._right,
+            *([] if earlier_rows is None else [rename_columns(earlier_rows, right_key, self._on_columns)]),
+        ]
 
     def _versions(self) -> DataFrame:
-        """The left rows that the right rows of the batch are referred from, each from `_at` to `_until`.
+        """Return the versions of left rows that refer to right rows of the batch, each from `_at` to `_until`.
 
-        A null: from before the first tick; to after the last.
+        A null `_at` means from before the first tick; a null `_until`, to after the last.
         """
         join, key = self._join, self._join.left.key
         key_order = Window.partitionBy(*key).orderBy("_at")
@@ -152,16 +159,18 @@ class _Referring:
         if earlier_rows is None:
             return versions
         unchanged_rows = self._with_right_key(earlier_rows.withColumn("_until", null_position))
-        unchanged_rows = unchanged_rows.join(self._right.select(*self._on).distinct(), self._on, "left_semi").alias("b")
+        unchanged_rows = unchanged_rows.join(
+            self._right.select(*self._on_columns).distinct(), self._on_columns, "left_semi"
+        ).alias("b")
         same_key = [F.col(f"b.`{name}`").eqNullSafe(F.col(f"m.`{name}`")) for name in key]
         unchanged_rows = unchanged_rows.join(self._left.select(*key).distinct().alias("m"), same_key, "left_anti")
         return versions.unionByName(unchanged_rows)
 
     def _with_right_key(self, rows: DataFrame) -> DataFrame:
-        """Moments of left rows with the right key that each refers to."""
+        """Return moments of left rows with the right key to which each refers."""
         value_columns = [F.col(f"_row.values.`{name}`").alias(name) for name in self._join.left.values]
         flat_rows = rows.select("*", *value_columns)
         flat_rows = flat_rows.withColumns(
-            dict(zip(self._on, computed_keys(flat_rows, list(self._join.on)), strict=True))
+            dict(zip(self._on_columns, computed_keys(flat_rows, list(self._join.on)), strict=True))
         )
-        return flat_rows.select(*rows.columns, *self._on)
+        return flat_rows.select(*rows.columns, *self._on_columns)

@@ -1,11 +1,12 @@
-"""The rows of tables on Spark, change by change: of one table, and of two joined by their keys.
+"""The rows of tables on Spark, change by change: of one table, and of two tables joined by their keys.
 
-The rules are those of `lakehouse.model.rows`. A change comes as two records: one takes out the row before, the other
-puts in the row after. On the way, a table is a frame of *moments*: its rows before the first tick, and its changes:
+The rules are those of `lakehouse.model.rows`. A change comes as two records: the first takes out the row before, the
+second puts in the row after. On the way, a table is a frame of *moments*: its rows before the first tick, and its
+changes:
 
     the key's columns
     _at      the position, with the number of the change; null for a row from before the first tick
-    _row     struct(there, values, time): whether the row is there then, its values, its event time in milliseconds
+    _row     struct(there, values, time): whether the row exists then, its values, its event time in milliseconds
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
 
 
 def read_changes(table: Table, tables: Tables, side: int | None = None) -> DataFrame:
-    """Return the moments of a table's changes. side: its number in a join, which comes first in the ordinals."""
+    """Return the moments of a table's changes. side: the table's number in a join, which leads the ordinals."""
     front_ordinals = [] if side is None else [F.lit(side)]
     change_position = extended_position(F.col("_position"), front=front_ordinals, back=[F.col("_number")])
     return _to_moments(table, tables.changes(table), change_position, ~F.col("_tombstone"), F.col("_event_time_ms"))
@@ -102,7 +103,7 @@ def with_row_before(table: Table, changed_rows: DataFrame, tables: Tables) -> Da
 
 
 def row_exists(row: Column) -> Column:
-    """Return whether a moment's row is there."""
+    """Return whether a moment's row exists."""
     return F.coalesce(row["there"], F.lit(False))
 
 
@@ -118,7 +119,7 @@ def joined_value_names(join: RowsJoin | ForeignKeyJoin) -> list[str]:
 
 
 def joined_half_change(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Column], event_time: Column) -> Column:
-    """Return one half of a joined row's change, from the rows of both sides then. See `is_joined` in `semantics`."""
+    """Return one half of a joined row's change, from the rows of both sides at that moment: see `is_joined`."""
     has_left, has_right = map(row_exists, rows)
     is_joined = {"inner": has_left & has_right, "left": has_left, "right": has_right, "outer": has_left | has_right}[
         join.how
@@ -137,7 +138,7 @@ def joined_half_change(join: RowsJoin | ForeignKeyJoin, rows: tuple[Column, Colu
 
 
 def explode_halves(key: Sequence[str], frame: DataFrame, taken_out: Column, put_in: Column) -> DataFrame:
-    """Return the halves of changes: key, `_at`, `_half`, `_undo`. out, into: see `half`."""
+    """Return the halves of changes: key, `_at`, `_half`, `_undo`. taken_out, put_in: see `half_change`."""
     change_halves = [
         F.struct(F.lit(undo).alias("undo"), half_column.alias("half"))
         for undo, half_column in ((True, taken_out), (False, put_in))
@@ -162,9 +163,9 @@ def halves_as_records(key: Sequence[str], values: Sequence[str], change_halves: 
 
 
 def drop_replaced_halves(table: Table, records: DataFrame, is_out: Column) -> DataFrame:
-    """Return the records that are changes of a table: what one takes out and the next puts in again is one change.
+    """Return the records without those that take out a row which the next record puts in again: that is one change.
 
-    out: whether a record takes a row out.
+    is_out: whether a record takes a row out.
     """
     key_order = Window.partitionBy(*table.key).orderBy("_position")
     is_replaced = _change_key(F.lead("_position").over(key_order)) == _change_key(F.col("_position"))
@@ -173,18 +174,18 @@ def drop_replaced_halves(table: Table, records: DataFrame, is_out: Column) -> Da
 
 
 def _change_key(row_position: Column) -> Column:
-    """What the two halves of a change have in common."""
+    """Return the part of a position that the two halves of a change have in common."""
     ordinals = row_position["ordinals"]
     return F.struct(*[row_position[name] for name in PLACE], F.slice(ordinals, 1, F.size(ordinals) - 1))
 
 
 def moments_in_order(key: Sequence[str], last_row: int) -> WindowSpec:
-    """Return the moments of each key in their order, up to one: 0 is the present one, -1 the one before."""
+    """Return a window over the moments of each key in order, up to `last_row`: 0 is the present moment, -1 the last."""
     key_order = Window.partitionBy(*key).orderBy(F.col("_at").asc_nulls_first())
     return key_order.rowsBetween(Window.unboundedPreceding, last_row)
 
 
 def rename_columns(frame: DataFrame, names: Sequence[str], new_names: Sequence[str]) -> DataFrame:
-    """Return a frame with other names for its key's columns."""
+    """Return a frame with new names for these columns."""
     new_by_old = dict(zip(names, new_names, strict=True))
     return frame.select(*[F.col(f"`{name}`").alias(new_by_old.get(name, name)) for name in frame.columns])

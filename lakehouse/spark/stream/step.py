@@ -1,7 +1,4 @@
-"""The steps of a stream on Spark, over the frame that `lakehouse.spark.stream.streams` describes.
-
-One function a step.
-"""
+"""The steps of a stream on Spark, one function each, over the frame that `lakehouse.spark.stream.streams` describes."""
 
 from __future__ import annotations
 
@@ -22,19 +19,22 @@ from lakehouse.spark.key_column import computed_keys
 from lakehouse.spark.years import compute_columns, null_outside_years
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
-UNDO = "_undo"  # a table's row is taken out, see `lakehouse.spark.stream.rows`
+UNDO = "_undo"  # whether a record takes a table's row out, see `lakehouse.spark.stream.rows`
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stream's records, and the names of their key columns. failing: gets a map's records, with the error of each."""
+    """A stream's records, and the names of their key columns.
+
+    count_failures: called once for each `map`, with the step, its records, and the error of each; returns the records.
+    """
 
     frame: DataFrame
     key: tuple[str, ...]
-    failing: Callable[[Map, DataFrame, Column], DataFrame]
+    count_failures: Callable[[Map, DataFrame, Column], DataFrame]
 
-    def of(self, frame: DataFrame) -> Flow:
-        return Flow(frame, self.key, self.failing)
+    def with_frame(self, frame: DataFrame) -> Flow:
+        return Flow(frame, self.key, self.count_failures)
 
 
 @singledispatch
@@ -45,14 +45,14 @@ def apply_step(step: Step, flow: Flow) -> Flow:
 
 @apply_step.register
 def _filter(step: Filter, flow: Flow) -> Flow:
-    return flow.of(flow.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
+    return flow.with_frame(flow.frame.where(~F.col("_tombstone") & column_of(step.predicate)))
 
 
 @apply_step.register
 def _select(step: Select, flow: Flow) -> Flow:
-    made = [made.alias(name) for name, made in _columns_by_name(flow.frame, step.columns).items()]
+    columns = [column.alias(name) for name, column in _columns_by_name(flow.frame, step.columns).items()]
     undo = [name for name in flow.frame.columns if name == UNDO]
-    return flow.of(flow.frame.select(*flow.key, *made, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS))
+    return flow.with_frame(flow.frame.select(*flow.key, *columns, *OWN_COLUMNS, *undo, *PSEUDO_COLUMNS))
 
 
 @apply_step.register
@@ -65,7 +65,7 @@ def _rekey(step: Rekey, flow: Flow) -> Flow:
         {n: F.when(is_there, column) if n in value_names else column for n, column in key_columns}
     )
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
-    return Flow(frame, key, flow.failing)
+    return Flow(frame, key, flow.count_failures)
 
 
 @apply_step.register
@@ -73,7 +73,7 @@ def _explode(step: Explode, flow: Flow) -> Flow:
     (array_column,) = compute_columns(flow.frame, [step.column.expression])
     exploded_item = F.posexplode(array_column).alias("_number", step.column.name)
     frame = flow.frame.where(~F.col("_tombstone")).select("*", exploded_item)
-    return flow.of(frame.withColumn("_position", numbered_position(F.col("_number"))).drop("_number"))
+    return flow.with_frame(frame.withColumn("_position", numbered_position(F.col("_number"))).drop("_number"))
 
 
 @apply_step.register
@@ -82,9 +82,9 @@ def _map(step: Map, flow: Flow) -> Flow:
         F.struct(*[column_of(argument).alias(f"_{n}") for n, argument in enumerate(step.arguments)])
     )
     frame = flow.frame.withColumn("_mapped", F.when(~F.col("_tombstone"), function_result))
-    frame = flow.failing(step, frame, F.col("_mapped.error"))
+    frame = flow.count_failures(step, frame, F.col("_mapped.error"))
     value = null_outside_years(F.col("_mapped.value"), spark_type(step.type))
-    return flow.of(frame.withColumn(step.name, value).drop("_mapped"))
+    return flow.with_frame(frame.withColumn(step.name, value).drop("_mapped"))
 
 
 def _columns_by_name(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Column]:
@@ -94,22 +94,22 @@ def _columns_by_name(frame: DataFrame, items: tuple[Named, ...]) -> dict[str, Co
 
 
 def extended_position(base_position: Column, *, front: Sequence[Column] = (), back: Sequence[Column] = ()) -> Column:
-    """Return a position with more ordinals: see `Position.merged` and `Position.numbered`."""
+    """Return a position with more ordinals: see `Position.merged` and `Position.with_number`."""
     parts = [F.array(*front).cast(ORDINALS_TYPE)] if front else []
     parts += [base_position["ordinals"], *([F.array(*back).cast(ORDINALS_TYPE)] if back else [])]
     return base_position.withField("ordinals", F.concat(*parts))
 
 
 def numbered_position(number: Column) -> Column:
-    """The positions of records that a step makes from one."""
+    """Return the positions of records that a step makes from one record."""
     return extended_position(F.col("_position"), back=[number])
 
 
 def merged_position(number: int) -> Column:
-    """The positions of records in a merge."""
+    """Return the positions of records in a merge. number: that of their stream."""
     return extended_position(F.col("_position"), front=[F.lit(number)])
 
 
 def era_of(era_ticks: Sequence[int], tick: Column) -> Column:
-    """The era of a tick; begun: see `lakehouse.semantics.operators.eras.era_starts`."""
+    """Return the era of a tick. era_ticks: see `lakehouse.semantics.operators.eras.era_starts`."""
     return reduce(add, [(tick >= era_tick).cast("int") for era_tick in era_ticks], F.lit(0))

@@ -1,13 +1,13 @@
-"""Streams joined with streams on Spark: all records of both between two ticks, and of those before the batch.
+"""Joins streams with streams on Spark: their records between two ticks, and the records before that may still matter.
 
-The rule is `lakehouse.semantics.operators.stream_join`, in the order of positions; tests hold this form equal to it.
-For each record it is told where it closes: the first record of its partition (by number, of both streams) that
-moves stream time past the end of its window and the grace. A pair then comes out with the later of the two, if that
-came before the earlier one was closed; and a padded row with what closed it.
+The rule is `lakehouse.semantics.operators.stream_join`, in the order of positions; tests compare this form with it.
+Each record gets the position at which it closes: that of the first record of its partition (by number, of both streams)
+that moves stream time past the end of its window and the grace. A pair then comes out with the later of its records, if
+that came before the earlier one closed; a padded row comes out with the record that closed it.
 
     _now      stream time of the record's partition, with the record
-    _too_late it was closed when it came, in this batch
-    _closes   where it closes: struct(place, topic_id, rowpartition, rowoffset); null if nothing has closed it
+    _too_late whether the record was closed when it came, in this batch
+    _closes   where the record closes: struct(place, topic_id, rowpartition, rowoffset); null if nothing has closed it
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakehouse.semantics.operators.stream_join import JoinSide
 from lakehouse.spark.functions import literal_map
 from lakehouse.spark.stream.step import era_of, merged_position, numbered_position
 
-# The rows that come with one record: of the windows that it closes, of its partners, and its own without any.
+# The rows that come with one record, in order: of windows that it closes, of its partners, its own without a partner.
 CLOSED, MET, ALONE = range(3)
 MOVER, RECORD = range(2)
 CLOSING = ("_value", "_kind", "_mover", "_first", "_now", "_moved", "_era", "_in")
@@ -46,12 +46,12 @@ BEGINNING = StreamTimes(NO_TICK - 1, {})
 
 
 class EarlierRecords(Protocol):
-    """The records before the batch, which joins of streams meet. after: the tick before the batch's first."""
+    """The records before the batch that joins of streams may need. after: the tick before the batch's first."""
 
     after: int
 
     def begun(self, join: StreamJoin) -> StreamTimes:
-        """Return the stand of a join up to which no record can matter in the batch."""
+        """Return the stream times of a join after the last tick whose records can't matter in the batch any more."""
 
     def records(self, stream: Stream, since: int) -> DataFrame:
         """Return a stream's records of the ticks after `since`, up to `after`."""
@@ -67,10 +67,10 @@ def join_streams(
 ) -> DataFrame:
     """Return the records of a join that come with records of a batch, in the form of a stream's frame.
 
-    streams: the records of both in the batch. earlier: what came before it; None if nothing did. hold: holds rows that
-    are read several times. eras: the ticks at which the eras of its topics begin.
-    forced: the places of late records that were taken in after all, each with the tick `at` of that: they meet all that
-    had come by then.
+    streams: the records of both streams in the batch. earlier: the records before it; None if there are none. hold:
+    keeps rows in memory that are read several times. eras: the ticks at which the eras of its topics begin.
+    forced: the places of late records that an intervention took in after all, each with its tick `at`: such a record
+    meets all records that had come by then.
     """
     last_tick, start_times = BEGINNING.tick, BEGINNING
     if earlier is not None:
@@ -85,7 +85,7 @@ def join_streams(
         "_era", era_of(eras, F.col("_place.place.tick"))
     )
     closing_records = _with_closing_place(_with_stream_time(all_records, start_times.times), len(eras))
-    # A restored table's changelog has told of what it covers, in tick 0.
+    # A restored table's changelog has already counted the records that it covers, in tick 0.
     is_new = F.col("_place.place.tick") > max(last_tick, NO_TICK)
     closing_records = closing_records.withColumn("_too_late", F.col("_late") & F.col("_meets") & is_new)
     closing_records = hold(_with_forced(closing_records, forced))
@@ -93,7 +93,7 @@ def join_streams(
         side: closing_records.where((F.col("_side") == int(side)) & F.col("_meets")) for side in JoinSide
     }
     pairs = _meeting_pairs(join, meeting_by_side[JoinSide.LEFT], meeting_by_side[JoinSide.RIGHT])
-    row_frames = [pairs.drop("_met_left", "_met_right")]  # both sides' columns, also where none is kept
+    row_frames = [pairs.drop("_met_left", "_met_right")]  # with the columns of both sides, even if no side is padded
     row_frames += [
         side_rows
         for side in join.kept
@@ -107,7 +107,7 @@ def join_streams(
 
 
 def _side_frame(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFrame:
-    """One stream's records in the form in which both are looked at together."""
+    """Return one stream's records in the form that both streams share."""
     stream, spans = join.parts[side], join.within
     record_time = F.col("rowtime")
     ordered_records = records.withColumn("_position", merged_position(int(side)))
@@ -116,16 +116,20 @@ def _side_frame(join: StreamJoin, side: JoinSide, records: DataFrame) -> DataFra
     )
     key_columns = [F.col(name).alias(f"_key_{number}") for number, name in enumerate(stream.key)]
     return ordered_records.select(
-        *key_columns, F.lit(int(side)).alias("_side"), record_time.alias("_time"), F.col("_position.partition").alias("_part"),
-        record_place.alias("_place"), (~F.col("_tombstone") & ~F.col("_null_key")).alias("_meets"),
+        *key_columns,
+        F.lit(int(side)).alias("_side"),
+        record_time.alias("_time"),
+        F.col("_position.partition").alias("_part"),
+        record_place.alias("_place"),
+        (~F.col("_tombstone") & ~F.col("_null_key")).alias("_meets"),
         (~F.col("_tombstone") & F.col("_null_key")).alias("_null_key"),
         (record_time + F.lit(spans.closing_time(side, 0))).alias("_limit"),
         F.struct(*[column.name for column in stream.columns]).alias(NAMES[side]),
-    )  # fmt: skip
+    )
 
 
 def _with_stream_time(records: DataFrame, start_times: Mapping[str, int]) -> DataFrame:
-    """Give the records `_now`; `_moved`: it moves stream time."""
+    """Give the records `_now`, and `_moved`: whether the record moves stream time."""
     partition_window = Window.partitionBy("_part", "_era").orderBy("_place.place")
     first_time = F.element_at(
         literal_map(start_times, "bigint"), F.concat_ws("/", F.col("_era").cast("string"), F.col("_part"))
@@ -136,12 +140,15 @@ def _with_stream_time(records: DataFrame, start_times: Mapping[str, int]) -> Dat
 
 
 def _with_closing_place(timed_records: DataFrame, last_era: int) -> DataFrame:
-    """Give the records `_closes`: the first that moves stream time past their limit; their own place if one has."""
-    # From the largest time down, the last mover that was seen is the first one past the limit. A mover is there twice.
+    """Give the records `_closes`: the place of the first record that moves stream time past their limit.
+
+    A record that comes when stream time is past its limit closes at its own place.
+    """
+    # From the largest time down, the last mover before a record is the first past its limit. A mover is there twice.
     row_kinds = F.when(F.col("_moved"), F.array(F.lit(MOVER), F.lit(RECORD))).otherwise(F.array(F.lit(RECORD)))
     rows = timed_records.select("*", F.explode(row_kinds).alias("_kind"))
     is_mover = F.col("_kind") == MOVER
-    # In a new era stream time starts over: a record that is still open can be closed in each of the later ones.
+    # In a new era stream time starts over: a record that is still open can be closed in each of the later eras.
     later_eras = F.sequence("_era", F.lit(last_era)) if last_era else F.array("_era")
     rows = rows.withColumn("_in", F.explode(F.when(is_mover, F.array("_era")).otherwise(later_eras)))
     value, mover = F.when(is_mover, F.col("_now")).otherwise(F.col("_limit")), F.when(is_mover, F.col("_place"))
@@ -158,9 +165,9 @@ def _with_closing_place(timed_records: DataFrame, last_era: int) -> DataFrame:
 
 
 def _meeting_pairs(join: StreamJoin, left_side: DataFrame, right_side: DataFrame) -> DataFrame:
-    """The pairs that meet: both rows, their time, and the place of the later one."""
+    """Return the pairs that meet: both rows, their time, and the place of the later record."""
     spans, key_count = join.within, len(join.left.key)
-    # Records are compared with those of the same stretch of time, not with all of their key.
+    # Compare records with those of the same stretch of time, not with all of their key.
     stretch_size = max(spans.before + spans.after, 1)
     stretches = [F.floor((F.col("_time") + shift) / stretch_size) for shift in (-spans.before, spans.after)]
     left_records = left_side.withColumn("_stretch", F.explode(F.array_distinct(F.array(*stretches)))).alias("l")
@@ -175,12 +182,20 @@ def _meeting_pairs(join: StreamJoin, left_side: DataFrame, right_side: DataFrame
         F.when(left_is_first, F.col(f"{a}._place")).otherwise(F.col(f"{b}._place")) for a, b in ("rl", "lr")
     )
     earlier_time = F.when(left_is_first, F.col("l._time")).otherwise(F.col("r._time"))
+    order_item = F.struct(
+        earlier_time.alias("time"), F.lit(0).alias("side"), earlier_place.getField("place").alias("place")
+    )
     return left_records.join(right_records, condition).select(
-        later_place.alias("_at"), F.lit(MET).alias("_phase"),
-        F.struct(earlier_time.alias("time"), F.lit(0).alias("side"), earlier_place.getField("place").alias("place")).alias("_item"),
-        F.greatest("l._time", "r._time").alias("_time"), F.lit(False).alias("_null_key"), "l._left", "r._right",
-        F.col("l._place.place").alias("_met_left"), F.col("r._place.place").alias("_met_right"),
-    )  # fmt: skip
+        later_place.alias("_at"),
+        F.lit(MET).alias("_phase"),
+        order_item.alias("_item"),
+        F.greatest("l._time", "r._time").alias("_time"),
+        F.lit(False).alias("_null_key"),
+        "l._left",
+        "r._right",
+        F.col("l._place.place").alias("_met_left"),
+        F.col("r._place.place").alias("_met_right"),
+    )
 
 
 def _is_open(earlier: str, later: str) -> Column:
@@ -189,12 +204,12 @@ def _is_open(earlier: str, later: str) -> Column:
 
 
 def _was_taken_in(late_alias: str, present_alias: str) -> Column:
-    """Whether one record came too late, and was taken in after all when the other one was there."""
+    """Return whether an intervention took in the late record after the present record had come."""
     return F.coalesce(F.col(f"{late_alias}._forced") > F.col(f"{present_alias}._place.place.tick"), F.lit(False))
 
 
 def _with_forced(records: DataFrame, forced: DataFrame | None) -> DataFrame:
-    """Give the records `_forced`, the tick at which they were taken in after all; null for all others."""
+    """Give the records `_forced`, the tick at which an intervention took them in after all; null for all others."""
     if forced is None:
         return records.withColumn("_forced", F.lit(None).cast("bigint"))
     place_fields = ("tick", "topic", "partition", "offset", "ordinals")
@@ -206,10 +221,10 @@ def _with_forced(records: DataFrame, forced: DataFrame | None) -> DataFrame:
 def _padded_rows(
     join: StreamJoin, side: JoinSide, meeting_records: DataFrame, closing_records: DataFrame, pairs: DataFrame
 ) -> list[DataFrame]:
-    """The padded rows of one side."""
+    """Return the padded rows of one side."""
     met_place = F.col(f"_met{NAMES[side]}")
     if join.within.eager:
-        pairs = pairs.where(F.col("_at.place") == met_place)  # it met one when it came
+        pairs = pairs.where(F.col("_at.place") == met_place)  # only pairs that it met when it came
     pairs = pairs.select(met_place.alias("_met")).distinct()
     unmatched_records = meeting_records.join(pairs, F.col("_place.place") == F.col("_met"), "left_anti")
     comes_at_once = F.lit(join.within.eager) | F.col("_late")
@@ -230,7 +245,7 @@ def _padded_rows(
 
 
 def _to_stream_frame(join: StreamJoin, rows: DataFrame) -> DataFrame:
-    """The rows that come out as a stream's frame: at the place of the record with which they came."""
+    """Return the joined rows in the form of a stream's frame: at the place of the record with which they came."""
     key_columns = {
         left_name: F.coalesce(F.col(f"_left.`{left_name}`"), F.col(f"_right.`{right_name}`"))
         for left_name, right_name in zip(join.left.key, join.right.key, strict=True)

@@ -1,11 +1,11 @@
-"""A stream on Spark: the records that it reads, and the stateless steps.
+"""A stream on Spark: the records that it reads, and its steps, which keep no state.
 
 The frame of a stream has its visible columns, the pseudo columns, and lakehouse's own:
 
     _tombstone   the value is null
     _null_key    the key is null
     _bad         the record does not fit the schema (checked before the steps, gone after them)
-    _undo        only of a table's rows, change by change: the row is taken out, not put in
+    _undo        only for a table's rows, change by change: the record takes the row out, and does not put it in
     _position    struct(tick, order_time, topic, partition, offset, ordinals): compares like semantics' Position
     _topic_id    the topic's id: a recreated topic has another one
 """
@@ -37,19 +37,22 @@ from lakehouse.spark.stream.stream_join import EarlierRecords, join_streams
 
 
 class RowCounter(Protocol):
-    """Counts on the way: takes rows, and returns them."""
+    """Counts records on their way through a stream: each method takes rows, and returns them."""
 
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
 
     def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
-        """Hold the records of a join in memory, which will be read several times: what is counted must be read once.
+        """Keep the records of a join in memory: they are read several times, and must be counted once.
 
         rows: with `_too_late`, `_place` and the key, `_key_<n>`.
         """
 
     def mapped(self, place: Hashable, function: str, rows: DataFrame, error: Column) -> DataFrame:
-        """Take the records after a `map`, with the error if its function failed."""
+        """Take the records after a `map`, with the error of each on which its function failed.
+
+        place: the source and the steps before the `map`, which identify it. function: its name in messages.
+        """
 
 
 def stream_frame(
@@ -63,10 +66,10 @@ def stream_frame(
 ) -> DataFrame:
     """Return the stream's records, without the bad ones.
 
-    records: gives those of a source, as `decoded` does. count: see `RowCounter`. tables: how upstream tables are read,
-    for a stream that has some. earlier: what came before, for a stream with joins of streams; None if nothing did.
-    eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`). forced: see
-    `joined_streams`.
+    records: gives the records of a source, as `decode_records` does. counter: see `RowCounter`. tables: reads upstream
+    tables, for a stream that has some. earlier: the records before the batch, for a stream with joins of streams; None
+    if there are none. eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`).
+    forced: see `join_streams`.
     """
     frame_of_part = partial(
         stream_frame, records=records, counter=counter, tables=tables, earlier=earlier, eras=eras, forced=forced
@@ -109,7 +112,7 @@ def stream_frame(
 
 
 def _count_changes(table: Table, rows: DataFrame, counter: RowCounter | None) -> DataFrame:
-    """What a table gives is never bad."""
+    """Count the changes of a table, which are never bad."""
     return counter(table, rows.withColumn("_bad", F.lit(False))).drop("_bad") if counter else rows
 
 

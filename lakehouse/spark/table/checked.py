@@ -1,7 +1,7 @@
-"""Spark checks an application before anything is written: what only Spark can tell about its expressions.
+"""Checks an application on Spark before anything is written: what only Spark knows about its expressions.
 
-There is no JVM when a declaration is made; an expression whose type could not be told then is refused here if it is
-wrong, before the first tick, with the step and Spark's reason.
+A declaration is made without a JVM. An expression whose type was unknown then is refused here if it is wrong, before
+the first tick, with the step and Spark's reason.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     try:
         tables.empty_stream(spark, stream)
     except AnalysisException as error:
-        raise PlanError(_first_that_fails(spark, stream, error)) from error
+        raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
         clocked.check_casts(
             _frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time]
@@ -71,20 +71,21 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             clocked.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
-def _first_that_fails(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
-    """The message about the first of a stream's steps that Spark does not accept."""
+def _describe_failing_step(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
+    """Return the message about the first step of a stream that Spark does not accept."""
     for number, step in enumerate(stream.steps):
         try:
             _frame_before_step(spark, stream, number + 1)
-        except AnalysisException as found:
+        except AnalysisException as step_error:
             texts = ", ".join(repr(item.text) for item in step.expressions)
-            message = f"{stream.what}: {type(step).__name__.lower()}: Spark can't take {texts}: {_first_line(found)}"
+            step_name, reason = type(step).__name__.lower(), _first_line(step_error)
+            message = f"{stream.what}: {step_name}: Spark can't take {texts}: {reason}"
             return message_with_place(message, _first_place(step.expressions))
     return f"{stream.what}: Spark can't take it: {_first_line(error)}"
 
 
 def _frame_before_step(spark: SparkSession, stream: Stream, step_number: int) -> DataFrame:
-    """A stream's frame before one of its steps, without rows."""
+    """Return a stream's frame before one of its steps, without rows."""
     return tables.empty_stream(spark, replace(stream, steps=stream.steps[:step_number]))
 
 
@@ -105,7 +106,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
 
 
 def _check_names(data_type: DataType, label: str) -> None:
-    """Raise PlanError for names inside a type that Delta's tables can't have."""
+    """Raise PlanError for names inside a type that a Delta table can't have."""
     match data_type:
         case StructType():
             check_names(data_type.names, label)
@@ -128,7 +129,7 @@ def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> N
 
 
 def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
-    """Raise PlanError for a literal pattern that is not valid: it would be null for every record."""
+    """Raise PlanError for an invalid literal pattern: its expression would be null for every record."""
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:
@@ -141,7 +142,7 @@ def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
 
 
 def _first_place(items: Iterable[Expression]) -> Place | None:
-    """The line of the user's code that declares these expressions: one call, so the first one's."""
+    """Return the line of the user's code that declares these expressions, all in one call: that of the first."""
     return next((item.place for item in items), None)
 
 

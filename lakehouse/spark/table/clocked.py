@@ -1,8 +1,8 @@
-"""Texts that Spark would read as moments on its own, recognized by the types that it gives them.
+"""Finds texts that Spark would read as timestamps on its own, by the casts that it inserts.
 
-Where a cast is written, `lakehouse.spark.expressions` turns a text with a time and no day ("12:30" is today's) into a
-null. Where Spark inserts the cast, because a text meets a timestamp, nothing does that: such an expression is refused
-before the first tick.
+For a cast that the user wrote, `lakehouse.spark.expressions` turns a text with a time and no day ("12:30" would be
+today's) into a null. Nothing does that for a cast that Spark inserts, because a text meets a timestamp: such an
+expression is refused before the first tick.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakehouse.spark.expressions import column_of, is_whole_moment
 
 
 def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
-    """Raise PlanError for an expression over the frame's columns that reads a text as a moment without a cast."""
+    """Raise PlanError for an expression over the frame's columns that reads a text as a timestamp without a cast."""
     for item in items:
         if item.is_column:
             continue
@@ -49,7 +49,7 @@ def _cast_pattern(frame: DataFrame) -> Any:
 
 
 def _makes_moment(source_type: Any, target_type: Any) -> bool:
-    """Whether one type has a text where the other has a timestamp."""
+    """Say whether one type has a text where the other has a timestamp."""
     type_names = source_type.typeName(), target_type.typeName()
     if type_names == ("string", "timestamp"):
         return True

@@ -20,7 +20,7 @@ SWAP_COUNTS = "seen"  # in a swap's commit: the counts of the table that it brou
 class CommitCounts:
     """The sums of the counts in the commits up to a tick.
 
-    whole: the log has all of them, or those since a swap. redeclared: one of them says that the declaration changed.
+    whole: the log has all commits, or those since a swap. redeclared: a commit says that the declaration changed.
     """
 
     whole: bool

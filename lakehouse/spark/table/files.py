@@ -1,6 +1,7 @@
-"""The files of a Delta table: counted, compacted, and removed when they are no longer needed.
+"""Counts, compacts, and removes the files of a Delta table.
 
-On a session of its own: these commits must not get the metadata of a `lakehouse.spark.transaction.numbered_writes` one.
+Call these functions with a session of its own: their commits must not get the metadata of a numbered write
+(`lakehouse.spark.transaction.numbered_writes`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SMALL_BYTES = 16 * 2**20
 LARGE_BYTES = 128 * 2**20
 HOUR_MS = 60 * 60 * 1000
 DAY_MS = 24 * HOUR_MS
-# Delta's own default: the log tells which tick a version is, and costs little.
+# Delta's own default: the log gives the tick of each version, and costs little.
 LOG_MS = 30 * DAY_MS
 FILE_RETENTION, LOG_RETENTION = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 UNORDERED = (BinaryType, BooleanType)
@@ -45,7 +46,7 @@ class FileCounts:
 
 
 def count_files(spark: SparkSession, table_path: str, *, keyed: bool, enough: int = 0) -> FileCounts:
-    """Return the files of a table. keyed: whether its files are laid out by key, with a fixed number of rows.
+    """Count the files of a table. keyed: whether its files are laid out by key, with a fixed number of rows.
 
     enough: for a table with at most this many files the rows and the small files are not counted.
     """
@@ -56,9 +57,11 @@ def count_files(spark: SparkSession, table_path: str, *, keyed: bool, enough: in
     record_counts = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
     is_small = record_counts < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
     partition_counts = file_rows.groupBy(F.to_json("partitionValues")).agg(
-        F.count(F.lit(1)).alias("count"), F.sum("size").alias("bytes"), F.sum(record_counts).alias("rows"),
+        F.count(F.lit(1)).alias("count"),
+        F.sum("size").alias("bytes"),
+        F.sum(record_counts).alias("rows"),
         F.count_if(is_small).alias("small"),
-    )  # fmt: skip
+    )
     # The only small file of a partition has no other to merge with.
     mergeable_counts = partition_counts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
     totals = mergeable_counts.agg(
@@ -75,7 +78,7 @@ def bytes_on_disk(spark: SparkSession, table_path: str) -> int:
 
 
 def compact_files(spark: SparkSession, table_path: str) -> None:
-    """Make few files of many small ones; large ones stay as they are."""
+    """Merge many small files into few; large ones stay as they are."""
     set_file_sizes(spark, SMALL_BYTES, LARGE_BYTES)
     DeltaTable.forPath(spark, table_path).optimize().executeCompaction()
 
@@ -113,16 +116,16 @@ def retain_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
 
 
 def vacuum_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
-    """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain`."""
+    """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain_files`."""
     with _silence_output(spark):
         DeltaTable.forPath(spark, table_path).vacuum(keep_ms / HOUR_MS)
 
 
 @contextmanager
 def _silence_output(spark: SparkSession) -> Iterator[None]:
-    """Let Delta's VACUUM say nothing: it prints "Deleted 0 files" on stdout, among the lines of --json.
+    """Silence Delta's VACUUM: it prints "Deleted 0 files" on stdout, among the lines of --json.
 
-    Of this thread alone, as Scala keeps it; where that is not possible, it prints.
+    Only for this thread, since Scala's console is set per thread; if that fails, VACUUM prints.
     """
     jvm: Any = spark.sparkContext._jvm
     try:

@@ -1,4 +1,4 @@
-"""A lake's files, read by Spark, wherever they are: the source of moments for every file system."""
+"""A lake's files on any file system, read by Spark: the source from which `lakehouse.lake.moment` finds moments."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ class DeltaFolder:
         return read_progress(self._spark, TablePlace(self._path, name)).tick
 
     def oldest_readable(self) -> int:
-        return self.log.oldest_version()  # only Delta knows which files exist, and it tells when they are read
+        return self.log.oldest_version()  # only Delta knows which files exist, and it fails when they are read
 
 
 class SparkLakeFiles:
-    """The files of one lake. own: topics that have a physical table of their own."""
+    """The files of one lake. own_topics: those that have a physical table of their own."""
 
     def __init__(self, lake: OpenLake, own_topics: Collection[str] = ()) -> None:
-        self._lake, self.layout, self._own = lake, lake.layout, own_topics
+        self._lake, self.layout, self._own_topics = lake, lake.layout, own_topics
 
     def opened(self, table_path: str) -> DeltaFolder | None:
         return DeltaFolder(self._lake.spark, table_path) if self._lake.exists(table_path) else None
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
-        bronze_rows = bronze.read_topic_records(self._lake, topics, self._own)
+        bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)
         return not bronze.between_ticks(bronze_rows, after_tick, to_tick).limit(1).isEmpty()
 
     def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
-        bronze_rows = bronze.between_ticks(bronze.read_topic_records(self._lake, topics, self._own), NO_TICK, to_tick)
+        bronze_rows = bronze.read_topic_records(self._lake, topics, self._own_topics)
+        bronze_rows = bronze.between_ticks(bronze_rows, NO_TICK, to_tick)
         partition_ends = bronze_rows.groupBy("topic", "topic_id", "partition").agg(
             F.max("offset"), F.max("tick").alias("tick")
         )

@@ -1,15 +1,15 @@
 """The input of a table: the one way from bronze to the records that reach it.
 
     rows      bronze's rows of the stream's topics, without those that a restored table holds already
-    frame     these through the schemas and the steps of the stream
-    records   those of the stream that reach a table, with key, inputs and time: `lakehouse.spark.operators.arrivals`
+    frame     the rows decoded by the schemas, after the steps of the stream
+    records   the stream's records that reach a table, with key, inputs and time: `lakehouse.spark.operators.arrivals`
 
-The live job, backfills, reads of the past, the changelog and the audit read here, each between two ticks.
+The live job, backfills, reads of the past, the changelog and the audit all read here, each between two ticks.
 
-A restored table takes in what its changelog does not cover. A covered record still meets later ones in a join of
-streams. It lies in tick 0 there, before all others, whichever tick of this lake's bronze it is in: the row of a pair
-stands at the later record, and what comes with a covered one is in the changelog already. The first lake's ticks are
-not known: among each other covered records come by their order times, as in one tick.
+A restored table takes in the records that its changelog does not cover. A covered record still meets later ones in a
+join of streams. There it lies in tick 0, before all others, whatever its tick in this lake's bronze: a pair's row
+stands at the later record, and the changelog already has the rows at covered ones. The first lake's ticks are
+unknown: covered records are ordered among themselves by their order times, as in one tick.
 """
 
 from __future__ import annotations
@@ -49,15 +49,18 @@ from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
 class Shared(Protocol):
-    """What several inputs of a batch read, each made once: all of it between two ticks."""
+    """A cache of what several inputs of a batch read between two ticks."""
 
     def records(self, source: Source, after_tick: int, to_tick: int) -> DataFrame | None:
-        """Return a source's records as `decoded` does; None if they are not shared."""
+        """Return a source's records as `decode_records` does; None if they are not shared."""
 
     def changes(
-        self, table: Table, after: int, to: int, make_changes: Callable[[], DataFrame], *, rebuilt: bool
+        self, table: Table, after_tick: int, to_tick: int, make_changes: Callable[[], DataFrame], *, rebuilt: bool
     ) -> DataFrame | None:
-        """Return a table's changes as its readers read them; None if they are not shared. rebuilt: see `per_event`."""
+        """Return a table's changes in (after_tick, to_tick] as its readers read them; None if they are not shared.
+
+        make_changes: derives the changes; called once, by the first reader. rebuilt: see `per_event`.
+        """
 
     def hold(self, frame: DataFrame) -> DataFrame:
         """Return a frame that is read several times, held in memory until the batch ends."""
@@ -65,12 +68,13 @@ class Shared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A stream, as bronze has it. Ticks are intervals (after, to].
+    """A stream, as bronze has it. Ticks are intervals (after_tick, to_tick].
 
-    skip: the offsets that are left out, see `skipped`. among: selects bronze's rows that count: those before a moment,
-    or with some of them replaced. cut: the same for the tables that the stream reads; None if all records count.
-    rebuilt: read these tables as their present logic makes them, even for the time before it was swapped in; began: do
-    so up to this tick, see `OpenTable.began`. shared: see `Shared`. forced: see `joined_streams`.
+    skip: the offsets that are left out, see `is_skipped`. select_rows: called with bronze's rows, returns those that
+    count, such as those before a moment, or with fixed rows in place of others. cut: the same for the tables that the
+    stream reads; None if all records count. rebuilt: read these tables as their present logic makes them, even for the
+    time before it was swapped in. began: do so up to this tick, see `OpenTable.began`. shared: see `Shared`.
+    forced_places: see `join_streams`.
     """
 
     lake: OpenLake
@@ -84,7 +88,7 @@ class Input:
     forced_places: DataFrame | None = None
 
     def rows(self, after_tick: int, to_tick: int) -> DataFrame:
-        """Return bronze's rows between two ticks; tick 0 has those that are left out of all others."""
+        """Return bronze's rows between two ticks; tick 0 has the skipped rows of all others."""
         bronze_rows = bronze.read_stream_records(self.lake, self.stream)
         selected_rows = drop_skipped(bronze.between_ticks(bronze_rows, max(after_tick, NO_TICK), to_tick), self.skip)
         if self.skip and after_tick < NO_TICK:
@@ -93,7 +97,7 @@ class Input:
         return self.select_rows(selected_rows)
 
     def frame(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
-        """Return the stream's records between two ticks. count: see `stream_frame`."""
+        """Return the stream's records between two ticks. row_counter: see `stream_frame`."""
         upstream_tables = self._tables(after_tick, to_tick) if self.stream.tables else None
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
@@ -123,22 +127,22 @@ class Input:
             self.forced_places,
         )
 
-    def judged(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
-        """Return the records as `frame` does, with `_part` where that does not follow from the record's own place."""
+    def records_with_clocks(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
+        """Return the records as `frame` does, with `_part` if the record's own place does not give it."""
         stream_records = self.frame(after_tick, to_tick, row_counter)
         if not (self.stream.tables or shared_clocks(self.stream)):
             return stream_records
         return with_clocks(self.lake, self.stream, stream_records, to_tick)
 
     def _eras(self, to_tick: int, join: StreamJoin) -> tuple[int, ...]:
-        """The ticks at which the eras of a join's topics begin."""
+        """Return the ticks at which the eras of a join's topics begin."""
         ids_by_topic = topic_ids(self.lake, self.stream, to_tick)
         return eras_begin(ids_by_topic, frozenset().union(*map(placing_topics, join.parts)))
 
     def _tables(self, after_tick: int, to_tick: int) -> Tables:
-        """How the stream's upstream tables are read. Their changes are derived from their own input.
+        """Return the reader of the stream's upstream tables, which derives their changes from their own inputs.
 
-        So a module above this one is needed here: the recursion ends with the graph, not with the order of the modules.
+        So this needs a module above this one: the graph of tables ends the recursion, not the order of the modules.
         """
         upstream_module = import_module("lakehouse.spark.changelog.upstream")
         after_tick = max(after_tick, NO_TICK)
@@ -159,31 +163,31 @@ class Input:
         *,
         units: bool = False,
     ) -> DataFrame:
-        """Return the records that reach a table between two ticks; the rest: see `arrivals`."""
-        return arriving_records(table, forms, self.judged(after_tick, to_tick), clock, units=units)
+        """Return the records that reach a table between two ticks. The rest: see `arriving_records`."""
+        return arriving_records(table, forms, self.records_with_clocks(after_tick, to_tick), clock, units=units)
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierInBronze(EarlierRecords):
-    """The records that joins of streams had seen before a batch, read from bronze: see `Earlier`."""
+    """The records that joins of streams had seen before a batch, read from bronze: see `EarlierRecords`."""
 
     input: Input
     after: int
 
     def begun(self, join: StreamJoin) -> StreamTimes:
-        """See `Earlier`."""
+        """See `EarlierRecords`."""
         if self.input.cut is not None or self.input.rebuilt or self.after <= NO_TICK:
-            return BEGINNING  # the stands are those of all records, as the live tables read them
-        return self.input.lake.fact(Stands).begin(join, self.after, self._measured, self.input.skip)
+            return BEGINNING  # `Stands` has the times of all records, as live tables read them
+        return self.input.lake.fact(Stands).begin(join, self.after, self._measure, self.input.skip)
 
     def records(self, stream: Stream, since: int) -> DataFrame:
-        """See `Earlier`."""
+        """See `EarlierRecords`."""
         return self._frame(stream, since, self.after)
 
     def _frame(self, stream: Stream, after_tick: int, to_tick: int) -> DataFrame:
         return replace(self.input, stream=stream, shared=None).frame(after_tick, to_tick)
 
-    def _measured(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[ReachedTime]:
+    def _measure(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[ReachedTime]:
         """See `Measure`."""
         stretch_end = F.least(
             F.lit(after_tick) + F.ceil((F.col("_position.tick") - after_tick) / width) * width, F.lit(to_tick)
@@ -199,7 +203,7 @@ class EarlierInBronze(EarlierRecords):
 
 
 def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
-    """Return the last tick up to which no record can meet one that comes after tick `to`, in any join of streams."""
+    """Return the last tick up to which no record can meet one after `to_tick`, in any join of streams."""
     source = table_input.stream.source
     if isinstance(source, StreamJoin):
         to_tick = EarlierInBronze(table_input, to_tick).begun(source).tick
@@ -209,14 +213,14 @@ def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
 
 
 def input_of(open_table: OpenTable) -> Input:
-    """Return a table's input: for a restored one without the records that its changelog held."""
+    """Return a table's input: for a restored table without the records that its changelog covers."""
     return Input(open_table.lake, open_table.table.stream, open_table.skip, began=open_table.began)
 
 
 def must_wait(open_table: OpenTable, to_tick: int) -> bool:
-    """Say whether bronze lacks records at a tick that a restored table covers, and that still count for later ones.
+    """Say whether bronze still lacks, at a tick, records that a restored table covers and that count for later ones.
 
-    Nothing is taken in before: covered records come before all others, whichever topic is read first. Raises
+    The table takes in nothing before: covered records come before all others, whichever topic is read first. Raises
     StorageError if a table that it looks up as of event times was restored.
     """
     stream, skip = open_table.table.stream, open_table.skip
@@ -225,19 +229,23 @@ def must_wait(open_table: OpenTable, to_tick: int) -> bool:
         return False
     if restored_names := [table.name for table in by_time if open_table.lake.live.open(table).skip is not None]:
         raise StorageError(
-            f"table {open_table.name!r} looks up what {restored_names[0]} was at earlier times, and {restored_names[0]} was restored in this "
-            f"lake: no changelog has all of that. Restore {open_table.name} in a lake that makes {restored_names[0]} of its topic."
+            f"table {open_table.name!r} looks up what {restored_names[0]} was at earlier times, and "
+            f"{restored_names[0]} was restored in this lake: no changelog has all of that. Restore {open_table.name} "
+            f"in a lake that makes {restored_names[0]} of its topic."
         )
     return not bronze.has_all(open_table.lake, stream.topics, json.loads(skip), to_tick)
 
 
 def drop_skipped(bronze_rows: DataFrame, skip: str | None) -> DataFrame:
-    """Return bronze's rows without those that a restored table holds already; skip: see `skipped`."""
+    """Return bronze's rows without those that a restored table holds already. skip: see `is_skipped`."""
     return bronze_rows.where(~is_skipped(skip)) if skip else bronze_rows
 
 
 def is_skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
-    """The rows whose offsets a restored table holds already. skip: the table's property. The rest: their columns."""
+    """Return the condition on rows whose offsets a restored table holds already.
+
+    skip: the table's property. topic_id, partition, offset: the names of the rows' columns.
+    """
     first_offsets: Mapping[str, Mapping[str, int]] = json.loads(skip)
     offsets_by_partition = {
         f"{topic}/{partition_number}": first_offset

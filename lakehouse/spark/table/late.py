@@ -1,12 +1,12 @@
-"""Late records, kept where they can be looked up: one row for each record and window that did not take it (rule 19).
+"""Late records, in a table for look-ups: one row for each record and window that did not take it (rule 19).
 
 tick, topic, partition, offset, ordinals  the record; bronze has its bytes
 key                                       the group's (or the key's) columns, as JSON text, times to the microsecond
 window_start, window_end                  the window; null for a record that `order_by` could not place, or of a join
-join_name                                 the join of streams that it came too late for, whose key is the key here; null
-                                          if it was too late for the table itself
+join_name                                 the join of streams for which it came too late, whose key is the key here;
+                                          null if it was too late for the table itself
 
-Each table that reads a join, not through another table, keeps the records that came too late for it.
+Each table that reads a join, not through another table, keeps the records that were too late for the join.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def create_late_table(open_table: OpenTable) -> None:
 def write_late(
     open_table: OpenTable, rows: DataFrame | None, joins: Mapping[StreamJoin, DataFrame], epoch: int, to_tick: int
 ) -> None:
-    """Append late records, with ticks up to `to`, that are not written yet, under an epoch that the writer has opened.
+    """Append late records, with ticks up to `to_tick`, that are not written yet, under an epoch that the writer opened.
 
-    rows: the key columns, window_start and window_end if there is a window, `_position`. joins: those that came too
-    late for joins, see `RowCounter.held`. Written before the table takes the tick in, so a table that has a tick never
-    lacks its late records.
+    rows: the key columns, window_start and window_end if there is a window, `_position`. joins: the records too late
+    for joins, see `RowCounter.held`. Called before the table takes the tick in, so a table that has a tick never lacks
+    its late records.
     """
     table = open_table.table
     table_place = late_place(open_table.layout, table.name)
@@ -96,7 +96,7 @@ def write_late(
 def _late_rows(
     rows: DataFrame, position: str, key_columns: Sequence[Column], windows: Sequence[str], join_name: str | None = None
 ) -> DataFrame:
-    """Late records in the form of the late table."""
+    """Return late records with the columns of the late table."""
     window_bounds = [F.col(n) if n in windows else F.lit(None).cast("timestamp") for n in WINDOW_COLUMNS]
     return rows.select(
         *[F.col(f"{position}.{name}") for name in PLACE],
@@ -107,7 +107,7 @@ def _late_rows(
 
 
 def swap_late(open_table: OpenTable, built_layout: Layout, epoch: int, swap_tick: int) -> None:
-    """Replace a table's late records with those of a table that was built elsewhere, by a swap at tick `at`.
+    """Replace a table's late records with those of a table that was built elsewhere, by a swap at `swap_tick`.
 
     In one commit, before the table's, under an epoch that the writer has opened; a repetition after a crash is skipped.
     """
@@ -123,7 +123,7 @@ def swap_late(open_table: OpenTable, built_layout: Layout, epoch: int, swap_tick
 def late_rows_at(open_table: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:
     """Return a table's late records as they were at a tick; None without any.
 
-    swaps: the ticks at which a table was swapped in: one that the table has not reached yet may have left its records.
+    swaps: the ticks at which a table is swapped in: a swap that the table has not reached yet may have written already.
     """
     table_place = late_place(open_table.layout, open_table.name)
     if not open_table.lake.exists(table_place.path):

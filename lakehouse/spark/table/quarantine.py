@@ -34,7 +34,7 @@ def create_quarantine(lake: OpenLake, source: Source) -> None:
 def bad_records(source: Source, bronze_rows: DataFrame, shared: DataFrame | None = None) -> DataFrame:
     """Return those bronze rows of the source's topic that do not fit its schema, with the reason.
 
-    shared: these rows, and maybe more, `decoded` already.
+    shared: these rows, and maybe more, after `decode_records`.
     """
     identity_columns = ["topic_id", "partition", "offset"]
     flagged_records = (decode_records(source, bronze_rows) if shared is None else shared).where("_bad")
@@ -70,9 +70,9 @@ def _schema_reason(source: Source, part: str) -> Callable[[Column], Column]:
 
 
 def _time_reason(source: Source) -> Callable[[Column], Column]:
-    """Return the column function that says why a time is bad, or null.
+    """Return the column function that says why an event time is bad, or null.
 
-    Of a time, whether it is the record's own, and the time that it is judged by.
+    Its argument is a struct: the time, whether it is the record's own, and the time with which it is compared.
     """
 
     def reason(batch: pa.Array) -> pa.Array:
@@ -95,9 +95,9 @@ def write_bad_records(
     to_tick: int,
     shared: DataFrame | None = None,
 ) -> None:
-    """Append the bad records among the bronze rows with tick in (after, to] that are not in the quarantine yet.
+    """Append those bad records among the bronze rows of (after_tick, to_tick] that are not in the quarantine yet.
 
-    epoch: one that the writer has opened. Written before the tables take the tick in, so a table that has a tick never
+    epoch: one that the writer has opened. Called before the tables take the tick in, so a table that has a tick never
     lacks its quarantine. shared: see `bad_records`.
     """
     table_place = quarantine_place(lake.layout, source.name)
@@ -114,10 +114,10 @@ def write_bad_records(
 def swap_quarantine(
     lake: OpenLake, built_layout: Layout, source: Source, bronze_rows: DataFrame, epoch: int, to_tick: int
 ) -> int:
-    """Replace a stream's quarantine with the one under the declaration of a table built elsewhere, up to tick `to`.
+    """Replace a stream's quarantine with that of a table built elsewhere, up to `to_tick`; return the new epoch.
 
-    Nothing happens if both have the same records. rows: bronze's; if another table was ahead, the rest comes from them.
-    In one commit, under the epoch after the writer's; a repetition after a crash has the same result. Return the epoch.
+    Nothing happens if both have the same records. bronze_rows: if another table was ahead, the later bad records come
+    from them. In one commit, under the epoch after the writer's; a repetition after a crash has the same result.
     """
     table_place = quarantine_place(lake.layout, source.name)
     new_rows = lake.read(built_layout.quarantine(source.name)).where(F.col("tick") <= to_tick)

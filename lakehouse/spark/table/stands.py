@@ -1,8 +1,8 @@
-"""Where a join of streams has to begin to read: the stream times after earlier ticks, as long as a lake is open.
+"""Decides where a join of streams begins to read, from the stream times after earlier ticks, while a lake is open.
 
-A record that has closed, and is too far from all that is open, can't matter any more. So a batch need not read the
-ticks in which there are only such records: it begins after them, with the stream times as they were then. This can be
-told from bronze at any time; kept is only what the last batch knew.
+A record that has closed, and is too far from all open ones, can't matter any more. So a batch need not read ticks that
+have only such records: it begins after them, with the stream times as they were then. Bronze gives these times again
+whenever needed; this keeps only those that the last batch knew.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.stream_join import Within
 from lakehouse.spark.stream.stream_join import BEGINNING, StreamTimes
 
-PARTS = 64  # into how many stretches ticks of which nothing is known are divided
+PARTS = 64  # the number of stretches into which ticks with unknown times are divided
 
 
 class ReachedTime(NamedTuple):
-    """The largest event time in a partition, named as in `Stand`, in a stretch of ticks that ends with `tick`."""
+    """The largest event time in a partition, named as in `StreamTimes`, in a stretch of ticks that ends with `tick`."""
 
     tick: int
     partition: str
     time: int
 
 
-# The records of a join's streams in the ticks (after, to], in stretches of so many ticks.
+# Called with a join, after_tick, to_tick and width: gives the largest event times of the ticks (after_tick, to_tick],
+# in stretches of `width` ticks.
 Measure = Callable[[StreamJoin, int, int, int], Iterable[ReachedTime]]
 
 
 @dataclass(slots=True)
 class Stands:
-    """What is known of a lake's joins of streams. Threads share it: what one forgets another asks for again."""
+    """The known stream times of a lake's joins. Threads share it: a thread measures again what another has dropped."""
 
     known: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
 
     def begin(self, join: StreamJoin, after_tick: int, measure: Measure, skip: str | None = None) -> StreamTimes:
-        """Return where a batch of the ticks after `after` begins to read. measure: gives what is not known yet.
+        """Return where a batch of the ticks after `after_tick` begins to read.
 
-        skip: the offsets of the records that lie in tick 0, for a restored table.
+        measure: called for ticks whose times are unknown. skip: the offsets of the records that lie in tick 0, for a
+        restored table.
         """
-        known_stands = self._of((join, skip))
+        known_stands = self._stands_of((join, skip))
         stands = list(known_stands)
         last_stand = max(
             (stand for stand in stands if stand.tick <= after_tick), key=lambda stand: stand.tick, default=BEGINNING
@@ -53,7 +55,7 @@ class Stands:
         known_stands[:] = [stand for stand in stands if stand.tick >= first_stand.tick]
         return first_stand
 
-    def _of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
+    def _stands_of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
         for item, stands in self.known:
             if item == join_read:
                 return stands
@@ -62,7 +64,7 @@ class Stands:
 
 
 def later_stands(last_stand: StreamTimes, to_tick: int, reached_times: Iterable[ReachedTime]) -> list[StreamTimes]:
-    """Return the stands after a stand: at the end of each stretch, and at tick `to`."""
+    """Return the stands after a stand: at the end of each stretch, and at `to_tick`."""
     stands, times = [], dict(last_stand.times)
     reached_by_tick: dict[int, list[ReachedTime]] = {to_tick: []}
     for item in reached_times:
@@ -75,9 +77,10 @@ def later_stands(last_stand: StreamTimes, to_tick: int, reached_times: Iterable[
 
 
 def first_needed(within: Within, stands: Iterable[StreamTimes], after_tick: int) -> StreamTimes:
-    """Return the last stand up to which no record can matter after tick `after`, for which there is a stand.
+    """Return the last stand up to which no record can matter after `after_tick`, which must have a stand itself.
 
-    What is open at `after` is at most `span` and the grace before its stream time; its partners at most a span more.
+    A record open at `after_tick` is at most the larger of `before` and `after`, and the grace, before its stream time;
+    its partners at most that span more.
     """
     stands = list(stands)
     current_stand = next((stand for stand in stands if stand.tick == after_tick), None)
@@ -95,6 +98,6 @@ def first_needed(within: Within, stands: Iterable[StreamTimes], after_tick: int)
 
 
 def _present_times(times: Mapping[str, int]) -> dict[str, int]:
-    """The stream time of each number of a partition: that of its last era."""
+    """Return the stream time of each partition number, in its last era."""
     ordered_times = sorted((tuple(map(int, name.split("/"))), time) for name, time in times.items())
     return {str(number): time for (_, number), time in ordered_times}

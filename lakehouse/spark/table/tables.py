@@ -1,4 +1,4 @@
-"""Silver tables: their columns, how they are created, and the check that a table is what its plan says.
+"""Silver tables: their columns, their creation, and the check that a table matches its plan.
 
 A row has the key columns, the value columns, and hidden columns, which start with an underscore:
 
@@ -50,18 +50,18 @@ PROPERTIES = {
     "delta.checkpointInterval": "100",
     # Copy on write: any plain Delta reader sees the right rows, and deletion vectors did not help small tables.
     "delta.enableDeletionVectors": "false",
-    # What was known at a time must not depend on when a log's files were copied.
+    # The state of a table at a time must not depend on when a log's files were copied.
     "delta.enableInCommitTimestamps": "true",
 }
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 ANSWERS_MAX = 1_000
-# By the question, the Spark application and the table's id. A table that is held here leaves its id to no other one.
+# By the question, the Spark application and the table's id. While a table is held here, no other gets its id.
 _ANSWERS: dict[tuple[str, str, int], tuple[Table, object]] = {}
 
 
 def empty_stream(spark: SparkSession, stream: Stream) -> DataFrame:
-    """Return a stream's frame without rows, for its types."""
+    """Return a stream's frame without rows, to learn its types."""
     empty_rows = spark.createDataFrame([], SCHEMA)
     return stream_frame(stream, lambda source: decode_records(source, empty_rows), tables=_EmptyTables(spark))
 
@@ -100,15 +100,15 @@ def visible_schema(spark: SparkSession, table: Table) -> StructType:
     return StructType(list(_ask_once("schema", spark, table, _derive_schema)))
 
 
-def _ask_once(question: str, spark: SparkSession, table: Table, ask: Callable[[SparkSession, Table], Told]) -> Told:
-    """What Spark says about a table's types, asked once: the plan of a long chain of tables costs it seconds."""
+def _ask_once(question: str, spark: SparkSession, table: Table, ask: Callable[[SparkSession, Table], Answer]) -> Answer:
+    """Ask Spark about a table's types, once: planning a long chain of tables takes seconds."""
     answer_key = question, spark.sparkContext.applicationId, id(table)
     answer = _ANSWERS.get(answer_key)
     if answer is None:
         if len(_ANSWERS) >= ANSWERS_MAX:
             _ANSWERS.clear()
         answer = _ANSWERS[answer_key] = table, ask(spark, table)
-    return cast("Told", answer[1])
+    return cast("Answer", answer[1])
 
 
 def _derive_forms(spark: SparkSession, table: Table) -> list[Form]:
@@ -138,7 +138,7 @@ def _derive_schema(spark: SparkSession, table: Table) -> StructType:
     )
     window_fields = _parse_fields(", ".join(f"{name} timestamp" for name in table.windows)) if table.windows else []
     derived_forms = aggregate_forms(spark, table)
-    visible_fields = _parse_fields(", ".join(f"`{form.name}` {form.bound.shown}" for form in derived_forms))
+    visible_fields = _parse_fields(", ".join(f"`{form.name}` {form.bound.visible_type}" for form in derived_forms))
     accumulator_fields = [
         f"`{form.accumulator}` {form.bound.accumulator}" for form in derived_forms if form.bound.accumulator
     ]
@@ -154,7 +154,7 @@ def _derive_schema(spark: SparkSession, table: Table) -> StructType:
 
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
-    """Return the schema of what a table keeps."""
+    """Return the schema of the rows that a table keeps."""
     order_fields = _parse_fields(ORDER) if isinstance(table.fold, LatestBy) else []
     return StructType([*visible_schema(spark, table), *order_fields])
 
@@ -169,7 +169,7 @@ def _nullable_fields(frame: DataFrame) -> list[StructField]:
 
 
 def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
-    """Create a silver table, or check that the existing one can go on under this declaration, which is then recorded.
+    """Create a silver table, or check that the existing one can go on under this declaration, and record that.
 
     swapped: its content is about to become that of the declaration. Raises PlanError if it can't go on.
     """
@@ -228,7 +228,7 @@ def _create_place(
 def _changed_hidden_columns(
     spark: SparkSession, table_place: TablePlace, columns: StructType
 ) -> list[tuple[str, str, str]]:
-    """The hidden columns that a table has in another type than it would now: name, old type, new type."""
+    """Return the hidden columns that a table has in another type than it would now: name, old type, new type."""
     hidden_fields = [field for field in columns if field.name == "_position" or field.name.startswith("_acc_")]
     present_types = {field.name: field.dataType for field in spark.read.format("delta").load(table_place.path).schema}
     return [
@@ -294,11 +294,12 @@ def swap_refusal(open_table: OpenTable) -> str | None:
 
 
 def remove_unfinished(open_table: OpenTable) -> None:
-    """Remove what a restore of the table left that was killed: Delta takes no folder with files that no commit names.
+    """Remove the files that a killed restore of the table left: Delta creates no table in a folder with stray files.
 
-    Without the mark of a restore nothing is removed: it could be a table whose log is lost. Under the table's lease.
+    Without the mark of a restore nothing is removed: the files could be a table whose log is lost. Call it under the
+    table's lease.
     """
-    if folders.folder_exists(open_table.spark, restore_mark := open_table.layout.begun(open_table.name)):
+    if folders.folder_exists(open_table.spark, restore_mark := open_table.layout.restore_mark(open_table.name)):
         unfinished_paths = (
             () if open_table.exists else (open_table.visible.path, open_table.layout.state(open_table.name))
         )
@@ -311,7 +312,7 @@ def create_filled(
 ) -> None:
     """Create a silver table, or its state, with rows, hidden columns too, in one commit: whole or not at all.
 
-    place: which of the table's places. begins: the properties that say where it goes on: `SKIP`, the offsets that the
+    table_place: which of the table's places. begin_properties: where the table goes on: `SKIP`, the offsets that the
     rows hold already, `RESTORED`, and `CLOCK`.
     """
     writer = frame.writeTo(f"delta.`{table_place.path}`").using("delta")

@@ -1,6 +1,6 @@
 """The ids that topics had, and whose clock a record moves (`plan.lineage.clocks`, `semantics.operators.eras`).
 
-A record's position has no topic id. Which one its topic had is told by its tick: a tick has records of one of them.
+A record's position has no topic id. Its tick gives the id: a tick has a topic's records under one id only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Ids = Sequence[tuple[str, int]]
 
 @dataclass(slots=True)
 class KnownIds:
-    """What is known of a lake's topics as long as it is open: up to which tick, and the ids, each with its first tick.
+    """The known ids of a lake's topics while it is open: up to which tick, and the ids, each with its first tick.
 
-    Threads share it: what one forgets another asks for again.
+    Threads share it: a thread reads again what another has overwritten.
     """
 
     known: dict[str, tuple[int, Ids]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
         return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
     covers = bronze.last_covers(lake.spark, lake.layout.records, to_tick)
     last_ids = {topic: ids[-1][0] if ids else None for topic, (_, ids) in ids_by_topic.items()}
-    # An id that is gone never comes back: where it is the one that was known, there was no other one in between.
+    # An id that is gone never comes back: if the last id is the known one, there was no other in between.
     if covers is None or any(
         covers["topics"].get(topic, {}).get("id") != last_id for topic, last_id in last_ids.items()
     ):
@@ -69,7 +69,7 @@ def with_clocks(lake: OpenLake, stream: Stream, records: DataFrame, to_tick: int
 
 
 def _id_at(position: Column, ids: TopicIds) -> Column:
-    """The id that a record's topic had in its tick; empty where bronze has none, as of an intervention."""
+    """Return the id that a record's topic had in its tick; empty if bronze has none, as for an intervention."""
     id_column = F.lit(None).cast("string")
     for topic, known_ids in ids.items():
         for topic_id, tick in known_ids:

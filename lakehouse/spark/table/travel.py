@@ -1,4 +1,4 @@
-"""A table at a moment, on Spark: the version that `lake.moment.timeline` decides on, and its rows."""
+"""A table's timeline, read by Spark: its version at a tick, and whether ticks have records for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse.spark.table.hadoop import SparkLakeFiles
 
 
 def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) -> Timeline:
-    """Return a table's past. place: of its state (`OpenTable.state`), not the visible table. Raises NotFound."""
+    """Return a table's timeline. table_place: that of its state, not the visible table. Raises NotFound."""
     table = open_table.table
     reads = Reads.of(table.stream)
     visible_subject = subject.visible_subject(open_table.layout, table.name, reads)
@@ -33,9 +33,9 @@ def _lake_files(open_table: OpenTable) -> SparkLakeFiles:
 
 
 def version_at_tick(open_table: OpenTable, tick: int, table_place: TablePlace | None = None) -> int:
-    """Return the version that is the table at a tick. Raises NotFound, and says which ticks are available.
+    """Return the version that is the table at a tick. Raises NotFound, naming the available ticks.
 
-    place: of its state (`OpenTable.state`), not the visible table.
+    table_place: that of its state (`OpenTable.state`), not the visible table.
     """
     table_timeline = timeline_of(open_table, table_place)
     version = table_timeline.version(AtTick(tick))
@@ -47,9 +47,9 @@ def version_at_tick(open_table: OpenTable, tick: int, table_place: TablePlace | 
 
 
 def has_rows(open_table: OpenTable, after_tick: int, to_tick: int) -> bool:
-    """Say whether a table has something to take in of the ticks (after, to].
+    """Say whether a table has something to take in of the ticks (after_tick, to_tick].
 
-    That is records in bronze; an intervention in a table that it reads; at first the rows that one was restored with.
+    That is: records in bronze; an intervention in a table that it reads; at first, rows with which one was restored.
     """
     lake_files = _lake_files(open_table)
     return to_tick > after_tick and (
@@ -63,13 +63,13 @@ def has_rows(open_table: OpenTable, after_tick: int, to_tick: int) -> bool:
 
 
 def begins_with_rows(open_table: OpenTable) -> bool:
-    """Say whether a table begins with rows that a table above it was restored with, and which it must take out."""
+    """Say whether a table begins with the rows with which a table above it was restored, since it may take them out."""
     stream, live = open_table.table.stream, open_table.lake.live
     return stream.undoes and open_table.skip is None and any(live.open(above).skip for above in stream.tables)
 
 
 def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:
-    """Return the last tick that all of these tables have taken in: read at it, they are consistent with each other.
+    """Return the last tick that all of these tables have taken in: reads at it are consistent with each other.
 
     A table that does not exist has taken in nothing.
     """
