@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
+from lakehouse.ksql.arithmetic import computed, element_at, escaped_pattern, like_pattern
 from lakehouse.ksql.cast import as_moment, as_times, cast
 from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
 from lakehouse.ksql.function import call
@@ -21,6 +21,7 @@ from lakehouse.ksql.function.moment import WITH_UNIT
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
+from lakehouse.ksql.function.sql import fitted as as_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.plan.refused.near import suggest_near
@@ -185,13 +186,10 @@ class Visible:
         for one, at in ((of, node.of.at), (pattern, node.pattern.at)):
             if one.kind not in (k.STRING, k.NULL):
                 raise SqlError(f"LIKE compares texts, found a {one.kind}", at)
-        shown = pattern.text
         if pattern.literal is not None:
             shown = text(like_pattern(pattern.literal, node.escape, node.pattern.at))
-        elif node.escape is not None:
-            raise SqlError("ESCAPE needs a pattern that is a text in quotes", node.at)
         else:
-            shown = f"replace({shown}, '\\\\', '\\\\\\\\')"
+            shown = escaped_pattern(pattern.text, node.escape)
         return Sql(f"({of.text} {'NOT ' if node.negated else ''}LIKE {shown})", k.BOOLEAN)
 
     def _caseof(self, node: t.CaseOf) -> Sql:
@@ -208,6 +206,7 @@ class Visible:
         if kind.is_null:
             raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
                            node.at)  # fmt: skip
+        made = [as_kind(one, kind) for one in made]
         whens = [f"WHEN {when} THEN {then.text}" for (when, _), then in zip(branches, made, strict=False)]
         default = [f"ELSE {made[-1].text}"] if node.default is not None else []
         return Sql(f"CASE {' '.join([*whens, *default])} END", kind)

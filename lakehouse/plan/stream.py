@@ -28,7 +28,7 @@ from lakehouse.plan.schema import (
     parse_schema,
     without_duplicates,
 )
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table
 
@@ -168,6 +168,10 @@ class Stream(Declaration):
         """
         return self._then(*Rekey.declared(self.shape, columns))
 
+    def retime(self, time: str) -> Stream:
+        """Return the records at this event time, a timestamp or epoch milliseconds: see `Retime`."""
+        return self._then(*Retime.declared(self.shape, time))
+
     def explode(self, array: str, name: str) -> Stream:
         """Return one record for each element of an array expression, in its order, as the column `name`.
 
@@ -193,12 +197,11 @@ class Stream(Declaration):
         remaining_predicate, branch_streams = "true", []
         for predicate in predicates:
             condition(predicate, self.columns, f"{self.what}: branch")
-            branch_streams.append(self._filter_checked(f"{remaining_predicate} AND coalesce(({predicate}), false)"))
+            branch_streams.append(f"{remaining_predicate} AND coalesce(({predicate}), false)")
             remaining_predicate = f"{remaining_predicate} AND NOT coalesce(({predicate}), false)"
-        return (*branch_streams, self._filter_checked(remaining_predicate))
-
-    def _filter_checked(self, checked_predicate: str) -> Stream:
-        return self._then(Filter(Expression(checked_predicate)), self.shape)
+        return tuple(
+            self._then(Filter(Expression(checked)), self.shape) for checked in (*branch_streams, remaining_predicate)
+        )
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
@@ -304,8 +307,13 @@ class Stream(Declaration):
         partition_expression: Expression | None = None
         if partition_by is not None:
             partition_expression = parse_expression(partition_by, self.columns, f"{self.what}: partition_by")
-            type_text = expression_type(partition_expression, self.columns)
-            if type_text not in (None, "tinyint", "smallint", "int", "bigint"):
+            if (type_text := expression_type(partition_expression, self.columns)) not in (
+                None,
+                "tinyint",
+                "smallint",
+                "int",
+                "bigint",
+            ):
                 raise PlanError(
                     f"{self.what}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )

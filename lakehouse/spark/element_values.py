@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.plan.refused.spark_functions import word_set
-from lakehouse.spark.refused_values import MADE_MAX
 
 # By function: an array with an element for each call of the lambda, its last argument: the variables as v0, v1, ...
 ENTRIES = {

@@ -24,9 +24,13 @@ def _cut(of: str, long: str, start: Sql, length: Sql | None) -> str:
         f"CASE WHEN {start.text} < 0 THEN {back} ELSE {forth} END" if known is None else forth if known >= 0 else back
     )
     if length is None:
-        return f"ksql_substring({of}, {begin}, {long})"
-    end = f"least(({begin}) + cast({length.text} AS bigint), {long})"
-    return f"ksql_substring({of}, {begin}, greatest({end}, {begin}))"
+        made = f"ksql_substring({of}, {begin}, {long})"
+    else:
+        end = f"least(({begin}) + cast({length.text} AS bigint), {long})"
+        made = f"ksql_substring({of}, {begin}, greatest({end}, {begin}))"
+    # Spark's GREATEST and LEAST pass over a null.
+    there = [f"{one.text} IS NOT NULL" for one in (start, length) if one is not None and one.literal is None]
+    return f"CASE WHEN {' AND '.join(there)} THEN {made} END" if there else made
 
 
 def _bytes_part(of: Sql, start: Sql, length: Sql | None = None) -> str:
@@ -85,19 +89,21 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "SUBSTRING", _FAMILY,
         tuple(
-            Signature((of, "whole", "whole?"), part, kind)
+            Signature((of, "int", "int?"), part, kind)
             for of, part, kind in (("text", _part, k.STRING), ("bytes", _bytes_part, k.BYTES))
         ),
         (
             ("SUBSTRING('stream', 1, 4)", "stre"), ("SUBSTRING('stream', 2)", "tream"),
             ("SUBSTRING('stream', -2)", "am"), ("SUBSTRING('abc', -5, 2)", "ab"), ("SUBSTRING('abc', 9)", ""),
             ("SUBSTRING('\U0001d11ekey', 3, 2)", "ke"), ("SUBSTRING('abc', 0, 2)", "ab"),
-            ("SUBSTRING('abc', 2, -1)", ""),
-            ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
+            ("SUBSTRING('abc', 2, -1)", ""), ("SUBSTRING('abc', 9223372036854775807)", ""),
+            ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING('abc', NULL)", None),
+            ("SUBSTRING('abc', CAST(NULL AS INT))", None), ("SUBSTRING('abc', 1, CAST(NULL AS INT))", None),
+            ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
         ),
     ),
     function(
-        "INSTR", _FAMILY, "text text whole? whole?", _instr, k.INTEGER,
+        "INSTR", _FAMILY, "text text int? int?", _instr, k.INTEGER,
         ("INSTR('CORPORATE FLOOR', 'OR')", 2), ("INSTR('CORPORATE FLOOR', 'OR', 3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', 3, 2)", 14), ("INSTR('CORPORATE FLOOR', 'OR', -3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', -3, 2)", 2), ("INSTR('abc', 'x')", 0), ("INSTR('abc', 'a', 1, 2)", 0),
@@ -108,7 +114,7 @@ FUNCTIONS: tuple[Function, ...] = (
         Function(
             name, _FAMILY,
             tuple(
-                Signature((of, "whole", of), padded(name.lower()), kind)
+                Signature((of, "int", of), padded(name.lower()), kind)
                 for of, padded, kind in (("text", _padded_text, k.STRING), ("bytes", _padded, k.BYTES))
             ),
             cases,

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import format_parts, format_reader
-from lakehouse.model.function.zone import offset_text, zone_of
+from lakehouse.model.function.zone import offset_text, zone_by_short_name, zone_of
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -99,6 +99,8 @@ def _names_of(zone: str) -> frozenset[str | None]:
 def _short_name(moment: datetime, zone: str) -> str:
     if not isinstance(moment.tzinfo, ZoneInfo):
         return zone
+    if zone == "UTC":
+        return zone
     name = moment.tzname() or ""
     if zone in _NAMED_OTHERWISE or moment.year < _NAMES_SINCE or not name.isalpha() or name not in _names_of(zone):
         raise NeedsSpark(f"the model does not know the short name of {zone} at {moment}; run this on Spark.")
@@ -151,6 +153,8 @@ def _format_time(millis: int, format: str) -> str | None:
 
 def _fields(text: str, format: str) -> dict[str, str] | None:
     read = format_reader(format).fullmatch(text)
+    if read is not None and "N" in read.groupdict():
+        zone_by_short_name(read["N"])
     return None if read is None else {name: value.lower() for name, value in read.groupdict().items()}
 
 
@@ -165,9 +169,15 @@ def _parse_date(text: str, format: str) -> date | None:
         return None
     year = int(part["Y"]) if "Y" in part else 2000 + int(part["y"])
     month, day = int(part["m"]), int(part["d"])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year) or not _is_clock(part):
         return None
     return date(year, month, min(day, monthrange(year, month)[1]))
+
+
+def _is_clock(part: dict[str, str]) -> bool:
+    """Say whether the parts of a time are in their ranges."""
+    ends = {"H": (0, 23), "I": (1, 12), "M": (0, 59), "S": (0, 59)}
+    return all(least <= int(part[name]) <= most for name, (least, most) in ends.items() if name in part)
 
 
 def _parse_time(text: str, format: str) -> int | None:

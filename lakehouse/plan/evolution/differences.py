@@ -384,8 +384,8 @@ def _format_option(option_value: Any) -> str:
 
 def _format_step(step: Json) -> str:
     ((step_kind, step_part),) = step.items()
-    if step_kind == "filter":
-        return f"filter {_format_sql(step_part)}"
+    if step_kind in ("filter", "retime"):
+        return f"{step_kind} {_format_sql(step_part)}"
     if step_kind == "map":
         ((name, map_part),) = step_part.items()
         arguments = ", ".join(map(_format_sql, map_part["arguments"]))

@@ -38,6 +38,8 @@ def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any
             row["key"] = plain_value(key if len(key) > 1 else key[names[0]])
     if isinstance(expected.get("key"), Mapping):
         row["key"] = _respell_names(expected["key"], names)
+        if change.key is None and all(part is None for part in expected["key"].values()):
+            row["key"] = None  # of several columns, all null is a null key
     value = change.value
     if value is None or "value" not in expected:
         return row

@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.step import Retime
+from lakehouse.plan.stream import Stream, walk
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 
@@ -31,7 +33,13 @@ def rows_before_offsets(cut: Cut, bronze_rows: DataFrame) -> DataFrame:
 def filter_counting_rows(cut: Cut, bronze_rows: DataFrame, table: Table) -> DataFrame:
     """Return the rows of bronze that count, or that decide whether others are late."""
     bronze_rows = rows_before_offsets(cut, bronze_rows)
-    uses_record_time = all(source.event_time is None for source in table.stream.sources)
+    uses_record_time = all(source.event_time is None for source in table.stream.sources) and not _is_retimed(table)
     if cut.event_ms is not None and uses_record_time and not table.has_clock and not meeting_streams(table.stream):
         bronze_rows = bronze_rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(cut.event_ms)))  # skips files
     return bronze_rows
+
+
+def _is_retimed(table: Table) -> bool:
+    """Whether a step gives records another time than their own."""
+    steps = (step for node in walk(table) if isinstance(node, Stream) for step in node.steps)
+    return any(isinstance(step, Retime) for step in steps)
