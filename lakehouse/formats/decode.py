@@ -9,7 +9,7 @@ from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
 from lakehouse.formats.named import rename_columns, strip_named_suffix
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.unfit import Unfit
-from lakehouse.model.model import Bad, Decoded
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
@@ -102,13 +102,13 @@ def reason_not_fitting(part_name: str, format: str, columns: tuple[Column, ...],
     return None
 
 
-def decode_record(source: Source, record: Record) -> Decoded | Bad:
+def decode_record(source: Source, record: Record) -> Decoded | BadRecord:
     """Return a record's key and value as rows, or the reason why they can't be decoded. The key is decoded first."""
     try:
         key = decode_key(source.key_format, source.key, record.key)
     except Unfit:
-        return Bad(str(reason_not_fitting("key", source.key_format, source.key, record.key)))
+        return BadRecord(str(reason_not_fitting("key", source.key_format, source.key, record.key)))
     try:
         return Decoded(key, decode_columns(source.value_format, source.value, record.value))
     except Unfit as error:
-        return Bad(f"value: {error}")
+        return BadRecord(f"value: {error}")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
 from lakehouse.ksql.function.moment_literal import moment_literal
-from lakehouse.ksql.function.sql import Sql, copied
-from lakehouse.ksql.function.sql import text as literal
+from lakehouse.ksql.function.sql import Sql, copy_sql
+from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
@@ -25,109 +25,114 @@ _NO_EXPONENT = 6
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
 
 
-def cast(of: Sql, to: Kind, at: int) -> Sql:
+def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
     """Return a cast; what fails is null. Raises SqlError for types between which there is none."""
-    text, name = of.text, of.kind.name
-    plain = Sql(f"cast({text} AS {to.spark})", to)
-    if of.kind == to:  # a key that is cast is no longer the key
-        return of if of.literal is not None else replace(of, text=copied(text))
-    if of.kind.is_null:
-        return plain
-    if name == to.name and of.kind.inner:
-        return Sql(_inside(text, of.kind, to, at), to)
-    match name, to.name:
+    value_text, kind_name = value.text, value.kind.name
+    plain_cast = Sql(f"cast({value_text} AS {target_kind.spark})", target_kind)
+    if value.kind == target_kind:  # a key that is cast is no longer the key
+        return value if value.literal is not None else replace(value, text=copy_sql(value_text))
+    if value.kind.is_null:
+        return plain_cast
+    if kind_name == target_kind.name and value.kind.inner:
+        return Sql(_cast_inside(value_text, value.kind, target_kind, at), target_kind)
+    match kind_name, target_kind.name:
         case ("STRING", "BOOLEAN"):
-            return Sql(f"CASE WHEN {text} IS NOT NULL THEN lower(trim({text})) IN {TRUE_WORDS} END", to)
+            return Sql(
+                f"CASE WHEN {value_text} IS NOT NULL THEN lower(trim({value_text})) IN {TRUE_WORDS} END", target_kind
+            )
         case ("TIMESTAMP", "STRING"):
-            return Sql(f"date_format({text}, '{ISO}')", to)
+            return Sql(f"date_format({value_text}, '{ISO}')", target_kind)
         case ("TIME", "STRING"):
-            return Sql(time_text(text), to)
+            return Sql(time_text(value_text), target_kind)
         case ("STRING", "TIME"):
-            read = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({text})) AS timestamp)) AS int)"
-            return Sql(f"CASE WHEN trim({text}) RLIKE '{_CLOCK}' THEN {read} END", to)
-        case ("DECIMAL", "STRING") if of.kind.digits[1] > _NO_EXPONENT:
-            return Sql(f"try_cast({text} AS string)", to)  # without an exponent, unlike cast
+            read = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({value_text})) AS timestamp)) AS int)"
+            return Sql(f"CASE WHEN trim({value_text}) RLIKE '{_CLOCK}' THEN {read} END", target_kind)
+        case ("DECIMAL", "STRING") if value.kind.digits[1] > _NO_EXPONENT:
+            return Sql(f"try_cast({value_text} AS string)", target_kind)  # without an exponent, unlike cast
         case ("TIMESTAMP", "TIME"):
-            return Sql(f"cast(pmod(unix_millis({text}), 86400000) AS int)", to)
+            return Sql(f"cast(pmod(unix_millis({value_text}), 86400000) AS int)", target_kind)
         case ("DATE", "STRING") | ("DATE", "TIMESTAMP") | ("TIMESTAMP", "DATE") | ("BOOLEAN", "STRING"):
-            return plain
+            return plain_cast
         case ("STRING", "DATE" | "TIMESTAMP" | "INTEGER" | "BIGINT" | "DOUBLE" | "DECIMAL"):
-            if of.literal is not None and to.name in k.MOMENTS:
-                return moment_literal(of.literal, to, at)
-            if to.is_whole:
+            if value.literal is not None and target_kind.name in k.MOMENTS:
+                return moment_literal(value.literal, target_kind, at)
+            if target_kind.is_whole:
                 # Spark cuts '1.5' off.
-                return Sql(f"CASE WHEN {text} NOT LIKE '%.%' THEN {plain.text} END", to)
-            return plain
-    if of.kind.is_number and (to.is_number or to == k.STRING):
-        return plain
-    if to == k.STRING and name in ("ARRAY", "MAP", "STRUCT"):
-        return Sql(_written(text, of.kind), to)
-    raise SqlError(f"cast of {of.kind} to {to} is not supported", at)
+                return Sql(f"CASE WHEN {value_text} NOT LIKE '%.%' THEN {plain_cast.text} END", target_kind)
+            return plain_cast
+    if value.kind.is_number and (target_kind.is_number or target_kind == k.STRING):
+        return plain_cast
+    if target_kind == k.STRING and kind_name in ("ARRAY", "MAP", "STRUCT"):
+        return Sql(_java_text(value_text, value.kind), target_kind)
+    raise SqlError(f"cast of {value.kind} to {target_kind} is not supported", at)
 
 
-def _written(text: str, kind: Kind, depth: int = 0) -> str:
+def _java_text(text: str, kind: Kind, depth: int = 0) -> str:
     """An array, a map or a struct as Java writes it: [1, null], {a=1}, Struct{A=1}."""
     item = f"item{depth}"
     match kind.name:
         case "ARRAY":
-            inner = _written(item, kind.inner[0], depth + 1)
-            return f"concat('[', array_join(transform({text}, {item} -> {inner}), ', ', 'null'), ']')"
+            inner_text = _java_text(item, kind.inner[0], depth + 1)
+            return f"concat('[', array_join(transform({text}, {item} -> {inner_text}), ', ', 'null'), ']')"
         case "MAP":
-            value = f"coalesce({_written(f'{item}.value', kind.inner[1], depth + 1)}, 'null')"
-            pairs = f"transform(map_entries({text}), {item} -> concat({item}.key, '=', {value}))"
-            return f"concat('{{', array_join({pairs}, ', '), '}}')"
+            value_text = f"coalesce({_java_text(f'{item}.value', kind.inner[1], depth + 1)}, 'null')"
+            pair_texts = f"transform(map_entries({text}), {item} -> concat({item}.key, '=', {value_text}))"
+            return f"concat('{{', array_join({pair_texts}, ', '), '}}')"
         case "STRUCT":
-            members = [
-                f"concat({literal(f'{field_name(name)}=')}, {_written(f'{text}.`{name}`', of, depth)})"
-                for name, of in zip(kind.names, kind.inner, strict=True)
+            member_texts = [
+                f"concat({literal(f'{field_name(name)}=')}, {_java_text(f'{text}.`{name}`', field_kind, depth)})"
+                for name, field_kind in zip(kind.names, kind.inner, strict=True)
             ]
-            return (
-                f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', concat_ws(',', {', '.join(members)}), '}}') END"
-            )
+            return f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', concat_ws(',', {', '.join(member_texts)}), '}}') END"
     if kind.name == "DECIMAL":
         return f"cast({text} AS string)"
     return cast(Sql(text, kind), k.STRING, 0).text
 
 
-def _inside(text: str, kind: Kind, to: Kind, at: int) -> str:
+def _cast_inside(text: str, kind: Kind, target_kind: Kind, position: int) -> str:
     """An array, a map or a struct with what is inside of it cast; a field that a struct does not have is null."""
-    item = f"item{_depth(to)}"
+    item = f"item{_kind_depth(target_kind)}"
     match kind.name:
         case "ARRAY":
-            return f"transform({text}, {item} -> {cast(Sql(item, kind.inner[0]), to.inner[0], at).text})"
+            return f"transform({text}, {item} -> {cast(Sql(item, kind.inner[0]), target_kind.inner[0], position).text})"
         case "MAP":
-            parts = (cast(Sql(f"{item}.{part}", of), inner, at).text
-                     for part, of, inner in zip(("key", "value"), kind.inner, to.inner, strict=True))  # fmt: skip
-            key, value = parts
-            pair = f"named_struct('key', {key}, 'value', {value})"
-            return f"map_from_entries(transform(map_entries({text}), {item} -> {pair}))"
-    known = dict(zip(kind.names, kind.inner, strict=True))
-    members = [
+            part_casts = (cast(Sql(f"{item}.{part}", part_kind), inner_kind, position).text
+                     for part, part_kind, inner_kind in zip(("key", "value"), kind.inner, target_kind.inner, strict=True))  # fmt: skip
+            key_cast, value_cast = part_casts
+            pair_struct = f"named_struct('key', {key_cast}, 'value', {value_cast})"
+            return f"map_from_entries(transform(map_entries({text}), {item} -> {pair_struct}))"
+    kinds_by_name = dict(zip(kind.names, kind.inner, strict=True))
+    member_texts = [
         f"{literal(name)}, "
-        + (cast(Sql(f"{text}.{name_text(name)}", known[name]), inner, at).text if name in known
-           else f"cast(NULL AS {inner.spark})")
-        for name, inner in zip(to.names, to.inner, strict=True)
+        + (cast(Sql(f"{text}.{name_text(name)}", kinds_by_name[name]), inner_kind, position).text if name in kinds_by_name
+           else f"cast(NULL AS {inner_kind.spark})")
+        for name, inner_kind in zip(target_kind.names, target_kind.inner, strict=True)
     ]  # fmt: skip
-    return f"CASE WHEN {text} IS NOT NULL THEN named_struct({', '.join(members)}) END"
+    return f"CASE WHEN {text} IS NOT NULL THEN named_struct({', '.join(member_texts)}) END"
 
 
-def _depth(kind: Kind) -> int:
+def _kind_depth(kind: Kind) -> int:
     """How deep types are nested in a type: what stands inside has another name."""
-    return 1 + max(map(_depth, kind.inner), default=0)
+    return 1 + max(map(_kind_depth, kind.inner), default=0)
 
 
-def as_moment(at: int, of: Sql, kind: Kind) -> Sql:
+def as_moment(position: int, value: Sql, kind: Kind) -> Sql:
     """Return a text as the moment that a function takes. Raises SqlError for a text in quotes that is none."""
-    return cast(of, kind, at) if of.literal is None else moment_literal(of.literal, kind, at)
+    return cast(value, kind, position) if value.literal is None else moment_literal(value.literal, kind, position)
 
 
-def as_times(one: t.Expr, other: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
+def as_times(left_node: t.Expr, right_node: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
     """Return two values that are compared: a text in quotes beside ROWTIME or a window's bound is read as a time."""
-    return _time(left, one.at, other), _time(right, other.at, one)
+    return _as_time(left, left_node.at, right_node), _as_time(right, right_node.at, left_node)
 
 
-def _time(of: Sql, at: int, beside: t.Expr) -> Sql:
+def _as_time(value: Sql, position: int, other_node: t.Expr) -> Sql:
     """A value, in milliseconds if it is a text beside a column of times."""
-    if of.literal is None or of.kind != k.STRING or not isinstance(beside, t.Name) or beside.name not in TIMES:
-        return of
-    return Sql(f"unix_millis({moment_literal(of.literal, k.TIMESTAMP, at).text})", k.BIGINT)
+    if (
+        value.literal is None
+        or value.kind != k.STRING
+        or not isinstance(other_node, t.Name)
+        or other_node.name not in TIMES
+    ):
+        return value
+    return Sql(f"unix_millis({moment_literal(value.literal, k.TIMESTAMP, position).text})", k.BIGINT)

@@ -60,7 +60,7 @@ class Entry:
     made: Relational
     statement: str
     query: Query | None = None
-    inserts: tuple[tuple[str, Query], ...] = ()
+    insert_queries: tuple[tuple[str, Query], ...] = ()
     partitions: int | None = None
     is_source: bool = False
     query_name: str = ""
@@ -76,7 +76,7 @@ class Entry:
         return self.made.columns
 
     @property
-    def pseudo(self) -> tuple[SqlColumn, ...]:
+    def pseudo_columns(self) -> tuple[SqlColumn, ...]:
         """The columns that every stream has besides its own."""
         if self.kind == "TABLE":
             return ()
@@ -97,7 +97,7 @@ def is_windowed(node: Stream | Table) -> bool:
     return (named_window(node) if isinstance(node, Table) else read_window(node)) is not None
 
 
-def bound(name: str) -> Sql:
+def window_bound(name: str) -> Sql:
     """Return WINDOWSTART or WINDOWEND of a row whose key names its window: milliseconds."""
     return Sql(f"unix_millis({BOUNDS[name]})", k.BIGINT)
 
@@ -108,69 +108,71 @@ class Catalog:
 
     declared: dict[str, Entry] = field(default_factory=dict)
     types: dict[str, Kind] = field(default_factory=dict)
-    queries: int = 0
+    query_count: int = 0
 
-    def get(self, name: str, at: int) -> Entry:
+    def get(self, name: str, position: int) -> Entry:
         """Return a stream or a table. Raises SqlError if there is none of this name."""
         if name not in self.declared:
             raise SqlError(
-                f"{name} does not exist.{suggest_near(name, self.declared)}", at, expected=listed(self.declared)
+                f"{name} does not exist.{suggest_near(name, self.declared)}",
+                position,
+                expected=list_choices(self.declared),
             )
         return self.declared[name]
 
-    def readers(self, name: str) -> list[str]:
+    def reader_names(self, name: str) -> list[str]:
         """Return the names of what is made of a stream or a table directly."""
-        return [of.name for of in self.declared.values() if name in read_by(of)]
+        return [entry.name for entry in self.declared.values() if name in input_names(entry)]
 
     def writer(self, topic: str, name: str) -> Entry | None:
         """Return what else, by another name, writes a topic by its queries."""
-        written = [of for of in self.declared.values() if queries(of) and of.topic == topic]
-        return next((of for of in written if of.name != name), None)
+        written_entries = [entry for entry in self.declared.values() if queries_of(entry) and entry.topic == topic]
+        return next((entry for entry in written_entries if entry.name != name), None)
 
-    def unread(self) -> tuple[str, ...]:
+    def unread_notes(self) -> tuple[str, ...]:
         """Return a sentence for each stream over a topic that queries insert into: its own records are not read."""
         return tuple(
-            f"stream {of.name}: INSERT INTO {of.name} SELECT makes it what these queries insert. Records that topic "
-            f"{of.topic!r} has from elsewhere are not read: declare them as a stream of another name and topic, and "
+            f"stream {entry.name}: INSERT INTO {entry.name} SELECT makes it what these queries insert. Records that topic "
+            f"{entry.topic!r} has from elsewhere are not read: declare them as a stream of another name and topic, and "
             f"insert that, too."
-            for of in self.declared.values()
-            if of.query is None and of.inserts
+            for entry in self.declared.values()
+            if entry.query is None and entry.insert_queries
         )
 
     def reached(self, query: Query) -> set[str]:
         """Return the names of all that a query reads, directly or through others."""
-        found: set[str] = set()
-        waiting = sources_of(query)
-        while waiting:
-            name = waiting.pop()
-            if name not in found and name in self.declared:
-                found.add(name)
-                waiting += read_by(self.declared[name])
-        return found
+        reached_names: set[str] = set()
+        waiting_names = sources_of(query)
+        while waiting_names:
+            name = waiting_names.pop()
+            if name not in reached_names and name in self.declared:
+                reached_names.add(name)
+                waiting_names += input_names(self.declared[name])
+        return reached_names
 
-    def next_query(self, prefix: str, given: str = "") -> str:
+    def next_query_name(self, prefix: str, given_name: str = "") -> str:
         """Return a query's name: the given one, or as ksqlDB counts them: CTAS_VISITS_3."""
-        self.queries += 1
-        return given or f"{prefix}_{self.queries}"
+        self.query_count += 1
+        return given_name or f"{prefix}_{self.query_count}"
 
-    def add(self, item: Entry) -> None:
+    def add(self, entry: Entry) -> None:
         """Add a stream or a table, or put it in the place of the earlier one."""
-        self.declared[item.name] = item
+        self.declared[entry.name] = entry
 
-    def insert(self, target: str, name: str, query: Query) -> None:
+    def insert(self, target: str, query_name: str, query: Query) -> None:
         """Add a query of INSERT INTO to its target."""
-        of = self.declared[target]
-        self.declared[target] = replace(of, inserts=(*of.inserts, (name, query)))
+        entry = self.declared[target]
+        self.declared[target] = replace(entry, insert_queries=(*entry.insert_queries, (query_name, query)))
 
 
-def queries(of: Entry) -> list[Query]:
+def queries_of(entry: Entry) -> list[Query]:
     """Return the queries that write to a stream or a table."""
-    return [*([of.query] if of.query is not None else []), *(query for _, query in of.inserts)]
+    return [*([entry.query] if entry.query is not None else []), *(query for _, query in entry.insert_queries)]
 
 
-def read_by(of: Entry) -> list[str]:
+def input_names(entry: Entry) -> list[str]:
     """Return the names of what a stream or a table is made of directly."""
-    return [*([of.over] if of.over else []), *(name for query in queries(of) for name in sources_of(query))]
+    return [*([entry.over] if entry.over else []), *(name for query in queries_of(entry) for name in sources_of(query))]
 
 
 def sources_of(query: Query) -> list[str]:
@@ -178,14 +180,14 @@ def sources_of(query: Query) -> list[str]:
     return [query.relation.name, *(join.right.name for join in query.joins)]
 
 
-def listed(names: Iterable[str]) -> str:
+def list_choices(names: Iterable[str]) -> str:
     """Return names as a message lists what there is."""
     return f"one of {', '.join(names)}" if names else "a stream or a table that is declared before"
 
 
-def checked_name(name: str, what: str, at: int) -> str:
+def checked_name(name: str, subject: str, position: int) -> str:
     """Return a name if it can be a table's or a column's here, and so a folder's. Raises SqlError."""
     try:
-        return check_name(name, what)
+        return check_name(name, subject)
     except PlanError as error:
-        raise SqlError(str(error), at) from None
+        raise SqlError(str(error), position) from None

@@ -12,15 +12,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.arithmetic import computed, element_at, escaped_pattern, like_pattern
+from lakehouse.ksql.arithmetic import compile_arithmetic, element_at, escaped_pattern, like_pattern
 from lakehouse.ksql.cast import as_moment, as_times, cast
-from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
+from lakehouse.ksql.coerced import (
+    cast_to_kind,
+    coerce_list,
+    common_list_kind,
+    comparable_value,
+    has_map_inside,
+    require_common_kind,
+)
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.lambda_body import lambda_sql
 from lakehouse.ksql.function.moment import WITH_UNIT
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
-from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
+from lakehouse.ksql.function.sql import Sql, column_sql, condition_sql, literal_sql, text_literal
 from lakehouse.ksql.function.sql import fitted as as_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
@@ -32,7 +39,7 @@ TEXT_MAX = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScopeColumn:
     """A column that an expression may read: its name, its source's alias, and what it is in Spark SQL."""
 
     name: str
@@ -47,169 +54,195 @@ class Visible:
     names: those of lambdas; depth: how many are around. limits: how many values an aggregate keeps, by its name.
     """
 
-    columns: tuple[Seen, ...]
-    pseudo: tuple[Seen, ...] = ()
-    ready: dict[t.Expr, Sql] = field(default_factory=dict)
+    columns: tuple[ScopeColumn, ...]
+    pseudo_columns: tuple[ScopeColumn, ...] = ()
+    precomputed: dict[t.Expr, Sql] = field(default_factory=dict)
     names: dict[str, Sql] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     depth: int = 0
 
     def sql(self, node: t.Expr) -> Sql:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
-        if node in self.ready:
-            return self.ready[node]
-        make: Callable[[t.Expr], Sql] = getattr(self, f"_{type(node).__name__.lower()}")
-        made = make(node)
-        if len(made.text) > TEXT_MAX and not isinstance(
+        if node in self.precomputed:
+            return self.precomputed[node]
+        compile_node: Callable[[t.Expr], Sql] = getattr(self, f"_{type(node).__name__.lower()}")
+        compiled = compile_node(node)
+        if len(compiled.text) > TEXT_MAX and not isinstance(
             node, t.Value
         ):  # some functions need an argument's text more than once
             raise SqlError("this becomes too long as Spark SQL; compute a part of it in a stream before", node.at)
-        return made
+        return compiled
 
     def predicate(self, node: t.Expr, clause: str) -> str:
         """Return a condition as Spark SQL, for a place where null is as good as false."""
-        made = self._condition(node, clause)
-        return made.loose or made.text
+        compiled = self._compile_condition(node, clause)
+        return compiled.loose or compiled.text
 
-    def _condition(self, node: t.Expr, clause: str) -> Sql:
-        made = self.sql(node)
-        if made.kind not in (k.BOOLEAN, k.NULL):
-            raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {made.kind}")
-        return made
+    def _compile_condition(self, node: t.Expr, clause: str) -> Sql:
+        compiled = self.sql(node)
+        if compiled.kind not in (k.BOOLEAN, k.NULL):
+            raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {compiled.kind}")
+        return compiled
 
-    def within(self, names: Mapping[str, Sql]) -> Visible:
+    def within(self, lambda_values: Mapping[str, Sql]) -> Visible:
         """Return the scope of a lambda's body."""
-        return replace(self, names={**self.names, **names}, depth=self.depth + 1)
+        return replace(self, names={**self.names, **lambda_values}, depth=self.depth + 1)
 
     # ---- values
 
     def _value(self, node: t.Value) -> Sql:
-        return literal(node.value)
+        return literal_sql(node.value)
 
     def _name(self, node: t.Name) -> Sql:
         if node.of is None and node.name in self.names:
             return self.names[node.name]
-        every = (*self.columns, *self.pseudo)
-        found = [seen for seen in every if seen.name == node.name and node.of in (None, seen.of)]
-        if node.of is not None and node.of not in {seen.of for seen in every}:
+        scope_columns = (*self.columns, *self.pseudo_columns)
+        matches = [column for column in scope_columns if column.name == node.name and node.of in (None, column.of)]
+        if node.of is not None and node.of not in {column.of for column in scope_columns}:
             raise SqlError(
-                f"'{node.of}' is not a source of this statement.{suggest_near(node.of, {seen.of for seen in every})}",
+                f"'{node.of}' is not a source of this statement.{suggest_near(node.of, {column.of for column in scope_columns})}",
                 node.at,
             )
-        if not found:
-            known = [*(seen.name for seen in self.columns), *self.names]
-            shown, meant = f"{node.of}.{node.name}" if node.of else node.name, suggest_near(node.name, known)
-            if node.of is None and not node.name.isupper():  # it was given in double quotes
-                meant += f" A text stands in single quotes: '{node.name}'."
-            raise SqlError(f"column '{shown}' cannot be resolved.{meant} There are: {', '.join(known)}", node.at)
-        if len(found) > 1:
-            raise SqlError(
-                f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.of}.{s.name}' for s in found)}", node.at
+        if not matches:
+            known_names = [*(column.name for column in self.columns), *self.names]
+            full_name, suggestion = (
+                f"{node.of}.{node.name}" if node.of else node.name,
+                suggest_near(node.name, known_names),
             )
-        return found[0].sql
+            if node.of is None and not node.name.isupper():  # it was given in double quotes
+                suggestion += f" A text stands in single quotes: '{node.name}'."
+            raise SqlError(
+                f"column '{full_name}' cannot be resolved.{suggestion} There are: {', '.join(known_names)}", node.at
+            )
+        if len(matches) > 1:
+            raise SqlError(
+                f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.of}.{s.name}' for s in matches)}",
+                node.at,
+            )
+        return matches[0].sql
 
     def _sign(self, node: t.Sign) -> Sql:
-        of = self.sql(node.of)
-        if not of.kind.is_number:
-            raise SqlError(f"a sign stands before a number, not before a {of.kind}", node.at)
-        return of if node.sign == "+" else Sql(f"(- {of.text})", of.kind)
+        operand = self.sql(node.of)
+        if not operand.kind.is_number:
+            raise SqlError(f"a sign stands before a number, not before a {operand.kind}", node.at)
+        return operand if node.sign == "+" else Sql(f"(- {operand.text})", operand.kind)
 
     def _binary(self, node: t.Binary) -> Sql:
         left, right = self.sql(node.left), self.sql(node.right)
         if node.sign in COMPARED:
             left, right = as_times(node.left, node.right, left, right)
-            left, right = self._pair(left, right, node.sign, node.at)
-            return condition(f"({left.text} {node.sign} {right.text})")
+            left, right = self._compared_pair(left, right, node.sign, node.at)
+            return condition_sql(f"({left.text} {node.sign} {right.text})")
         if node.sign == "||":
-            return call.made("CONCAT", [left, right], node.at)
-        return computed(node.sign, left, right, node.at)
+            return call.compile_call("CONCAT", [left, right], node.at)
+        return compile_arithmetic(node.sign, left, right, node.at)
 
-    def _pair(self, left: Sql, right: Sql, sign: str, at: int) -> tuple[Sql, Sql]:
+    def _compared_pair(self, left: Sql, right: Sql, sign: str, position: int) -> tuple[Sql, Sql]:
         """Two values as they are compared: a text beside a moment is one, too. SqlError if they never can be."""
         if (left.kind.is_null or right.kind.is_null) and sign in COMPARED:
-            raise SqlError(f"comparison with NULL is not supported: {sign}. Write IS NULL or IS NOT NULL", at)
-        for one, other in ((left, right), (right, left)):
-            if one.kind.name in k.MOMENTS and other.kind == k.STRING and other.literal is not None:
-                read = moment_literal(other.literal, one.kind, at)
-                return (one, read) if one is left else (read, one)
+            raise SqlError(f"comparison with NULL is not supported: {sign}. Write IS NULL or IS NOT NULL", position)
+        for moment_side, text_side in ((left, right), (right, left)):
+            if moment_side.kind.name in k.MOMENTS and text_side.kind == k.STRING and text_side.literal is not None:
+                moment_value = moment_literal(text_side.literal, moment_side.kind, position)
+                return (moment_side, moment_value) if moment_side is left else (moment_value, moment_side)
         kinds = {left.kind, right.kind}
-        same = left.kind == right.kind or any(of.is_null for of in kinds) or all(of.is_number for of in kinds)
-        same = same or {of.name for of in kinds} == {"DATE", "TIMESTAMP"}
-        unordered = {of.name for of in kinds} & {"BOOLEAN", "ARRAY", "MAP", "STRUCT"}
-        if not same or (unordered and sign in ("<", "<=", ">", ">=")) or any(map(has_map_inside, kinds)):
+        is_comparable = (
+            left.kind == right.kind
+            or any(operand_kind.is_null for operand_kind in kinds)
+            or all(operand_kind.is_number for operand_kind in kinds)
+        )
+        is_comparable = is_comparable or {operand_kind.name for operand_kind in kinds} == {"DATE", "TIMESTAMP"}
+        unordered_names = {operand_kind.name for operand_kind in kinds} & {"BOOLEAN", "ARRAY", "MAP", "STRUCT"}
+        if not is_comparable or (unordered_names and sign in ("<", "<=", ">", ">=")) or any(map(has_map_inside, kinds)):
             raise SqlError(
-                f"operator {COMPARED.get(sign, sign)} cannot be used to compare {left.kind} and {right.kind}", at
+                f"operator {COMPARED.get(sign, sign)} cannot be used to compare {left.kind} and {right.kind}", position
             )
-        return comparable(left), comparable(right)
+        return comparable_value(left), comparable_value(right)
 
     # ---- conditions
 
     def _junction(self, node: t.Junction) -> Sql:
-        items = [self._condition(of, node.word) for of in node.items]
-        exact, loose = (
-            f" {node.word} ".join(texts) for texts in zip(*((i.text, i.loose or i.text) for i in items), strict=True)
+        conditions = [self._compile_condition(item, node.word) for item in node.items]
+        exact_text, loose_text = (
+            f" {node.word} ".join(side_texts)
+            for side_texts in zip(*((i.text, i.loose or i.text) for i in conditions), strict=True)
         )
-        return Sql(f"({exact})", k.BOOLEAN, loose=f"({loose})")
+        return Sql(f"({exact_text})", k.BOOLEAN, loose=f"({loose_text})")
 
     def _not(self, node: t.Not) -> Sql:
-        return Sql(f"(NOT {self._condition(node.of, 'NOT').text})", k.BOOLEAN)
+        return Sql(f"(NOT {self._compile_condition(node.of, 'NOT').text})", k.BOOLEAN)
 
     def _isnull(self, node: t.IsNull) -> Sql:
-        return Sql(f"({self.sql(node.of).text} IS {'NOT ' if node.negated else ''}NULL)", k.BOOLEAN)
+        return Sql(f"({self.sql(node.of).text} IS {'NOT ' if node.is_negated else ''}NULL)", k.BOOLEAN)
 
     def _distinct(self, node: t.Distinct) -> Sql:
-        left, right = self._pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.at)
-        same = f"({left.text} <=> {right.text})"
-        return Sql(same if node.negated else f"(NOT {same})", k.BOOLEAN)
+        left, right = self._compared_pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.at)
+        equal_text = f"({left.text} <=> {right.text})"
+        return Sql(equal_text if node.is_negated else f"(NOT {equal_text})", k.BOOLEAN)
 
     def _between(self, node: t.Between) -> Sql:
-        of = self.sql(node.of)
-        low, high = (as_times(node.of, bound, of, self.sql(bound))[1] for bound in (node.low, node.high))
-        low = self._pair(of, low, ">=", node.low.at)[1]
-        high = self._pair(of, high, "<=", node.high.at)[1]
-        return _negated(condition(f"({of.text} >= {low.text} AND {of.text} <= {high.text})"), node.negated)
+        operand = self.sql(node.of)
+        low, high = (as_times(node.of, bound, operand, self.sql(bound))[1] for bound in (node.low, node.high))
+        low = self._compared_pair(operand, low, ">=", node.low.at)[1]
+        high = self._compared_pair(operand, high, "<=", node.high.at)[1]
+        return _negate_if(
+            condition_sql(f"({operand.text} >= {low.text} AND {operand.text} <= {high.text})"), node.is_negated
+        )
 
     def _in(self, node: t.In) -> Sql:
-        made_of, *made = coerced([node.of, *node.items], self.sql, node.at)
-        items = [one for one in made if not one.kind.is_null]
-        if made_of.kind.inner and items:
-            kind = together([made_of.kind, *(one.kind for one in items)]) or made_of.kind
-            made_of, *items = (fitted(one, kind, node.at) for one in (made_of, *items))
-        pairs = [self._pair(made_of, item, "=", node.at) for item in items]
+        operand, *item_values = coerce_list([node.of, *node.items], self.sql, node.at)
+        present_items = [item_value for item_value in item_values if not item_value.kind.is_null]
+        if operand.kind.inner and present_items:
+            list_kind = (
+                common_list_kind([operand.kind, *(item_value.kind for item_value in present_items)]) or operand.kind
+            )
+            operand, *present_items = (
+                cast_to_kind(item_value, list_kind, node.at) for item_value in (operand, *present_items)
+            )
+        pairs = [self._compared_pair(operand, item, "=", node.at) for item in present_items]
         if not pairs:
-            return Sql("true" if node.negated else "false", k.BOOLEAN)
-        found = condition(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
-        return _negated(found, node.negated)
+            return Sql("true" if node.is_negated else "false", k.BOOLEAN)
+        membership = condition_sql(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
+        return _negate_if(membership, node.is_negated)
 
     def _like(self, node: t.Like) -> Sql:
-        of, pattern = self.sql(node.of), self.sql(node.pattern)
-        for one, at in ((of, node.of.at), (pattern, node.pattern.at)):
-            if one.kind not in (k.STRING, k.NULL):
-                raise SqlError(f"LIKE compares texts, found a {one.kind}", at)
+        operand, pattern = self.sql(node.of), self.sql(node.pattern)
+        for side, side_position in ((operand, node.of.at), (pattern, node.pattern.at)):
+            if side.kind not in (k.STRING, k.NULL):
+                raise SqlError(f"LIKE compares texts, found a {side.kind}", side_position)
         if pattern.literal is not None:
-            shown = text(like_pattern(pattern.literal, node.escape, node.pattern.at))
+            pattern_text = text_literal(like_pattern(pattern.literal, node.escape, node.pattern.at))
         else:
-            shown = escaped_pattern(pattern.text, node.escape)
-        return Sql(f"({of.text} {'NOT ' if node.negated else ''}LIKE {shown})", k.BOOLEAN)
+            pattern_text = escaped_pattern(pattern.text, node.escape)
+        return Sql(f"({operand.text} {'NOT ' if node.is_negated else ''}LIKE {pattern_text})", k.BOOLEAN)
 
     def _caseof(self, node: t.CaseOf) -> Sql:
         branches = []
-        for when, then in node.branches:
-            condition = when if node.of is None else t.Binary("=", node.of, when, at=when.at)
-            branches.append((self.predicate(condition, "WHEN"), then))
-        values = [then for _, then in branches] + ([node.default] if node.default is not None else [])
-        made = [self.sql(value) for value in values]
-        kind = k.common([one.kind for one in made])
-        if kind is None:
-            kinds = " and ".join(dict.fromkeys(str(one.kind) for one in made))
+        for branch_condition, branch_value in node.branches:
+            condition = (
+                branch_condition
+                if node.of is None
+                else t.Binary("=", node.of, branch_condition, at=branch_condition.at)
+            )
+            branches.append((self.predicate(condition, "WHEN"), branch_value))
+        value_nodes = [branch_value for _, branch_value in branches] + (
+            [node.default] if node.default is not None else []
+        )
+        value_sqls = [self.sql(value) for value in value_nodes]
+        case_kind = k.common_kind([value_sql.kind for value_sql in value_sqls])
+        if case_kind is None:
+            kinds = " and ".join(dict.fromkeys(str(value_sql.kind) for value_sql in value_sqls))
             raise SqlError(f"all values of a CASE have one type, found {kinds}", node.at)
-        if kind.is_null:
+        if case_kind.is_null:
             raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
                            node.at)  # fmt: skip
-        made = [as_kind(one, kind) for one in made]
-        whens = [f"WHEN {when} THEN {then.text}" for (when, _), then in zip(branches, made, strict=False)]
-        default = [f"ELSE {made[-1].text}"] if node.default is not None else []
-        return Sql(f"CASE {' '.join([*whens, *default])} END", kind)
+        value_sqls = [as_kind(value_sql, case_kind) for value_sql in value_sqls]
+        when_texts = [
+            f"WHEN {branch_condition} THEN {branch_value.text}"
+            for (branch_condition, _), branch_value in zip(branches, value_sqls, strict=False)
+        ]
+        else_text = [f"ELSE {value_sqls[-1].text}"] if node.default is not None else []
+        return Sql(f"CASE {' '.join([*when_texts, *else_text])} END", case_kind)
 
     # ---- values inside others
 
@@ -217,68 +250,80 @@ class Visible:
         return cast(self.sql(node.of), node.kind, node.at)
 
     def _fieldof(self, node: t.FieldOf) -> Sql:
-        of = self.sql(node.of)
-        if of.kind.name != "STRUCT":
-            raise SqlError(f"-> reads a field of a STRUCT, found a {of.kind}", node.at)
+        struct = self.sql(node.of)
+        if struct.kind.name != "STRUCT":
+            raise SqlError(f"-> reads a field of a STRUCT, found a {struct.kind}", node.at)
         if node.name is None:
             raise SqlError("->* stands in a SELECT alone", node.at)
-        if node.name not in of.kind.names:
+        if node.name not in struct.kind.names:
             raise SqlError(
-                f"unknown field {node.name}.{suggest_near(node.name, of.kind.names)} There are: {', '.join(of.kind.names)}",
+                f"unknown field {node.name}.{suggest_near(node.name, struct.kind.names)} There are: {', '.join(struct.kind.names)}",
                 node.at,
             )
-        inner = of.kind.inner[of.kind.names.index(node.name)]
-        return Sql(f"{of.text}.{column(node.name, inner).text}", inner)
+        field_kind = struct.kind.inner[struct.kind.names.index(node.name)]
+        return Sql(f"{struct.text}.{column_sql(node.name, field_kind).text}", field_kind)
 
     def _elementof(self, node: t.ElementOf) -> Sql:
-        of, index = self.sql(node.of), self.sql(node.index)
-        if of.kind.name == "MAP":
-            return Sql(f"try_element_at({of.text}, {index.text})", of.kind.inner[1])
-        if of.kind.name != "ARRAY" or not index.kind.is_whole:
-            raise SqlError(f"[] reads an ARRAY by a number, or a MAP by a key; found {of.kind}[{index.kind}]", node.at)
-        return Sql(element_at(of.text, index), of.kind.inner[0])
+        container, index = self.sql(node.of), self.sql(node.index)
+        if container.kind.name == "MAP":
+            return Sql(f"try_element_at({container.text}, {index.text})", container.kind.inner[1])
+        if container.kind.name != "ARRAY" or not index.kind.is_whole:
+            raise SqlError(
+                f"[] reads an ARRAY by a number, or a MAP by a key; found {container.kind}[{index.kind}]", node.at
+            )
+        return Sql(element_at(container.text, index), container.kind.inner[0])
 
     def _arrayof(self, node: t.ArrayOf) -> Sql:
-        items = coerced(node.items, self.sql, node.at)
-        kind = common(items, "an ARRAY", node.at)
-        return Sql(f"array({', '.join(fitted(of, kind, node.at).text for of in items)})", k.array(kind))
+        items = coerce_list(node.items, self.sql, node.at)
+        item_kind = require_common_kind(items, "an ARRAY", node.at)
+        return Sql(
+            f"array({', '.join(cast_to_kind(item, item_kind, node.at).text for item in items)})", k.array_of(item_kind)
+        )
 
     def _mapof(self, node: t.MapOf) -> Sql:
-        keys, values = (coerced([pair[n] for pair in node.pairs], self.sql, node.at) for n in (0, 1))
-        kind = k.map_of(common(keys, "the keys of a MAP", node.at), common(values, "the values of a MAP", node.at))
-        if kind.inner[0] != k.STRING:
+        keys, values = (coerce_list([pair[index] for pair in node.pairs], self.sql, node.at) for index in (0, 1))
+        map_kind = k.map_of(
+            require_common_kind(keys, "the keys of a MAP", node.at),
+            require_common_kind(values, "the values of a MAP", node.at),
+        )
+        if map_kind.inner[0] != k.STRING:
             raise SqlError(f"the keys of a MAP are texts, found {', '.join(str(key.kind) for key in keys)}", node.at)
-        values = [fitted(value, kind.inner[1], node.at) for value in values]
+        values = [cast_to_kind(value, map_kind.inner[1], node.at) for value in values]
         # Spark's maps have no null key; ksqlDB writes one as this text.
-        names = [key.text if key.literal is not None else f"coalesce({key.text}, 'null')" for key in keys]
-        pairs = [f"{name}, {value.text}" for name, value in zip(names, values, strict=True)]
-        return Sql(f"map({', '.join(pairs)})", kind)
+        key_texts = [key.text if key.literal is not None else f"coalesce({key.text}, 'null')" for key in keys]
+        pairs = [f"{key_text}, {value.text}" for key_text, value in zip(key_texts, values, strict=True)]
+        return Sql(f"map({', '.join(pairs)})", map_kind)
 
     def _structof(self, node: t.StructOf) -> Sql:
         if not node.members:
             raise SqlError("a STRUCT needs a field: STRUCT(name := value)", node.at)
         members = {name: self.sql(value) for name, value in node.members}
-        made = [f"{text(name)}, {of.text}" for name, of in members.items()]
-        return Sql(f"named_struct({', '.join(made)})", k.struct({name: of.kind for name, of in members.items()}))
+        member_texts = [f"{text_literal(name)}, {member_value.text}" for name, member_value in members.items()]
+        return Sql(
+            f"named_struct({', '.join(member_texts)})",
+            k.struct_of({name: member_value.kind for name, member_value in members.items()}),
+        )
 
     def _call(self, node: t.Call) -> Sql:
         if node.every:
             raise SqlError(f"{node.name}(*) stands in the SELECT of a GROUP BY only", node.at)
-        given = list(node.arguments)
-        if node.name in WITH_UNIT and given and isinstance(given[0], t.Name) and given[0].of is None:
-            given[0] = t.Value(given[0].name, at=given[0].at)
+        arguments = list(node.arguments)
+        if node.name in WITH_UNIT and arguments and isinstance(arguments[0], t.Name) and arguments[0].of is None:
+            arguments[0] = t.Value(arguments[0].name, at=arguments[0].at)
         try:
-            return call.made(node.name, [self._argument(item) for item in given], node.at, partial(as_moment, node.at))
+            return call.compile_call(
+                node.name, [self._compile_argument(item) for item in arguments], node.at, partial(as_moment, node.at)
+            )
         except SqlError as error:
             error.at = error.at or node.at
             raise
 
-    def _argument(self, node: t.Expr) -> Sql | LambdaSql:
+    def _compile_argument(self, node: t.Expr) -> Sql | LambdaSql:
         return lambda_sql(node, self) if isinstance(node, t.Lambda) else self.sql(node)
 
     def _lambda(self, node: t.Lambda) -> Sql:
         raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)
 
 
-def _negated(made: Sql, negated: bool) -> Sql:
-    return Sql(f"(NOT {made.text})", k.BOOLEAN) if negated else made
+def _negate_if(predicate: Sql, negated: bool) -> Sql:
+    return Sql(f"(NOT {predicate.text})", k.BOOLEAN) if negated else predicate

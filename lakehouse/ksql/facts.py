@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Entry, queries
+from lakehouse.ksql.catalog import Entry, queries_of
 from lakehouse.ksql.function.aggregate import AGGREGATES
-from lakehouse.ksql.function.call import unknown
+from lakehouse.ksql.function.call import why_unknown
 from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
-from lakehouse.ksql.query import QueryTarget, compiled
+from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.plan.evolution.text import declaration_text
@@ -31,89 +31,102 @@ class Answer:
     is_long: bool = False
 
 
-class Deleted(tuple[object, ...]):
+class DeletedRow(tuple[object, ...]):
     """A row of an answer that tells of a delete: its key, and nulls."""
 
     __slots__ = ()
 
 
-def shown(statement: s.Show, script: Script) -> Answer:
+def answer_show(statement: s.Show, script: Script) -> Answer:
     """Return the answer to SHOW, for all but topics, which Kafka has."""
-    declared = [script.find(name, 0) for name in script.catalog.declared]
+    entries = [script.find(name, 0) for name in script.catalog.declared]
     match statement.what:
         case "STREAMS" | "TABLES":
-            kind = statement.what.removesuffix("S")
-            names: tuple[str, ...] = (kind.lower(), "topic", "key format", "value format", "columns")
-            rows = [(of.name, of.topic, *of.formats, _columns(of)) for of in declared if of.kind == kind]
+            entry_kind = statement.what.removesuffix("S")
+            column_titles: tuple[str, ...] = (entry_kind.lower(), "topic", "key format", "value format", "columns")
+            rows = [
+                (entry.name, entry.topic, *entry.formats, _columns_text(entry))
+                for entry in entries
+                if entry.kind == entry_kind
+            ]
             return Answer(
-                names[: None if statement.extended else 4], [row[: None if statement.extended else 4] for row in rows]
+                column_titles[: None if statement.is_extended else 4],
+                [row[: None if statement.is_extended else 4] for row in rows],
             )
         case "QUERIES":
-            found = [(of.query_name, of.name, of.topic) for of in declared if of.query is not None]
-            found += [(name, of.name, of.topic) for of in declared for name, _ in of.inserts]
-            return Answer(("query", "writes", "topic"), found)
+            query_rows = [(entry.query_name, entry.name, entry.topic) for entry in entries if entry.query is not None]
+            query_rows += [(name, entry.name, entry.topic) for entry in entries for name, _ in entry.insert_queries]
+            return Answer(("query", "writes", "topic"), query_rows)
         case "FUNCTIONS":
-            every = [(name, record.family) for name, record in FUNCTIONS.items()]
-            every += [(name, "Aggregates") for name in AGGREGATES] + [
+            function_rows = [(name, function_record.family) for name, function_record in FUNCTIONS.items()]
+            function_rows += [(name, "Aggregates") for name in AGGREGATES] + [
                 (name, "Several rows of one") for name in TABLE_FUNCTIONS
             ]
-            return Answer(("function", "family"), sorted(every))
+            return Answer(("function", "family"), sorted(function_rows))
         case "TYPES":
-            return Answer(("type", "is"), [(name, str(kind)) for name, kind in script.catalog.types.items()])
+            return Answer(
+                ("type", "is"), [(name, str(entry_kind)) for name, entry_kind in script.catalog.types.items()]
+            )
         case "VARIABLES":
             return Answer(("variable", "value"), list(script.variables.items()))
     return Answer(("property", "value"), list(script.settings.items()))
 
 
-def _columns(of: Entry) -> str:
-    return ", ".join(f"{field_name(column.name)} {column.kind}" for column in of.columns)
+def _columns_text(entry: Entry) -> str:
+    return ", ".join(f"{field_name(column.name)} {column.kind}" for column in entry.columns)
 
 
-def described(statement: s.Describe, script: Script) -> Answer:
+def answer_describe(statement: s.Describe, script: Script) -> Answer:
     """Return the answer to DESCRIBE. Raises SqlError for what does not exist."""
     if statement.is_function:
-        return Answer(("function", "takes", "nulls", "example"), [_function(statement)])
+        return Answer(("function", "takes", "nulls", "example"), [_function_row(statement)])
     if statement.name in ("STREAMS", "TABLES") and statement.name not in script.catalog.declared:
-        return shown(s.Show(statement.name, extended=True), script)
-    of = script.find(statement.name, statement.at)
-    word = "PRIMARY KEY" if of.kind == "TABLE" else "KEY"
-    rows = [(field_name(column.name), str(column.kind), word if column.is_key else "") for column in of.columns]
-    if not statement.extended:
-        return Answer(("column", "type", ""), rows)
-    facts = [f"{of.kind} {of.name}, topic {of.topic}, key format {of.formats[0]}, value format {of.formats[1]}"]
-    facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.readers(of.name)) else []
-    facts += [of.statement, declaration_text(of.made.node)]
-    return Answer(("column", "type", ""), rows, "\n".join(facts))
+        return answer_show(s.Show(statement.name, is_extended=True), script)
+    entry = script.find(statement.name, statement.at)
+    key_word = "PRIMARY KEY" if entry.kind == "TABLE" else "KEY"
+    column_rows = [
+        (field_name(column.name), str(column.kind), key_word if column.is_key else "") for column in entry.columns
+    ]
+    if not statement.is_extended:
+        return Answer(("column", "type", ""), column_rows)
+    facts = [
+        f"{entry.kind} {entry.name}, topic {entry.topic}, key format {entry.formats[0]}, value format {entry.formats[1]}"
+    ]
+    facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.reader_names(entry.name)) else []
+    facts += [entry.statement, declaration_text(entry.made.node)]
+    return Answer(("column", "type", ""), column_rows, "\n".join(facts))
 
 
-def _function(statement: s.Describe) -> tuple[str, ...]:
-    name = statement.name
-    if name in AGGREGATES:
-        aggregate = AGGREGATES[name]
-        return name, aggregate.takes, aggregate.nulls, ""
-    if name not in FUNCTIONS:
-        raise SqlError(TABLE_FUNCTIONS.get(name) or unknown(name), statement.at)
-    record = FUNCTIONS[name]
-    text, value = record.cases[0]
+def _function_row(statement: s.Describe) -> tuple[str, ...]:
+    function_name = statement.name
+    if function_name in AGGREGATES:
+        aggregate = AGGREGATES[function_name]
+        return function_name, aggregate.takes, aggregate.nulls, ""
+    if function_name not in FUNCTIONS:
+        raise SqlError(TABLE_FUNCTIONS.get(function_name) or why_unknown(function_name), statement.at)
+    function_record = FUNCTIONS[function_name]
+    example_text, example_value = function_record.cases[0]
     return (
-        name,
-        " or ".join(f"({', '.join(form.takes)})" for form in record.forms),
-        record.nulls,
-        f"{text} is {value!r}",
+        function_name,
+        " or ".join(f"({', '.join(form.takes)})" for form in function_record.forms),
+        function_record.nulls,
+        f"{example_text} is {example_value!r}",
     )
 
 
-def explained(statement: s.Explain, script: Script) -> Answer:
+def answer_explain(statement: s.Explain, script: Script) -> Answer:
     """Return the answer to EXPLAIN: the plan's text. Raises SqlError."""
-    of = statement.of
-    if isinstance(of, str):
-        named = [one for one in script.catalog.declared.values() if of in (one.query_name, one.name)]
-        if not named or not queries(named[0]):
-            raise SqlError(f"there is no query {of}; SHOW QUERIES lists them", statement.at)
-        return Answer(message=declaration_text(script.find(named[0].name, 0).made.node))
-    query = of.query if isinstance(of, s.CreateAs) else of
+    target = statement.of
+    if isinstance(target, str):
+        named_entries = [
+            entry for entry in script.catalog.declared.values() if target in (entry.query_name, entry.name)
+        ]
+        if not named_entries or not queries_of(named_entries[0]):
+            raise SqlError(f"there is no query {target}; SHOW QUERIES lists them", statement.at)
+        return Answer(message=declaration_text(script.find(named_entries[0].name, 0).made.node))
+    query = target.query if isinstance(target, s.CreateAs) else target
     if not isinstance(query, s.Query):
         raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.at)
-    kind = "TABLE" if query.group_by else "STREAM"
-    made = compiled(query, script.find, QueryTarget(kind, "EXPLAINED", query.at))
-    return Answer(message=declaration_text(made.node))
+    result_kind = "TABLE" if query.group_by else "STREAM"
+    explained_query = compile_query(query, script.find, QueryTarget(result_kind, "EXPLAINED", query.at))
+    return Answer(message=declaration_text(explained_query.node))

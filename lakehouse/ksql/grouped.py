@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, bound
+from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, window_bound
 from lakehouse.ksql.coerced import check_key_type
-from lakehouse.ksql.expression import Seen, Visible
-from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_taken
-from lakehouse.ksql.function.call import unknown
-from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_argument_kinds
+from lakehouse.ksql.function.call import why_unknown
+from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
 from lakehouse.ksql.items import NamedItem, aggregates_in
 from lakehouse.ksql.syntax import kind as k
@@ -25,12 +25,14 @@ from lakehouse.plan.table import Emit
 from lakehouse.plan.windows import Declared
 
 
-def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query, name: str) -> Relational:
+def compile_group_by(
+    stream: Stream, scope: Visible, items: list[NamedItem], query: Query, table_name: str
+) -> Relational:
     """Return the table of a query with GROUP BY. Raises SqlError."""
     for item in items:
-        for part in item.expression.walk():
-            if isinstance(part, t.Call) and part.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
-                raise SqlError(unknown(part.name), part.at)
+        for node in item.expression.walk():
+            if isinstance(node, t.Call) and node.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
+                raise SqlError(why_unknown(node.name), node.at)
     if not any(aggregates_in(item.expression) for item in items) and not (
         query.having is not None and aggregates_in(query.having)
     ):
@@ -39,59 +41,63 @@ def grouped(stream: Stream, scope: Visible, items: list[NamedItem], query: Query
             "topic as a table",
             query.at,
         )
-    for one in query.group_by:
-        if aggregates_in(one):
-            raise SqlError("GROUP BY does not support aggregate functions", one.at)
-    by = [scope.sql(one) for one in query.group_by]
-    _check_bounds(items, query, {seen.name for seen in (*scope.columns, *scope.pseudo)})
+    for group_node in query.group_by:
+        if aggregates_in(group_node):
+            raise SqlError("GROUP BY does not support aggregate functions", group_node.at)
+    group_values = [scope.sql(group_node) for group_node in query.group_by]
+    _check_bounds(items, query, {column_in_scope.name for column_in_scope in (*scope.columns, *scope.pseudo_columns)})
     if query.window is not None and query.window.name == "TUMBLING":
-        scope = replace(scope, names={**scope.names, **_bounds(query.window.size)})
-    keys = _keys(scope, items, by, query)
-    made: dict[str, Aggregation] = {}
-    columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
-    aggregated: dict[t.Expr, Sql] = {expression: column(item.name, of.kind)
-                                     for expression, (item, of) in zip(query.group_by, keys, strict=True)}  # fmt: skip
+        scope = replace(scope, names={**scope.names, **_tumbling_bounds(query.window.size)})
+    key_items = _grouping_keys(scope, items, group_values, query)
+    aggregations: dict[str, Aggregation] = {}
+    columns = [SqlColumn(item.name, value.kind, is_key=True) for item, value in key_items]
+    aggregated_columns: dict[t.Expr, Sql] = {expression: column_sql(item.name, value.kind)
+                                     for expression, (item, value) in zip(query.group_by, key_items, strict=True)}  # fmt: skip
     window = query.window
     if window is None and query.emit == "FINAL":
         raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
-    values = [item for item in items if not any(item is key for key, _ in keys)]
+    value_items = [item for item in items if not any(item is key for key, _ in key_items)]
     # A group of a table's rows stays when its rows are gone: what is computed of its key must not come from a row.
-    of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in values)
-    if of_key or _computes(items, query):
-        return _computed(stream, scope, keys, items, query, name)
-    for item in values:
-        aggregation, kind = _item(item, scope, by, query)
-        made[item.name] = aggregation
-        columns.append(SqlColumn(item.name, kind))
+    computes_of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in value_items)
+    if computes_of_key or _computes_of_aggregates(items, query):
+        return _compile_computed(stream, scope, key_items, items, query, table_name)
+    for item in value_items:
+        aggregate, result_kind = _group_value(item, scope, group_values, query)
+        aggregations[item.name] = aggregate
+        columns.append(SqlColumn(item.name, result_kind))
         if isinstance(item.expression, t.Call):
-            aggregated.setdefault(item.expression, column(item.name, kind))
-    groups = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
+            aggregated_columns.setdefault(item.expression, column_sql(item.name, result_kind))
+    grouped_stream = stream.group_by(*(f"{value.text} AS `{item.name}`" for item, value in key_items))
     if window is not None:
-        groups = groups.window(_window(window))
-    result = groups.agg(**made)
+        grouped_stream = grouped_stream.window(_declared_window(window))
+    aggregated_table = grouped_stream.agg(**aggregations)
     if query.having is not None:
-        result = result.having(_having(query.having, aggregated, columns, windowed=window is not None))
-    retention = None if window is None or window.retention is None else f"{_kept(window)} milliseconds"
-    return Relational(result.table(name, emit=_emit(query), retention=retention), tuple(columns))
+        aggregated_table = aggregated_table.having(
+            _having_text(query.having, aggregated_columns, columns, is_windowed=window is not None)
+        )
+    retention_text = None if window is None or window.retention is None else f"{_retention_ms(window)} milliseconds"
+    return Relational(
+        aggregated_table.table(table_name, emit=_emit_mode(query), retention=retention_text), tuple(columns)
+    )
 
 
-def _emit(query: Query) -> Emit:
+def _emit_mode(query: Query) -> Emit:
     return "final" if query.emit == "FINAL" else "changes"
 
 
-def _computes(items: list[NamedItem], query: Query) -> bool:
+def _computes_of_aggregates(items: list[NamedItem], query: Query) -> bool:
     """Whether something is computed of aggregates or of a window's bounds, or an aggregate is only in HAVING."""
-    window = query.window.name if query.window is not None else ""
-    if window in ("HOPPING", "SESSION") and any(_bounds_in(item.expression, window) for item in items):
+    window_name = query.window.name if query.window is not None else ""
+    if window_name in ("HOPPING", "SESSION") and any(_reads_bounds(item.expression, window_name) for item in items):
         return True
-    alone = [item.expression for item in items if isinstance(item.expression, t.Call)]
-    inside = [item for item in items if aggregates_in(item.expression) and not _is_aggregate(item.expression)]
-    return bool(inside) or any(call not in alone for call in aggregates_in(query.having or t.Value(None)))
+    direct_calls = [item.expression for item in items if isinstance(item.expression, t.Call)]
+    nested_items = [item for item in items if aggregates_in(item.expression) and not _is_aggregate(item.expression)]
+    return bool(nested_items) or any(call not in direct_calls for call in aggregates_in(query.having or t.Value(None)))
 
 
-def _bounds_in(node: t.Expr, window: str) -> bool:
+def _reads_bounds(node: t.Expr, window_name: str) -> bool:
     """Whether a window's bounds are read in a way that its records don't tell; of a session they tell each alone."""
-    if window == "SESSION" and isinstance(node, t.Name):
+    if window_name == "SESSION" and isinstance(node, t.Name):
         return False
     return any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk())
 
@@ -100,39 +106,58 @@ def _is_aggregate(node: t.Expr) -> bool:
     return isinstance(node, t.Call) and node.name in AGGREGATES
 
 
-def _computed(
-    stream: Stream, scope: Visible, keys: list[tuple[NamedItem, Sql]], items: list[NamedItem], query: Query, name: str
+def _compile_computed(
+    stream: Stream,
+    scope: Visible,
+    keys: list[tuple[NamedItem, Sql]],
+    items: list[NamedItem],
+    query: Query,
+    table_name: str,
 ) -> Relational:
     """The table of what is computed of aggregates: over the rows of one that keeps these, NAME_AGGREGATES."""
-    every = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
-    calls = list(dict.fromkeys(call for node in every for call in aggregates_in(node)))
-    made = {f"AGGREGATE_{number}": aggregation(call, scope) for number, call in enumerate(calls)}
-    groups = stream.group_by(*(f"{of.text} AS `{item.name}`" for item, of in keys))
+    expressions = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
+    calls = list(dict.fromkeys(call for node in expressions for call in aggregates_in(node)))
+    aggregates_by_name = {f"AGGREGATE_{number}": aggregation(call, scope) for number, call in enumerate(calls)}
+    grouped_stream = stream.group_by(*(f"{value.text} AS `{item.name}`" for item, value in keys))
     if query.window is not None:
-        groups = groups.window(_window(query.window))
-    inner = groups.agg(**{one: of for one, (of, _) in made.items()}).table(f"{name}_AGGREGATES", emit=_emit(query))
-    ready: dict[t.Expr, Sql] = {
-        call: column(one, kind) for call, (one, (_, kind)) in zip(calls, made.items(), strict=True)
+        grouped_stream = grouped_stream.window(_declared_window(query.window))
+    aggregate_table = grouped_stream.agg(
+        **{column_name: value for column_name, (value, _) in aggregates_by_name.items()}
+    ).table(f"{table_name}_AGGREGATES", emit=_emit_mode(query))
+    precomputed: dict[t.Expr, Sql] = {
+        call: column_sql(column_name, kind)
+        for call, (column_name, (_, kind)) in zip(calls, aggregates_by_name.items(), strict=True)
     }
-    texts = {of.text: column(item.name, of.kind) for item, of in keys}
-    scope = replace(scope, names={one: of for one, of in scope.names.items() if one not in BOUNDS})
-    for node in every:
+    keys_by_text = {value.text: column_sql(item.name, value.kind) for item, value in keys}
+    scope = replace(
+        scope, names={column_name: value for column_name, value in scope.names.items() if column_name not in BOUNDS}
+    )
+    for node in expressions:
         if query.window is not None:
-            ready |= {
-                part: bound(part.name) for part in node.walk() if isinstance(part, t.Name) and part.name in BOUNDS
+            precomputed |= {
+                part: window_bound(part.name)
+                for part in node.walk()
+                if isinstance(part, t.Name) and part.name in BOUNDS
             }
-        _check_of_group(node, scope, set(texts))
-        ready |= {part: texts[text] for part in node.walk() if (text := _group_text(part, scope)) in texts}
-    after = Visible((), ready=ready)
-    rows = inner.rows
+        _check_of_group(node, scope, set(keys_by_text))
+        precomputed |= {
+            part: keys_by_text[text] for part in node.walk() if (text := _group_text(part, scope)) in keys_by_text
+        }
+    result_scope = Visible((), precomputed=precomputed)
+    rows = aggregate_table.rows
     if query.having is not None:
-        rows = rows.filter(after.predicate(query.having, "HAVING"))
-    values = {item.name: after.sql(item.expression) for item in items if not any(item is key for key, _ in keys)}
-    if not values:
+        rows = rows.filter(result_scope.predicate(query.having, "HAVING"))
+    result_values = {
+        item.name: result_scope.sql(item.expression) for item in items if not any(item is key for key, _ in keys)
+    }
+    if not result_values:
         raise SqlError("the projection contains no value columns", query.at)
-    rows = rows.select(*(f"{of.text} AS `{one}`" for one, of in values.items()))
-    columns = [SqlColumn(item.name, of.kind, is_key=True) for item, of in keys]
-    return Relational(rows.latest(name), (*columns, *(SqlColumn(one, of.kind) for one, of in values.items())))
+    rows = rows.select(*(f"{value.text} AS `{column_name}`" for column_name, value in result_values.items()))
+    columns = [SqlColumn(item.name, value.kind, is_key=True) for item, value in keys]
+    return Relational(
+        rows.latest(table_name),
+        (*columns, *(SqlColumn(column_name, value.kind) for column_name, value in result_values.items())),
+    )
 
 
 def _group_text(node: t.Expr, scope: Visible) -> str | None:
@@ -145,67 +170,69 @@ def _group_text(node: t.Expr, scope: Visible) -> str | None:
         return None
 
 
-def _bounds(size: int) -> dict[str, Sql]:
+def _tumbling_bounds(size: int) -> dict[str, Sql]:
     """The bounds of a record's window: a tumbling one is told by the record's time."""
     start = f"(rowtime - pmod(rowtime, {size}))"
     return {"WINDOWSTART": Sql(start, k.BIGINT), "WINDOWEND": Sql(f"({start} + {size})", k.BIGINT)}
 
 
-def _check_bounds(items: list[NamedItem], query: Query, known: set[str]) -> None:
+def _check_bounds(items: list[NamedItem], query: Query, known_names: set[str]) -> None:
     for item in items:
         for part in item.expression.walk():
             if not isinstance(part, t.Name) or part.name not in BOUNDS:
                 continue
-            if query.window is None and part.name not in known:
+            if query.window is None and part.name not in known_names:
                 raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.at)
 
 
-def _keys(scope: Visible, items: list[NamedItem], by: list[Sql], query: Query) -> list[tuple[NamedItem, Sql]]:
+def _grouping_keys(
+    scope: Visible, items: list[NamedItem], group_values: list[Sql], query: Query
+) -> list[tuple[NamedItem, Sql]]:
     """The items that are the grouping expressions, in their order."""
-    found = []
-    for expression, of in zip(query.group_by, by, strict=True):
-        check_key_type(of.kind, "GROUP BY", expression.at)
-        plain = [item for item in items if not aggregates_in(item.expression)]
-        same = [item for item in plain if _text(scope, item.expression) == of.text]
-        if not same:
+    key_items = []
+    for expression, value in zip(query.group_by, group_values, strict=True):
+        check_key_type(value.kind, "GROUP BY", expression.at)
+        plain_items = [item for item in items if not aggregates_in(item.expression)]
+        matching_items = [item for item in plain_items if _item_text(scope, item.expression) == value.text]
+        if not matching_items:
             raise SqlError(
                 "key missing from projection. The query must include the grouping expression in its projection: "
-                f"SELECT {of.text}, ...",
+                f"SELECT {value.text}, ...",
                 expression.at,
             )
-        if len(same) > 1:
+        if len(matching_items) > 1:
             raise SqlError(
-                f"the projection contains the key {of.text} more than once. Use AS_VALUE to copy it: "
-                f"AS_VALUE({of.text}) AS ...",
-                same[1].expression.at,
+                f"the projection contains the key {value.text} more than once. Use AS_VALUE to copy it: "
+                f"AS_VALUE({value.text}) AS ...",
+                matching_items[1].expression.at,
             )
-        found.append((same[0], of))
-    return found
+        key_items.append((matching_items[0], value))
+    return key_items
 
 
-def _text(scope: Visible, node: t.Expr) -> str | None:
+def _item_text(scope: Visible, node: t.Expr) -> str | None:
     if any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk()):
         return None
     return scope.sql(node).text
 
 
-def _item(item: NamedItem, scope: Visible, by: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
+def _group_value(item: NamedItem, scope: Visible, group_values: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
     """A value of the group: an aggregate, or an expression over the group's key, which all its records share."""
     node = item.expression
     if isinstance(node, t.Name) and node.name in BOUNDS and query.window is not None and query.window.name == "SESSION":
         return (ours.min if node.name == "WINDOWSTART" else ours.max)("rowtime"), k.BIGINT
     if isinstance(node, t.Call) and node.name in AGGREGATES:
         return aggregation(node, scope)
-    _check_of_group(node, scope, {of.text for of in by})
-    made = scope.sql(node)
-    return ours.latest(made.text, ignore_nulls=False), made.kind
+    _check_of_group(node, scope, {value.text for value in group_values})
+    value_sql = scope.sql(node)
+    return ours.latest(value_sql.text, ignore_nulls=False), value_sql.kind
 
 
-def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
+def _check_of_group(node: t.Expr, scope: Visible, group_texts: set[str]) -> None:
     if isinstance(node, t.Lambda) or _is_aggregate(node):
         return
-    plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _bounds_in(node, "")
-    if plain and scope.sql(node).text in by:
+    is_plain = not aggregates_in(node) and not isinstance(node, t.Value) and not _reads_bounds(node, "")
+    if is_plain and scope.sql(node).text in group_texts:
         return
     if isinstance(node, t.Name) and node.name not in BOUNDS:
         raise SqlError(
@@ -214,7 +241,7 @@ def _check_of_group(node: t.Expr, scope: Visible, by: set[str]) -> None:
             node.at,
         )
     for part in node.parts():
-        _check_of_group(part, scope, by)
+        _check_of_group(part, scope, group_texts)
 
 
 def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
@@ -224,31 +251,36 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
         if call.name == "COUNT":
             return ours.count(), record.gives(Kind("BIGINT"))
         call = replace(call, arguments=(t.Name("ROWTIME", at=call.at),), every=False)  # as ksqlDB has it
-    arguments, options = _given(call, record)
+    arguments, options = _split_options(call, record)
     for part in call.arguments:
-        if nested := aggregates_in(part):
-            raise SqlError(f"aggregate functions can't be nested: {call.name}({nested[0].name}(...))", nested[0].at)
-        for one in part.walk():
-            known = {seen.name for seen in (*scope.columns, *scope.pseudo)}
-            if isinstance(one, t.Name) and one.name in BOUNDS and one.name not in known:
-                raise SqlError(f"{one.name} in {call.name}: a window has one. Select it beside the aggregates", one.at)
-    given = [scope.sql(one) for one in arguments]
-    check_taken(record, [of.kind for of in given], call.at)
-    made = record.call(given, options)
+        if nested_calls := aggregates_in(part):
+            raise SqlError(
+                f"aggregate functions can't be nested: {call.name}({nested_calls[0].name}(...))", nested_calls[0].at
+            )
+        for inner_node in part.walk():
+            known_names = {scope_column.name for scope_column in (*scope.columns, *scope.pseudo_columns)}
+            if isinstance(inner_node, t.Name) and inner_node.name in BOUNDS and inner_node.name not in known_names:
+                raise SqlError(
+                    f"{inner_node.name} in {call.name}: a window has one. Select it beside the aggregates",
+                    inner_node.at,
+                )
+    argument_values = [scope.sql(inner_node) for inner_node in arguments]
+    check_argument_kinds(record, [value.kind for value in argument_values], call.at)
+    aggregate = record.call(argument_values, options)
     if (limit := scope.limits.get(call.name)) is not None:
-        made = replace(made, options=(("limit", limit),))
-    return made, record.gives(*(of.kind for of in given), *options)
+        aggregate = replace(aggregate, options=(("limit", limit),))
+    return aggregate, record.gives(*(value.kind for value in argument_values), *options)
 
 
-def _given(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[Option]]:
+def _split_options(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[Option]]:
     """The arguments of a call, and the literals after them, which are its options. Raises SqlError."""
     arguments: list[t.Expr] = list(call.arguments)
     options: list[Option] = []
     while _ends_in_option(arguments) and len(options) < max(map(len, record.options)):
-        last = arguments.pop()
-        assert isinstance(last, t.Value)
-        assert isinstance(last.value, bool | int)
-        options.insert(0, last.value)
+        last_argument = arguments.pop()
+        assert isinstance(last_argument, t.Value)
+        assert isinstance(last_argument.value, bool | int)
+        options.insert(0, last_argument.value)
     least, most = record.arguments
     if tuple(map(type, options)) not in record.options or not least <= len(arguments) <= most:
         raise SqlError(
@@ -263,31 +295,37 @@ def _ends_in_option(arguments: list[t.Expr]) -> bool:
     return len(arguments) > 1 and isinstance(arguments[-1], t.Value) and isinstance(arguments[-1].value, bool | int)
 
 
-def _having(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn], *, windowed: bool) -> str:
-    seen = tuple(Seen(c.name, "", column(c.name, c.kind)) for c in columns)
-    ready = aggregated | ({t.Name(one): bound(one) for one in BOUNDS} if windowed else {})
-    return replace(Visible(seen), ready=ready).predicate(node, "HAVING")
+def _having_text(node: t.Expr, aggregated: dict[t.Expr, Sql], columns: list[SqlColumn], *, is_windowed: bool) -> str:
+    scope_columns = tuple(
+        ScopeColumn(result_column.name, "", column_sql(result_column.name, result_column.kind))
+        for result_column in columns
+    )
+    precomputed = aggregated | (
+        {t.Name(bound_name): window_bound(bound_name) for bound_name in BOUNDS} if is_windowed else {}
+    )
+    return replace(Visible(scope_columns), precomputed=precomputed).predicate(node, "HAVING")
 
 
-def _window(window: WindowClause) -> Declared:
+def _declared_window(window: WindowClause) -> Declared:
     grace = None if window.grace is None else f"{window.grace} milliseconds"
-    size = f"{window.size} milliseconds"
+    size_text = f"{window.size} milliseconds"
     match window.name:
         case "TUMBLING":
-            return windows.tumbling(size, grace=grace)
+            return windows.tumbling(size_text, grace=grace)
         case "HOPPING":
-            return windows.hopping(size, f"{window.advance} milliseconds", grace=grace)
-    return windows.session(size, grace=grace)
+            return windows.hopping(size_text, f"{window.advance} milliseconds", grace=grace)
+    return windows.session(size_text, grace=grace)
 
 
-def _kept(window: WindowClause) -> int:
+def _retention_ms(window: WindowClause) -> int:
     """How long after its end a window's row is kept; ksqlDB counts from the window's begin."""
     assert window.retention is not None
     if window.name == "SESSION":
         return window.retention
-    least = window.size + (window.grace or 0)
-    if window.retention < least:
+    least_retention = window.size + (window.grace or 0)
+    if window.retention < least_retention:
         raise SqlError(
-            f"RETENTION is {window.retention} ms, and a window with its grace is needed for {least} ms", window.at
+            f"RETENTION is {window.retention} ms, and a window with its grace is needed for {least_retention} ms",
+            window.at,
         )
     return window.retention - window.size

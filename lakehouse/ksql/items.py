@@ -34,95 +34,112 @@ class Side:
 
     def with_key_last(self) -> Side:
         """Return what * means where PARTITION BY makes another key: the values, then the key until now, its window."""
-        key = [one for one in self.columns if one.is_key]
-        bounds = [one for one in self.columns if one.name in BOUNDS and not one.is_key]
-        return Side(self.alias, (*(one for one in self.columns if one not in (*key, *bounds)), *key, *bounds))
+        key_columns = [side_column for side_column in self.columns if side_column.is_key]
+        bound_columns = [
+            side_column for side_column in self.columns if side_column.name in BOUNDS and not side_column.is_key
+        ]
+        return Side(
+            self.alias,
+            (
+                *(side_column for side_column in self.columns if side_column not in (*key_columns, *bound_columns)),
+                *key_columns,
+                *bound_columns,
+            ),
+        )
 
 
-def named_items(items: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = "") -> list[NamedItem]:
+def named_items(
+    item_list: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = ""
+) -> list[NamedItem]:
     """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice.
 
     rowkey: the name of a join's key that no column is; * begins with it.
     """
-    found: list[NamedItem] = []
-    clashing = _clashing(sides)
-    items = list(items)
-    taken = {column.name for side in sides for column in side.columns} | {item.alias for item in items}
-    number = 0
-    for item in items:
+    result_items: list[NamedItem] = []
+    clashing_names = _clashing_names(sides)
+    item_list = list(item_list)
+    taken_names = {column.name for side in sides for column in side.columns} | {item.alias for item in item_list}
+    next_number = 0
+    for item in item_list:
         if item.expression is None:
             if rowkey and item.of is None:
-                found.append(NamedItem(rowkey, t.Name(rowkey, at=item.at)))
-            found += _every(item, sides)
+                result_items.append(NamedItem(rowkey, t.Name(rowkey, at=item.at)))
+            result_items += _expand_star(item, sides)
         elif isinstance(item.expression, t.FieldOf) and item.expression.name is None:
-            of = item.expression.of
-            found += [NamedItem(one, t.FieldOf(of, one, at=item.at)) for one in scope.sql(of).kind.names]
+            struct_node = item.expression.of
+            result_items += [
+                NamedItem(result_item, t.FieldOf(struct_node, result_item, at=item.at))
+                for result_item in scope.sql(struct_node).kind.names
+            ]
         elif item.alias is not None:
             check_alias(item)
-            found.append(NamedItem(checked_name(item.alias, "column", item.at), item.expression))
+            result_items.append(NamedItem(checked_name(item.alias, "column", item.at), item.expression))
         elif isinstance(item.expression, t.Name):
-            found.append(NamedItem(_column_name(item.expression, clashing), item.expression))
+            result_items.append(NamedItem(_column_name(item.expression, clashing_names), item.expression))
         elif isinstance(item.expression, t.FieldOf):
             assert item.expression.name is not None
             # The name of a column of the source is taken, too: s->id beside a column ID is ID_1.
-            free = _free(item.expression.name, taken | {one.name for one in found})
-            found.append(NamedItem(free, item.expression))
+            free_name = _free_field_name(
+                item.expression.name, taken_names | {result_item.name for result_item in result_items}
+            )
+            result_items.append(NamedItem(free_name, item.expression))
         else:
-            while f"KSQL_COL_{number}" in taken:
-                number += 1
-            found.append(NamedItem(f"KSQL_COL_{number}", item.expression))
-            number += 1
-    names = [one.name for one in found]
-    for one in found:
-        if names.count(one.name) > 1:
-            raise SqlError(f"the projection contains the column {one.name} more than once. Give it an alias: AS ...",
-                           one.expression.at)  # fmt: skip
-    return found
+            while f"KSQL_COL_{next_number}" in taken_names:
+                next_number += 1
+            result_items.append(NamedItem(f"KSQL_COL_{next_number}", item.expression))
+            next_number += 1
+    result_names = [result_item.name for result_item in result_items]
+    for result_item in result_items:
+        if result_names.count(result_item.name) > 1:
+            raise SqlError(f"the projection contains the column {result_item.name} more than once. Give it an alias: AS ...",
+                           result_item.expression.at)  # fmt: skip
+    return result_items
 
 
 def check_alias(item: Item) -> None:
     """Raise SqlError for an alias that ksqlDB keeps for what every record or window has, of something else."""
     alias = (item.alias or "").upper()
-    own = isinstance(item.expression, t.Name | t.FieldOf) and (item.expression.name or "").upper() == alias
-    if alias in RESERVED and not own:
+    is_own_name = isinstance(item.expression, t.Name | t.FieldOf) and (item.expression.name or "").upper() == alias
+    if alias in RESERVED and not is_own_name:
         raise SqlError(f"{alias} is a reserved column name. You cannot use it as an alias for a column", item.at,
                        expected="another name")  # fmt: skip
 
 
-def _every(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
-    chosen = [side for side in sides if item.of in (None, side.alias)]
-    if not chosen:
+def _expand_star(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
+    chosen_sides = [side for side in sides if item.of in (None, side.alias)]
+    if not chosen_sides:
         raise SqlError(f"'{item.of}' is not a source of this statement", item.at)
-    prefixed = len(sides) > 1
+    has_prefix = len(sides) > 1
     return [
         NamedItem(
-            _prefixed(side.alias, column.name) if prefixed else column.name, t.Name(column.name, side.alias, at=item.at)
+            _prefixed_name(side.alias, column.name) if has_prefix else column.name,
+            t.Name(column.name, side.alias, at=item.at),
         )
-        for side in chosen
+        for side in chosen_sides
         for column in side.columns
     ]
 
 
-def _column_name(node: t.Name, clashing: set[str]) -> str:
-    return _prefixed(node.of, node.name) if node.of is not None and node.name in clashing else node.name
+def _column_name(node: t.Name, clashing_names: set[str]) -> str:
+    return _prefixed_name(node.of, node.name) if node.of is not None and node.name in clashing_names else node.name
 
 
-def _prefixed(alias: str, name: str) -> str:
+def _prefixed_name(alias: str, name: str) -> str:
     return column_name(f"{field_name(alias)}_{field_name(name)}")
 
 
-def _clashing(sides: Sequence[Side]) -> set[str]:
-    names = [column.name for side in sides for column in side.columns]
-    return {name for name in names if names.count(name) > 1} | (set(PSEUDO) if len(sides) > 1 else set())
+def _clashing_names(sides: Sequence[Side]) -> set[str]:
+    column_names = [column.name for side in sides for column in side.columns]
+    return {name for name in column_names if column_names.count(name) > 1} | (set(PSEUDO) if len(sides) > 1 else set())
 
 
-def _free(name: str, taken: set[str | None]) -> str:
+def _free_field_name(name: str, taken_names: set[str | None]) -> str:
     """A struct's field keeps its name; a second one of the name gets a number."""
-    number, shown = 0, name
-    while shown in taken:
+    number, free_name = 0, name
+    while free_name in taken_names:
         number += 1
-        shown = f"{name}_{number}"
-    return shown
+        free_name = f"{name}_{number}"
+    return free_name
 
 
 def aggregates_in(node: t.Expr) -> list[t.Call]:
@@ -137,16 +154,18 @@ def table_functions_in(node: t.Expr) -> list[t.Call]:
 
 def check_places(node: t.Expr) -> None:
     """Raise SqlError for a function of several rows where it can't stand: in CASE, a lambda, another such one."""
-    for around in node.walk():
-        match around:
+    for outer_node in node.walk():
+        match outer_node:
             case t.CaseOf():
-                where = "cannot be used in CASE: the rows that it gives would not depend on the condition"
+                reason = "cannot be used in CASE: the rows that it gives would not depend on the condition"
             case t.Lambda():
-                where = "cannot be used in a lambda"
-            case t.Call() if around.name in TABLE_FUNCTIONS:
-                where = f"cannot be nested: {around.name} gives several rows already"
+                reason = "cannot be used in a lambda"
+            case t.Call() if outer_node.name in TABLE_FUNCTIONS:
+                reason = f"cannot be nested: {outer_node.name} gives several rows already"
             case _:
                 continue
-        inner = [call for part in around.parts() for call in table_functions_in(part)]
-        if inner:
-            raise SqlError(f"table functions {where}. Select {inner[0].name}(...) in a stream before", inner[0].at)
+        inner_calls = [call for inner_part in outer_node.parts() for call in table_functions_in(inner_part)]
+        if inner_calls:
+            raise SqlError(
+                f"table functions {reason}. Select {inner_calls[0].name}(...) in a stream before", inner_calls[0].at
+            )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakehouse.ksql.catalog import Entry, SqlColumn
-from lakehouse.ksql.expression import Seen, Visible
-from lakehouse.ksql.function.sql import Sql, column
+from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.items import Side
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import JoinClause, Query
@@ -52,8 +52,8 @@ class Joining:
     query: Query
     name: str
     node: Stream | Table
-    seen: list[Seen]
-    pseudo: list[Seen]
+    seen: list[ScopeColumn]
+    pseudo_columns: list[ScopeColumn]
     sides: list[Side]
     key: list[Sql]
     is_table: bool
@@ -63,27 +63,35 @@ class Joining:
 
     @property
     def scope(self) -> Visible:
-        return Visible(tuple(self.seen), tuple(self.pseudo))
+        return Visible(tuple(self.seen), tuple(self.pseudo_columns))
 
     def add(self, right: Entry, alias: str, prefix: str) -> None:
         """Take in the right side's values."""
-        self.seen += [Seen(c.name, alias, column(prefix + c.name, c.kind)) for c in right.columns if not c.is_key]
+        self.seen += [
+            ScopeColumn(right_column.name, alias, column_sql(prefix + right_column.name, right_column.kind))
+            for right_column in right.columns
+            if not right_column.is_key
+        ]
         self.sides.append(Side(alias, right.columns))
 
-    def names(self, besides: JoinClause | None = None) -> list[t.Name]:
+    def names(self, skipped_join: JoinClause | None = None) -> list[t.Name]:
         """The columns that the query names, besides those in the ON of a join."""
         query = self.query
-        every = [item.expression for item in query.items if item.expression is not None]
-        every += [one for one in (query.where, query.having) if one is not None]
-        every += [*query.group_by, *query.partition_by, *(join.on for join in query.joins if join is not besides)]
-        return [part for node in every for part in node.walk() if isinstance(part, t.Name)]
+        expressions = [item.expression for item in query.items if item.expression is not None]
+        expressions += [clause_node for clause_node in (query.where, query.having) if clause_node is not None]
+        expressions += [
+            *query.group_by,
+            *query.partition_by,
+            *(join.on for join in query.joins if join is not skipped_join),
+        ]
+        return [part for node in expressions for part in node.walk() if isinstance(part, t.Name)]
 
-    def reads_key(self, alias: str, columns: tuple[SqlColumn, ...], besides: JoinClause) -> bool:
+    def reads_key(self, alias: str, columns: tuple[SqlColumn, ...], skipped_join: JoinClause) -> bool:
         """Whether the query reads the key of this side, besides the ON of a join."""
         if any(item.expression is None and item.of in (None, alias) for item in self.query.items):
             return True
-        keys = {c.name for c in columns if c.is_key}
-        return any(part.name in keys and part.of in (None, alias) for part in self.names(besides))
+        key_names = {side_column.name for side_column in columns if side_column.is_key}
+        return any(part.name in key_names and part.of in (None, alias) for part in self.names(skipped_join))
 
     def with_time(self, table: Table, alias: str) -> tuple[Table, str]:
         """A table, and the name of a column with the ROWTIME of its rows; empty if the query does not name that.
@@ -92,19 +100,30 @@ class Joining:
         """
         if not any((part.of, part.name) == (alias, "ROWTIME") for part in self.names()):
             return table, ""
-        name = free(f"{alias}_ROWTIME", table)
-        return table.rows.with_columns(**{name: "rowtime"}).latest(f"{self.name}_{alias}_ROWTIME"), name
+        time_column = free_column_name(f"{alias}_ROWTIME", table)
+        return table.rows.with_columns(**{time_column: "rowtime"}).latest(f"{self.name}_{alias}_ROWTIME"), time_column
 
-    def placed(self, stream: Stream, pseudo: Iterable[Seen]) -> tuple[Stream, list[Seen]]:
+    def placed(self, stream: Stream, pseudo: Iterable[ScopeColumn]) -> tuple[Stream, list[ScopeColumn]]:
         """A stream with a column for each of its pseudo columns that the query names with its source."""
-        named = {(part.of, part.name) for part in self.names()}
-        kept = {free(f"{one.of}_{one.name}", stream): one for one in pseudo if (one.of, one.name) in named}
-        made = stream.with_columns(**{name: one.sql.text for name, one in kept.items()}) if kept else stream
-        return made, [Seen(one.name, one.of, column(name, one.sql.kind)) for name, one in kept.items()]
+        named_columns = {(part.of, part.name) for part in self.names()}
+        columns_by_name = {
+            free_column_name(f"{pseudo_column.of}_{pseudo_column.name}", stream): pseudo_column
+            for pseudo_column in pseudo
+            if (pseudo_column.of, pseudo_column.name) in named_columns
+        }
+        extended_stream = (
+            stream.with_columns(**{name: pseudo_column.sql.text for name, pseudo_column in columns_by_name.items()})
+            if columns_by_name
+            else stream
+        )
+        return extended_stream, [
+            ScopeColumn(pseudo_column.name, pseudo_column.of, column_sql(name, pseudo_column.sql.kind))
+            for name, pseudo_column in columns_by_name.items()
+        ]
 
 
-def free(name: str, of: Stream | Table) -> str:
+def free_column_name(name: str, node: Stream | Table) -> str:
     """Return a name that no column of a stream or a table has: this one, or one like it."""
-    while any(one.name.lower() == name.lower() for one in of.columns):
+    while any(node_column.name.lower() == name.lower() for node_column in node.columns):
         name += "_"
     return name

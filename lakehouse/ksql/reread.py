@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
-from lakehouse.ksql.function.sql import column
-from lakehouse.ksql.query import Find, keyed
+from lakehouse.ksql.function.sql import column_sql
+from lakehouse.ksql.query import Find, rekey_stream
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
@@ -18,53 +18,67 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping, Session
 
 
-def over(of: Entry, catalog: Catalog, find: Find) -> Entry:
+def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:
     """Return what is declared over a topic, with the name of what writes the topic, if that is declared before.
 
     Raises SqlError for a schema that this does not have.
     """
-    if (writer := catalog.writer(of.topic, of.name)) is None:
-        return of
-    reread(of, find(writer.name, 0))
-    return replace(of, over=writer.name)
+    if (writer := catalog.writer(entry.topic, entry.name)) is None:
+        return entry
+    read_from_writer(entry, find(writer.name, 0))
+    return replace(entry, over=writer.name)
 
 
-def reread(of: Entry, writer: Entry) -> Relational:
+def read_from_writer(entry: Entry, writer: Entry) -> Relational:
     """Return what `of` declares over the topic of `writer`. Raises SqlError for a schema that it does not have."""
-    base = writer.made
-    declared = of.made.node.stream if isinstance(of.made.node, Table) else of.made.node
-    source = declared.source
+    writer_result = writer.made
+    declared_stream = entry.made.node.stream if isinstance(entry.made.node, Table) else entry.made.node
+    source = declared_stream.source
     if isinstance(source, Source) and (source.event_time is not None or source.headers):
-        raise SqlError(f"{writer.name} of this application writes topic {of.topic}: its records have their time, and "
+        raise SqlError(f"{writer.name} of this application writes topic {entry.topic}: its records have their time, and "
                        "no headers. Leave TIMESTAMP and HEADERS out", 0)  # fmt: skip
-    keys = [one for one in of.columns if one.is_key]
-    written, read = (_windows(node) for node in (base.node, declared))
-    if keys and written != read:
+    key_columns = [declared_column for declared_column in entry.columns if declared_column.is_key]
+    written_windows, declared_windows = (_windows_text(node) for node in (writer_result.node, declared_stream))
+    if key_columns and written_windows != declared_windows:
         raise SqlError(
-            f"{writer.name} of this application writes topic {of.topic}, and the windows in its keys are not those "
-            f"that are declared: found {read or 'none'}, expected {written or 'none'}. Give it these, or leave the key "
+            f"{writer.name} of this application writes topic {entry.topic}, and the windows in its keys are not those "
+            f"that are declared: found {declared_windows or 'none'}, expected {written_windows or 'none'}. Give it these, or leave the key "
             f"out, or select from {writer.name}",
             0,
         )
-    theirs = [one for one in base.columns if one.is_key]
-    if keys and [one.kind for one in keys] != [one.kind for one in theirs]:
-        raise _unlike(of, writer, f"the key {_shown(keys)}")
-    values = [one for one in of.columns if not one.is_key]
-    found = {one.name: _named(one, number, writer) for number, one in enumerate(values)}
-    for one in values:
-        other = found[one.name]
-        if other is None or other.kind != one.kind:
-            raise _unlike(of, writer, _shown([one]))
-    stream = base.node
+    writer_keys = [declared_column for declared_column in writer_result.columns if declared_column.is_key]
+    if key_columns and [declared_column.kind for declared_column in key_columns] != [
+        declared_column.kind for declared_column in writer_keys
+    ]:
+        raise _schema_error(entry, writer, f"the key {_list_columns(key_columns)}")
+    value_columns = [declared_column for declared_column in entry.columns if not declared_column.is_key]
+    writer_columns = {
+        declared_column.name: _written_column(declared_column, place, writer)
+        for place, declared_column in enumerate(value_columns)
+    }
+    for declared_column in value_columns:
+        writer_column = writer_columns[declared_column.name]
+        if writer_column is None or writer_column.kind != declared_column.kind:
+            raise _schema_error(entry, writer, _list_columns([declared_column]))
+    stream = writer_result.node
     if isinstance(stream, Table):
         stream = stream.to_stream().retime(writer.time) if writer.time else stream.to_stream()
-    own = {one.name: column(other.name, other.kind) for one, other in zip(keys, theirs, strict=False)}
-    texts = {name: column(other.name, other.kind) for name, other in found.items() if other is not None}
-    made = keyed(stream, own, texts, not keys, windowed=written is not None)
-    return Relational(made.latest(of.name) if of.kind == "TABLE" else made, of.columns)
+    key_texts = {
+        declared_column.name: column_sql(writer_column.name, writer_column.kind)
+        for declared_column, writer_column in zip(key_columns, writer_keys, strict=False)
+    }
+    value_texts = {
+        name: column_sql(writer_column.name, writer_column.kind)
+        for name, writer_column in writer_columns.items()
+        if writer_column is not None
+    }
+    reread_stream = rekey_stream(
+        stream, key_texts, value_texts, not key_columns, is_windowed=written_windows is not None
+    )
+    return Relational(reread_stream.latest(entry.name) if entry.kind == "TABLE" else reread_stream, entry.columns)
 
 
-def _windows(node: Stream | Table) -> str | None:
+def _windows_text(node: Stream | Table) -> str | None:
     """The windows that keys name, as WITH has them."""
     match named_window(node) if isinstance(node, Table) else read_window(node):
         case Session():
@@ -74,20 +88,24 @@ def _windows(node: Stream | Table) -> str | None:
     return None
 
 
-def _named(one: SqlColumn, number: int, writer: Entry) -> SqlColumn | None:
+def _written_column(declared_column: SqlColumn, place: int, writer: Entry) -> SqlColumn | None:
     """The column of the writer that a declared one reads: in JSON by its name, in other formats by its place."""
-    values = [other for other in writer.columns if not other.is_key]
+    writer_values = [writer_column for writer_column in writer.columns if not writer_column.is_key]
     if writer.formats[1] != "JSON" or not writer.is_wrapped:
-        return values[number] if number < len(values) else None
-    same = [other for other in values if other.name == one.name]
-    same = same or [other for other in values if other.name.lower() == one.name.lower()]
-    return same[0] if len(same) == 1 else None
+        return writer_values[place] if place < len(writer_values) else None
+    matching_columns = [writer_column for writer_column in writer_values if writer_column.name == declared_column.name]
+    matching_columns = matching_columns or [
+        writer_column for writer_column in writer_values if writer_column.name.lower() == declared_column.name.lower()
+    ]
+    return matching_columns[0] if len(matching_columns) == 1 else None
 
 
-def _unlike(of: Entry, writer: Entry, what: str) -> SqlError:
-    return SqlError(f"topic {of.topic} is written by {writer.name} of this application, which does not have {what}. "
-                    f"It has {_shown(writer.columns)}", 0)  # fmt: skip
+def _schema_error(entry: Entry, writer: Entry, missing_text: str) -> SqlError:
+    return SqlError(f"topic {entry.topic} is written by {writer.name} of this application, which does not have {missing_text}. "
+                    f"It has {_list_columns(writer.columns)}", 0)  # fmt: skip
 
 
-def _shown(columns: list[SqlColumn] | tuple[SqlColumn, ...]) -> str:
-    return ", ".join(f"{one.name} {one.kind}{' KEY' if one.is_key else ''}" for one in columns)
+def _list_columns(columns: list[SqlColumn] | tuple[SqlColumn, ...]) -> str:
+    return ", ".join(
+        f"{sql_column.name} {sql_column.kind}{' KEY' if sql_column.is_key else ''}" for sql_column in columns
+    )

@@ -10,28 +10,28 @@ from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries
-from lakehouse.ksql.properties import insert_id, limits, of_query, query_id
-from lakehouse.ksql.query import QueryTarget, compiled
-from lakehouse.ksql.reread import over, reread
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries_of
+from lakehouse.ksql.properties import insert_id, query_id, query_properties, read_aggregate_limits
+from lakehouse.ksql.query import QueryTarget, compile_query
+from lakehouse.ksql.reread import read_from_writer, with_writer
 from lakehouse.ksql.sinks import (
-    as_written,
     changes_of,
     check_format,
     check_inserted,
     check_key,
     check_queries,
-    fitted,
-    padded,
+    fit_columns,
+    pad_columns,
+    retime_stream,
     sink_of,
-    time_of,
-    timed,
-    widened,
+    time_sql,
+    widen_columns,
+    written_stream,
 )
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
-from lakehouse.ksql.syntax.texts import Text, placed, texts
-from lakehouse.ksql.values import check_source, expected, record
+from lakehouse.ksql.syntax.texts import StatementText, locate_errors, split_statements
+from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.plan.app import App, app
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
@@ -50,49 +50,52 @@ class Script:
     asserts: list[s.AssertValues] = field(default_factory=list)
     _made: dict[str, Relational] = field(default_factory=dict)
 
-    def read(self, text: str) -> Iterator[tuple[s.Statement, Text]]:
+    def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
         """Give the statements of a text, each with its own text, in which variables are replaced. Raises SqlError."""
-        for one in texts(text):
-            shown = Text(_VARIABLE.sub(partial(self._variable, text=one), one.text), one.line_before)
+        for statement_text in split_statements(text):
+            replaced_text = StatementText(
+                _VARIABLE.sub(partial(self._variable_value, text=statement_text), statement_text.text),
+                statement_text.line_before,
+            )
             try:
-                statement = parse(shown.text, self.catalog.types)
+                statement = parse(replaced_text.text, self.catalog.types)
             except SqlError as error:
-                raise error.within(shown.text, shown.line_before) from None
-            yield statement, shown
+                raise error.within(replaced_text.text, replaced_text.line_before) from None
+            yield statement, replaced_text
 
-    def _variable(self, found: re.Match[str], text: Text) -> str:
-        name = found[1].upper()
+    def _variable_value(self, match: re.Match[str], text: StatementText) -> str:
+        name = match[1].upper()
         if name not in self.variables:
-            raise SqlError(f"variable {found[1]} is not defined: DEFINE {found[1]} = '...';", found.start()).within(
+            raise SqlError(f"variable {match[1]} is not defined: DEFINE {match[1]} = '...';", match.start()).within(
                 text.text, text.line_before
             )
         return self.variables[name]
 
     def run(self, text: str) -> list[s.Statement]:
         """Take in the statements of a text, and return those that ask or do, and so declare nothing."""
-        others = []
-        for statement, one in self.read(text):
-            with placed(statement.at, one):
-                if not self.declare(statement, one.text):
-                    others.append(statement)
-        return others
+        other_statements = []
+        for statement, statement_text in self.read(text):
+            with locate_errors(statement.at, statement_text):
+                if not self.declare(statement, statement_text.text):
+                    other_statements.append(statement)
+        return other_statements
 
     def declare(self, statement: s.Statement, text: str) -> bool:
         """Take in a statement; False for one that declares nothing. Raises SqlError, PlanError."""
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
-                    made = over(source.declared(statement, text, self.settings), self.catalog, self.find)
-                    self._add(made, statement.at)
+                    entry = with_writer(source.declare_source(statement, text, self.settings), self.catalog, self.find)
+                    self._add(entry, statement.at)
             case s.CreateAs():
                 if self._is_new(statement):
-                    self._add(self._made_of(statement, text), statement.at)
+                    self._add(self._compile_create_as(statement, text), statement.at)
             case s.InsertSelect():
                 self._insert(statement)
             case s.Alter():
-                self._add(self._altered(statement, text), statement.at)
+                self._add(self._compile_alter(statement, text), statement.at)
             case s.Drop():
-                self._drop(statement)
+                self._drop_entry(statement)
             case s.CreateType():
                 self._type(statement)
             case s.InsertValues():
@@ -105,119 +108,130 @@ class Script:
                 check_source(statement, self.catalog.get(statement.name, statement.at))
                 return False
             case s.SetProperty():
-                _put(self.settings, statement.name, statement.value)
+                _set_or_unset(self.settings, statement.name, statement.value)
             case s.Define():
-                _put(self.variables, statement.name, statement.value)
+                _set_or_unset(self.variables, statement.name, statement.value)
             case _:
                 return False
         return True
 
     def app(self) -> App:
         """Return the application of all that is declared. Raises PlanError."""
-        parts: list[Table | Sink] = []
+        app_parts: list[Table | Sink] = []
         for name in self.catalog.declared:
-            of = self.find(name, 0)
-            node = of.made.node
+            entry = self.find(name, 0)
+            node = entry.made.node
             if isinstance(node, Table):
-                parts.append(sink_of(changes_of(node, of), of) if of.query else node)
-            elif queries(of):
-                written = self._written(self.catalog.declared[name]) if of.query is None else of.made
-                assert isinstance(written.node, Stream)
-                parts.append(sink_of(as_written(written), of))
-        if not parts:
+                app_parts.append(sink_of(changes_of(node, entry), entry) if entry.query else node)
+            elif queries_of(entry):
+                written_relation = self._written(self.catalog.declared[name]) if entry.query is None else entry.made
+                assert isinstance(written_relation.node, Stream)
+                app_parts.append(sink_of(written_stream(written_relation), entry))
+        if not app_parts:
             raise PlanError(
                 "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
                 "STREAM ... AS SELECT."
             )
-        return replace(app(*parts), notes=self.catalog.unread())
+        return replace(app(*app_parts), notes=self.catalog.unread_notes())
 
-    def inserted(self) -> list[dict[str, Any]]:
+    def inserted_records(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, as a scenario has them. Raises SqlError, NeedsSpark."""
-        return [record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
+        return [values_record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the records of ASSERT VALUES, as a scenario has outputs. Raises SqlError, NeedsSpark."""
-        return [expected(statement, self.catalog.get(statement.name, statement.at)) for statement in self.asserts]
+        return [
+            expected_record(statement, self.catalog.get(statement.name, statement.at)) for statement in self.asserts
+        ]
 
-    def find(self, name: str, at: int) -> Entry:
+    def find(self, name: str, position: int) -> Entry:
         """Return a stream or a table with its node, in which all queries that insert into it are. Raises SqlError."""
-        of = self.catalog.get(name, at)
+        entry = self.catalog.get(name, position)
         if name not in self._made:
-            self._made[name] = of.made
-            if of.query is not None:
-                self._made[name] = self._written(of)
-            elif of.over:
-                self._made[name] = reread(of, self.find(of.over, at))
-            elif of.inserts:
-                self._made[name] = reread(of, replace(of, made=self._written(of)))
-        return replace(of, made=self._made[name])
+            self._made[name] = entry.made
+            if entry.query is not None:
+                self._made[name] = self._written(entry)
+            elif entry.over:
+                self._made[name] = read_from_writer(entry, self.find(entry.over, position))
+            elif entry.insert_queries:
+                self._made[name] = read_from_writer(entry, replace(entry, made=self._written(entry)))
+        return replace(entry, made=self._made[name])
 
-    def _written(self, of: Entry) -> Relational:
+    def _written(self, entry: Entry) -> Relational:
         """What the queries of a stream or a table write, together."""
-        asked = QueryTarget(of.kind, of.name, 0, of.limits)
-        made = (compiled(query, self.find, asked) for query in queries(of))
-        first, *others = (
-            one if number == 0 and of.query else padded(widened(one, of.columns), of.columns)
-            for number, one in enumerate(made)
+        query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits)
+        query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
+        first_result, *other_results = (
+            query_result
+            if number == 0 and entry.query
+            else pad_columns(widen_columns(query_result, entry.columns), entry.columns)
+            for number, query_result in enumerate(query_results)
         )
-        if others:
-            assert isinstance(first.node, Stream)
-            first = replace(first, node=first.node.merge(*(fitted(one, first) for one in others)))
-        return timed(first, of)
+        if other_results:
+            assert isinstance(first_result.node, Stream)
+            first_result = replace(
+                first_result,
+                node=first_result.node.merge(
+                    *(fit_columns(query_result, first_result) for query_result in other_results)
+                ),
+            )
+        return retime_stream(first_result, entry)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Whether a statement declares something: False if it does not apply to what exists."""
-        name, kind, at = statement.name, statement.kind, statement.at
-        known = self.catalog.declared.get(name)
-        if known is None:
+        name, kind, position = statement.name, statement.kind, statement.at
+        existing = self.catalog.declared.get(name)
+        if existing is None:
             return True
         if statement.if_not_exists:
             return False
         if not statement.replace:
             raise SqlError(
-                f"cannot add {kind.lower()} '{name}': a {known.kind.lower()} with the same name already exists. Use "
+                f"cannot add {kind.lower()} '{name}': a {existing.kind.lower()} with the same name already exists. Use "
                 "CREATE OR REPLACE, or another name",
-                at,
+                position,
             )
-        if known.kind != kind:
-            raise SqlError(f"cannot replace the {known.kind.lower()} '{name}' with a {kind.lower()}", at)
-        if known.is_source:
-            raise SqlError(f"cannot replace '{name}': it is declared as a SOURCE, which is read-only", at)
+        if existing.kind != kind:
+            raise SqlError(f"cannot replace the {existing.kind.lower()} '{name}' with a {kind.lower()}", position)
+        if existing.is_source:
+            raise SqlError(f"cannot replace '{name}': it is declared as a SOURCE, which is read-only", position)
         return True
 
-    def _add(self, of: Entry, at: int) -> None:
-        known = self.catalog.declared.get(of.name)
-        if known is None:
-            self.catalog.add(of)
+    def _add(self, entry: Entry, position: int) -> None:
+        previous = self.catalog.declared.get(entry.name)
+        if previous is None:
+            self.catalog.add(entry)
             return
         # The queries that insert into it go on, and what reads it is compiled again.
         self._made.clear()
-        self.catalog.add(replace(of, inserts=known.inserts))
+        self.catalog.add(replace(entry, insert_queries=previous.insert_queries))
         try:
-            check_queries(self.catalog, self.find, at)
+            check_queries(self.catalog, self.find, position)
         except SqlError:
             self._made.clear()
-            self.catalog.add(known)
+            self.catalog.add(previous)
             raise
 
-    def _made_of(self, statement: s.CreateAs, text: str) -> Entry:
+    def _compile_create_as(self, statement: s.CreateAs, text: str) -> Entry:
         checked_name(statement.name, statement.kind.lower(), statement.at)
         query = statement.query
         if statement.name in self.catalog.reached(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
-        first = self.catalog.get(query.relation.name, query.relation.at)
-        given = of_query(statement, first.formats, (first.delimiter, first.key_delimiter), self.settings)
-        asked = QueryTarget(statement.kind, statement.name, statement.at, limits(self.settings))
-        made = compiled(query, self.find, asked)
-        given = given.over(len(made.columns) - len(made.key))
-        check_format(made, given.value_format, statement.at, is_wrapped=given.is_wrapped is not False)
-        check_key(made, statement, given.key_format)
-        prefix = f"C{statement.kind[0]}AS_{statement.name}"
+        first_source = self.catalog.get(query.relation.name, query.relation.at)
+        properties = query_properties(
+            statement, first_source.formats, (first_source.delimiter, first_source.key_delimiter), self.settings
+        )
+        query_target = QueryTarget(statement.kind, statement.name, statement.at, read_aggregate_limits(self.settings))
+        query_result = compile_query(query, self.find, query_target)
+        properties = properties.over(len(query_result.columns) - len(query_result.key))
+        check_format(query_result, properties.value_format, statement.at, is_wrapped=properties.is_wrapped is not False)
+        check_key(query_result, statement, properties.key_format)
+        name_prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
-            statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
-            partitions=given.partitions, query_name=self.catalog.next_query(prefix, query_id(statement.properties)),
-            is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
-            key_delimiter=given.key_delimiter, limits=asked.limits, time=time_of(made, given),
+            statement.kind, statement.name, properties.topic, (properties.key_format, properties.value_format), query_result, text, query,
+            partitions=properties.partitions, query_name=self.catalog.next_query_name(name_prefix, query_id(statement.properties)),
+            is_wrapped=properties.is_wrapped is not False, delimiter=properties.value_delimiter,
+            key_delimiter=properties.key_delimiter, limits=query_target.limits, time=time_sql(query_result, properties),
         )  # fmt: skip
 
     def _insert(self, statement: s.InsertSelect) -> None:
@@ -230,37 +244,37 @@ class Script:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
         if target.name in self.catalog.reached(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
-        into = QueryTarget("STREAM", target.name, statement.at)
-        made = widened(compiled(statement.query, self.find, into), target.columns)
-        check_inserted(made, target, statement.query.at)
-        name = self.catalog.next_query("INSERTQUERY", insert_id(statement.properties, statement.at))
-        self.catalog.insert(target.name, name, statement.query)
+        query_target = QueryTarget("STREAM", target.name, statement.at)
+        query_result = widen_columns(compile_query(statement.query, self.find, query_target), target.columns)
+        check_inserted(query_result, target, statement.query.at)
+        query_name = self.catalog.next_query_name("INSERTQUERY", insert_id(statement.properties, statement.at))
+        self.catalog.insert(target.name, query_name, statement.query)
         self._made.clear()
 
-    def _altered(self, statement: s.Alter, text: str) -> Entry:
+    def _compile_alter(self, statement: s.Alter, text: str) -> Entry:
         """What is declared over a topic, with more columns. Raises SqlError."""
-        known = self.catalog.get(statement.name, statement.at)
-        source.check_altered(statement, known, self.catalog.readers(known.name))
-        before = [one for one, _ in self.read(known.statement)]
-        return source.altered(statement, before, f"{known.statement};\n{text}", self.settings)
+        entry = self.catalog.get(statement.name, statement.at)
+        source.check_altered(statement, entry, self.catalog.reader_names(entry.name))
+        statements = [earlier_statement for earlier_statement, _ in self.read(entry.statement)]
+        return source.alter_source(statement, statements, f"{entry.statement};\n{text}", self.settings)
 
-    def _drop(self, statement: s.Drop) -> None:
+    def _drop_entry(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":
             if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
                 raise SqlError(f"type {statement.name} does not exist", statement.at)
             return
         if statement.delete_topic:
-            why = "the topic belongs to Kafka, and bronze keeps its records"
-            raise SqlError(f"DELETE TOPIC is not here: {why}", statement.at)
+            reason = "the topic belongs to Kafka, and bronze keeps its records"
+            raise SqlError(f"DELETE TOPIC is not here: {reason}", statement.at)
         if statement.name not in self.catalog.declared and statement.if_exists:
             return
-        known = self.catalog.get(statement.name, statement.at)
-        if known.kind != statement.kind:
-            raise SqlError(f"incompatible data source type is {known.kind}, but statement was DROP {statement.kind}",
+        entry = self.catalog.get(statement.name, statement.at)
+        if entry.kind != statement.kind:
+            raise SqlError(f"incompatible data source type is {entry.kind}, but statement was DROP {statement.kind}",
                            statement.at)  # fmt: skip
-        if readers := self.catalog.readers(statement.name):
-            listed = ", ".join(readers)
-            raise SqlError(f"cannot drop {statement.name}. It is read by {listed}: drop these first", statement.at)
+        if reader_names := self.catalog.reader_names(statement.name):
+            reader_text = ", ".join(reader_names)
+            raise SqlError(f"cannot drop {statement.name}. It is read by {reader_text}: drop these first", statement.at)
         del self.catalog.declared[statement.name]
         self._made.clear()
 
@@ -272,11 +286,11 @@ class Script:
         self.catalog.types[statement.name] = statement.kind
 
 
-def _put(into: dict[str, str], name: str, value: str | None) -> None:
+def _set_or_unset(mapping: dict[str, str], name: str, value: str | None) -> None:
     if value is None:
-        into.pop(name, None)
+        mapping.pop(name, None)
     else:
-        into[name] = value
+        mapping[name] = value
 
 
 def application(text: str) -> App:

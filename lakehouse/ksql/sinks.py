@@ -8,10 +8,10 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
-from lakehouse.ksql.function.sql import column, let, literal
-from lakehouse.ksql.moments import has_moment, leaving
-from lakehouse.ksql.properties import With
-from lakehouse.ksql.query import Find, QueryTarget, compiled
+from lakehouse.ksql.function.sql import column_sql, let_sql, literal_sql
+from lakehouse.ksql.moments import has_moment, sql_to_topic
+from lakehouse.ksql.properties import WithClause
+from lakehouse.ksql.query import Find, QueryTarget, compile_query
 from lakehouse.ksql.source import KEY_KINDS, time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
@@ -25,69 +25,82 @@ from lakehouse.plan.table import Changes, Sink, Table
 NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
-def as_written(of: Relational) -> Stream:
+def written_stream(relational: Relational) -> Stream:
     """Return a stream as it is written: moments are numbers."""
-    assert isinstance(of.node, Stream)
-    values: dict[str, Kind] = {c.name: c.kind for c in of.columns if not c.is_key}
-    if not any(map(has_moment, values.values())):
-        return of.node
-    return of.node.select(*(f"{leaving(name_text(name), kind)} AS `{name}`" for name, kind in values.items()))
+    assert isinstance(relational.node, Stream)
+    value_kinds: dict[str, Kind] = {
+        sql_column.name: sql_column.kind for sql_column in relational.columns if not sql_column.is_key
+    }
+    if not any(map(has_moment, value_kinds.values())):
+        return relational.node
+    return relational.node.select(
+        *(f"{sql_to_topic(name_text(name), value_kind)} AS `{name}`" for name, value_kind in value_kinds.items())
+    )
 
 
-def widened(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
+def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
     """Return what INSERT INTO writes: numbers as the sink's wider ones, texts as its moments, where the columns are its
     columns otherwise."""
-    pairs = list(zip(made.columns, columns, strict=False))
-    narrow = {
-        one.name: other
-        for one, other in pairs
-        if one.kind != other.kind and not other.is_key and _widens(one.kind, other.kind)
+    column_pairs = list(zip(query_result.columns, sink_columns, strict=False))
+    wider_columns = {
+        source.name: sink
+        for source, sink in column_pairs
+        if source.kind != sink.kind and not sink.is_key and _can_widen(source.kind, sink.kind)
     }  # fmt: skip
-    if not narrow or [one.name for one, _ in pairs] != [other.name for _, other in pairs]:
-        return made
-    assert isinstance(made.node, Stream)
-    casts = {name: cast(column(name, one.kind), narrow[name].kind, 0).text for one in made.columns
-             if (name := one.name) in narrow}  # fmt: skip
-    return Relational(made.node.with_columns(**casts), tuple(narrow.get(one.name, one) for one in made.columns))
+    if not wider_columns or [source.name for source, _ in column_pairs] != [sink.name for _, sink in column_pairs]:
+        return query_result
+    assert isinstance(query_result.node, Stream)
+    cast_texts = {name: cast(column_sql(name, source.kind), wider_columns[name].kind, 0).text for source in query_result.columns
+             if (name := source.name) in wider_columns}  # fmt: skip
+    return Relational(
+        query_result.node.with_columns(**cast_texts),
+        tuple(wider_columns.get(source.name, source) for source in query_result.columns),
+    )
 
 
-def _widens(of: Kind, to: Kind) -> bool:
+def _can_widen(narrow_kind: Kind, wide_kind: Kind) -> bool:
     """Whether INSERT INTO casts a type to another: a whole number also to a DECIMAL into which not every one fits."""
-    if of.name == to.name == "DECIMAL":
-        (precision, scale), (wide, to_scale) = of.digits, to.digits
-        return scale <= to_scale and precision - scale <= wide - to_scale
-    if of.is_number and to.is_number:
-        return k.NUMBERS.index(of.name) < k.NUMBERS.index(to.name)
-    return of == k.STRING and to.name in k.MOMENTS
+    if narrow_kind.name == wide_kind.name == "DECIMAL":
+        (precision, scale), (wide_precision, wide_scale) = narrow_kind.digits, wide_kind.digits
+        return scale <= wide_scale and precision - scale <= wide_precision - wide_scale
+    if narrow_kind.is_number and wide_kind.is_number:
+        return k.NUMBERS.index(narrow_kind.name) < k.NUMBERS.index(wide_kind.name)
+    return narrow_kind == k.STRING and wide_kind.name in k.MOMENTS
 
 
-def padded(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
+def pad_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
     """Return what a query inserts, with nulls for the columns that its sink got behind the others since."""
-    more = [one for one in columns[len(made.columns) :] if not one.is_key]
-    if not more or made.columns != columns[: len(made.columns)]:
-        return made
-    assert isinstance(made.node, Stream)
-    nulls = {one.name: f"cast(NULL AS {one.kind.spark})" for one in more}
-    return Relational(made.node.with_columns(**nulls), (*made.columns, *more))
+    missing_columns = [
+        sink_column for sink_column in sink_columns[len(query_result.columns) :] if not sink_column.is_key
+    ]
+    if not missing_columns or query_result.columns != sink_columns[: len(query_result.columns)]:
+        return query_result
+    assert isinstance(query_result.node, Stream)
+    null_texts = {sink_column.name: f"cast(NULL AS {sink_column.kind.spark})" for sink_column in missing_columns}
+    return Relational(query_result.node.with_columns(**null_texts), (*query_result.columns, *missing_columns))
 
 
-def time_of(made: Relational, given: With) -> str:
+def time_sql(query_result: Relational, properties: WithClause) -> str:
     """Return Spark SQL for the time that TIMESTAMP gives to what a query writes; none before 1970, as in Kafka."""
-    if given.timestamp is None:
+    if properties.timestamp is None:
         return ""
-    kind = time_kind({one.name: one.kind for one in made.columns}, given)
-    of = column(given.timestamp, kind)
-    if kind == k.STRING:
-        of = call.made("PARSE_TIMESTAMP", [of, literal(given.timestamp_format)], given.at)
-    ms = of.text if kind == k.BIGINT else f"unix_millis({of.text})"
-    return let(ms, "_ms", lambda ms: f"CASE WHEN {ms} >= 0 THEN {ms} END")
+    time_column_kind = time_kind(
+        {result_column.name: result_column.kind for result_column in query_result.columns}, properties
+    )
+    time_column = column_sql(properties.timestamp, time_column_kind)
+    if time_column_kind == k.STRING:
+        time_column = call.compile_call(
+            "PARSE_TIMESTAMP", [time_column, literal_sql(properties.timestamp_format)], properties.at
+        )
+    milliseconds = time_column.text if time_column_kind == k.BIGINT else f"unix_millis({time_column.text})"
+    return let_sql(milliseconds, "_ms", lambda milliseconds: f"CASE WHEN {milliseconds} >= 0 THEN {milliseconds} END")
 
 
-def timed(made: Relational, entry: Entry) -> Relational:
+def retime_stream(query_result: Relational, entry: Entry) -> Relational:
     """Return the stream of an entry at the time that TIMESTAMP gives to its records."""
-    if not entry.time or not isinstance(made.node, Stream):
-        return made
-    return replace(made, node=made.node.retime(entry.time))
+    if not entry.time or not isinstance(query_result.node, Stream):
+        return query_result
+    return replace(query_result, node=query_result.node.retime(entry.time))
 
 
 def changes_of(table: Table, entry: Entry) -> Stream | Changes:
@@ -95,121 +108,134 @@ def changes_of(table: Table, entry: Entry) -> Stream | Changes:
     return table.to_stream().retime(entry.time) if entry.time else table.changes()
 
 
-def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
+def sink_of(stream: Stream | Changes, entry: Entry) -> Sink:
     """Return the sink of an entry's topic, in its format; moments are numbers."""
-    format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
-    if format == "delimited" and entry.delimiter != ",":
-        format += entry.delimiter
-    keys = [column for column in entry.columns if column.is_key]
-    key_format = {"JSON": "json_bare" if len(keys) == 1 else "json", "DELIMITED": "delimited"}.get(entry.formats[0], "")
+    value_format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
+    if value_format == "delimited" and entry.delimiter != ",":
+        value_format += entry.delimiter
+    key_columns = [column for column in entry.columns if column.is_key]
+    key_format = {"JSON": "json_bare" if len(key_columns) == 1 else "json", "DELIMITED": "delimited"}.get(
+        entry.formats[0], ""
+    )
     if key_format == "delimited" and entry.key_delimiter != ",":
         key_format += entry.key_delimiter
     if any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns):
-        format += NAMED
+        value_format += NAMED
         key_format += NAMED if key_format else ""
     if any(has_moment(column.kind) for column in entry.columns):
-        format += EPOCH
+        value_format += EPOCH
         key_format += EPOCH if key_format else ""
-    made = of.to_topic(entry.topic, partitions=entry.partitions)
-    return replace(made, format=format, key_format=key_format if keys else "")
+    topic_sink = stream.to_topic(entry.topic, partitions=entry.partitions)
+    return replace(topic_sink, format=value_format, key_format=key_format if key_columns else "")
 
 
-def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = True) -> None:
+def check_format(query_result: Relational, value_format: str, position: int, *, is_wrapped: bool = True) -> None:
     """Raise SqlError for a value that a format can't hold."""
-    values = [c for c in made.columns if not c.is_key]
-    for one in values:
-        if one.kind.is_null:
-            raise SqlError(f"can't infer a type of NULL for {one.name}. Give it one: CAST(NULL AS VARCHAR)", at)
-        if one.name in BOUNDS and isinstance(made.node, Stream):
-            raise SqlError(f"{one.name} is a reserved column name. Give it another one: {one.name} AS ...", at)
-    if not is_wrapped and len(values) > 1:
-        raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", at)
-    if format == "KAFKA" and (len(values) != 1 or values[0].kind.name not in KEY_KINDS):
+    value_columns = [c for c in query_result.columns if not c.is_key]
+    for value_column in value_columns:
+        if value_column.kind.is_null:
+            raise SqlError(
+                f"can't infer a type of NULL for {value_column.name}. Give it one: CAST(NULL AS VARCHAR)", position
+            )
+        if value_column.name in BOUNDS and isinstance(query_result.node, Stream):
+            raise SqlError(
+                f"{value_column.name} is a reserved column name. Give it another one: {value_column.name} AS ...",
+                position,
+            )
+    if not is_wrapped and len(value_columns) > 1:
+        raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", position)
+    if value_format == "KAFKA" and (len(value_columns) != 1 or value_columns[0].kind.name not in KEY_KINDS):
         raise SqlError(
             f"VALUE_FORMAT='KAFKA' holds one column of {', '.join(KEY_KINDS)}, and there are: "
-            f"{', '.join(f'{c.name} {c.kind}' for c in values)}. Name another: WITH (VALUE_FORMAT='JSON')",
-            at,
+            f"{', '.join(f'{c.name} {c.kind}' for c in value_columns)}. Name another: WITH (VALUE_FORMAT='JSON')",
+            position,
         )
-    nested = [c for c in values if c.kind.name in NESTED]
-    if format == "DELIMITED" and nested:
+    nested = [c for c in value_columns if c.kind.name in NESTED]
+    if value_format == "DELIMITED" and nested:
         raise SqlError(
             f"VALUE_FORMAT='DELIMITED' can't hold {nested[0].name} {nested[0].kind}. Name another: WITH "
             "(VALUE_FORMAT='JSON')",
-            at,
+            position,
         )
 
 
-def check_key(made: Relational, statement: CreateAs, format: str) -> None:
+def check_key(query_result: Relational, statement: CreateAs, format: str) -> None:
     """Raise SqlError for a key that its format can't hold, and for KEY_FORMAT where there is no key.
 
     format: as the statement says, or that of what the query reads.
     """
-    given = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
-    at = given.at if given is not None else statement.at
-    if not made.key and "KEY_FORMAT" in statement.properties and format != "NONE":
-        raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", at)
-    wraps = statement.properties.get("WRAP_SINGLE_VALUE")
-    if wraps is not None and len(made.columns) - len(made.key) > 1:
-        raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wraps.at)
-    keys = [c for c in made.columns if c.is_key]
-    if keys and given is not None and format == "NONE":
-        shown = ", ".join(f"{c.name} {c.kind} KEY" for c in keys)
-        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", at)
-    _check_nested_key(made, format, at)
+    format_property = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
+    position = format_property.at if format_property is not None else statement.at
+    if not query_result.key and "KEY_FORMAT" in statement.properties and format != "NONE":
+        raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", position)
+    wrap_property = statement.properties.get("WRAP_SINGLE_VALUE")
+    if wrap_property is not None and len(query_result.columns) - len(query_result.key) > 1:
+        raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wrap_property.at)
+    key_columns = [key_column for key_column in query_result.columns if key_column.is_key]
+    if key_columns and format_property is not None and format == "NONE":
+        key_text = ", ".join(f"{key_column.name} {key_column.kind} KEY" for key_column in key_columns)
+        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", position)
+    _check_nested_key(query_result, format, position)
 
 
-def _check_nested_key(made: Relational, format: str, at: int) -> None:
-    nested = [c for c in made.columns if c.is_key and c.kind.name in NESTED]
+def _check_nested_key(query_result: Relational, format: str, position: int) -> None:
+    nested = [c for c in query_result.columns if c.is_key and c.kind.name in NESTED]
     if format == "DELIMITED" and nested:
         raise SqlError(
             f"KEY_FORMAT='DELIMITED' can't hold the key {nested[0].name} {nested[0].kind}. Name another: WITH "
             "(KEY_FORMAT='JSON')",
-            at,
+            position,
         )
 
 
-def fitted(one: Relational, first: Relational) -> Stream:
+def fit_columns(query_result: Relational, first_result: Relational) -> Stream:
     """Return a stream with the columns of the first, in their order and under the hidden key's name."""
-    assert isinstance(one.node, Stream)
-    assert isinstance(first.node, Stream)
-    if one.node.key != first.node.key:
-        return one.node.rekey(f"{name_text(one.node.key[0])} AS {first.node.key[0]}").drop(*one.node.key)
-    return one.node
+    assert isinstance(query_result.node, Stream)
+    assert isinstance(first_result.node, Stream)
+    if query_result.node.key != first_result.node.key:
+        return query_result.node.rekey(f"{name_text(query_result.node.key[0])} AS {first_result.node.key[0]}").drop(
+            *query_result.node.key
+        )
+    return query_result.node
 
 
-def check_queries(catalog: Catalog, find: Find, at: int) -> None:
+def check_queries(catalog: Catalog, find: Find, position: int) -> None:
     """Raise SqlError if a query does not fit what a statement at a place has replaced in the catalog."""
     for entry in catalog.declared.values():
-        for name, query in entry.inserts:
-            made = widened(compiled(query, find, QueryTarget("STREAM", entry.name, at)), entry.columns)
-            if columns_of(padded(made, entry.columns)) != columns_of(entry.made):
+        for query_name, query in entry.insert_queries:
+            query_result = widen_columns(
+                compile_query(query, find, QueryTarget("STREAM", entry.name, position)), entry.columns
+            )
+            if columns_of(pad_columns(query_result, entry.columns)) != columns_of(entry.made):
                 raise SqlError(
-                    f"cannot replace it: query {name} inserts into {entry.name}, and its result schema "
-                    f"{schema_of(made)} does not fit the schema {schema_of(entry.made)}. Keep these columns, and add "
+                    f"cannot replace it: query {query_name} inserts into {entry.name}, and its result schema "
+                    f"{schema_of(query_result)} does not fit the schema {schema_of(entry.made)}. Keep these columns, and add "
                     f"new ones behind them; or DROP {entry.kind} {entry.name} first",
-                    at,
+                    position,
                 )
         if entry.query is not None:
-            made = find(entry.name, at).made
-            check_format(made, entry.formats[1], at, is_wrapped=entry.is_wrapped)
-            _check_nested_key(made, entry.formats[0], at)
+            query_result = find(entry.name, position).made
+            check_format(query_result, entry.formats[1], position, is_wrapped=entry.is_wrapped)
+            _check_nested_key(query_result, entry.formats[0], position)
 
 
-def check_inserted(made: Relational, target: Entry, at: int) -> None:
+def check_inserted(query_result: Relational, target: Entry, position: int) -> None:
     """Raise SqlError for a query that does not give the columns of what it inserts into."""
-    if columns_of(made) != columns_of(target.made):
+    if columns_of(query_result) != columns_of(target.made):
         raise SqlError(
-            f"incompatible schema between results and sink. Result schema is {schema_of(made)}, but the sink "
+            f"incompatible schema between results and sink. Result schema is {schema_of(query_result)}, but the sink "
             f"schema is {schema_of(target.made)}",
-            at,
+            position,
         )
 
 
-def columns_of(of: Relational) -> list[tuple[str, Kind, bool]]:
+def columns_of(relational: Relational) -> list[tuple[str, Kind, bool]]:
     """Return the columns of a stream or a table, as two of them are compared."""
-    return [(column.name, column.kind, column.is_key) for column in of.columns]
+    return [(column.name, column.kind, column.is_key) for column in relational.columns]
 
 
-def schema_of(of: Relational) -> str:
+def schema_of(relational: Relational) -> str:
     """Return the columns as a message shows them."""
-    return ", ".join(f"{c.name} {c.kind}{' KEY' if c.is_key else ''}" for c in of.columns)
+    return ", ".join(
+        f"{sql_column.name} {sql_column.kind}{' KEY' if sql_column.is_key else ''}" for sql_column in relational.columns
+    )

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.coerced import check_key_type
-from lakehouse.ksql.function.sql import text as literal
-from lakehouse.ksql.moments import arrived, has_moment
-from lakehouse.ksql.properties import With, of_source
+from lakehouse.ksql.function.sql import text_literal as literal
+from lakehouse.ksql.moments import has_moment, sql_from_topic
+from lakehouse.ksql.properties import WithClause, source_properties
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
@@ -24,7 +24,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.windowed_key import format_with
 
-HEADERS = k.array(k.struct({"KEY": k.STRING, "VALUE": k.BYTES}))
+HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
 
 
@@ -35,31 +35,31 @@ class _Columns:
     headers: tuple[SchemaElement, ...] = ()
 
 
-def declared(statement: CreateSource, text: str, settings: Mapping[str, str]) -> Entry:
+def declare_source(statement: CreateSource, text: str, settings: Mapping[str, str]) -> Entry:
     """Return the stream or the table of a statement. settings: those of SET. Raises SqlError."""
     checked_name(statement.name, statement.kind.lower(), statement.at)
-    given = of_source(statement, settings)
-    given = given.over(len([element for element in statement.elements if not element.role]))
-    columns = _columns(statement, given)
+    properties = source_properties(statement, settings)
+    properties = properties.over(len([element for element in statement.elements if not element.role]))
+    columns = _split_columns(statement, properties)
     for element in (*columns.key, *columns.value, *columns.headers):
         if element.name.upper() in (*PSEUDO, *BOUNDS):
             raise SqlError(f"'{element.name}' is a reserved column name", element.at, expected="another name")
         checked_name(element.name, "column", element.at)
     try:
-        made = _stream(statement, columns, given)
-        node: Stream | Table = made.latest(statement.name) if statement.kind == "TABLE" else made
+        declared_stream = _declared_stream(statement, columns, properties)
+        node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
     except PlanError as error:
         raise SqlError(str(error), statement.at) from None
-    shown = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
-    shown += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
+    sql_columns = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
+    sql_columns += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
     return Entry(
-        statement.kind, statement.name, given.topic, (given.key_format, given.value_format),
-        Relational(node, tuple(shown)), text, partitions=given.partitions, is_source=statement.is_source,
-        is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter, key_delimiter=given.key_delimiter,
+        statement.kind, statement.name, properties.topic, (properties.key_format, properties.value_format),
+        Relational(node, tuple(sql_columns)), text, partitions=properties.partitions, is_source=statement.is_source,
+        is_wrapped=properties.is_wrapped is not False, delimiter=properties.value_delimiter, key_delimiter=properties.key_delimiter,
     )  # fmt: skip
 
 
-def _columns(statement: CreateSource, given: With) -> _Columns:
+def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
     elements = statement.elements
     if statement.is_source and statement.replace:
         raise SqlError(f"a SOURCE can't be replaced: CREATE SOURCE {statement.kind} {statement.name}", statement.at)
@@ -69,42 +69,45 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
             f"{statement.name} (ID VARCHAR KEY, ...)",
             statement.at,
         )
-    names = [element.name for element in elements]
+    element_names = [element.name for element in elements]
     for element in elements:
-        if names.count(element.name) > 1:
+        if element_names.count(element.name) > 1:
             raise SqlError(f"duplicate column name: {element.name}", element.at)
         _check_role(statement, element)
-    headers = tuple(element for element in elements if element.role.startswith("HEADER"))
-    if len([element for element in headers if element.role == "HEADERS"]) > 1:
-        raise SqlError("there can be one HEADERS column", headers[-1].at)
-    key = tuple(element for element in elements if element.role and element not in headers)
-    if given.key is not None and statement.kind == "TABLE" and not key:
-        named = [element for element in elements if element.name == given.key]
-        if not named:
-            raise SqlError(f"KEY='{given.key}' names no column", statement.at, expected=f"one of {', '.join(names)}")
-        key = tuple(named)
-    if statement.kind == "TABLE" and not key:
+    header_elements = tuple(element for element in elements if element.role.startswith("HEADER"))
+    if len([element for element in header_elements if element.role == "HEADERS"]) > 1:
+        raise SqlError("there can be one HEADERS column", header_elements[-1].at)
+    key_elements = tuple(element for element in elements if element.role and element not in header_elements)
+    if properties.key is not None and statement.kind == "TABLE" and not key_elements:
+        named_elements = [element for element in elements if element.name == properties.key]
+        if not named_elements:
+            raise SqlError(
+                f"KEY='{properties.key}' names no column", statement.at, expected=f"one of {', '.join(element_names)}"
+            )
+        key_elements = tuple(named_elements)
+    if statement.kind == "TABLE" and not key_elements:
         raise SqlError(
             "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
         )
-    value = tuple(element for element in elements if element not in (*key, *headers))
-    if given.window is not None and not key:
+    value_elements = tuple(element for element in elements if element not in (*key_elements, *header_elements))
+    if properties.window is not None and not key_elements:
         raise SqlError("windowed sources require a key column: (ID VARCHAR KEY, ...)", statement.at)
-    if key and given.key_format == "NONE":
-        shown = ", ".join(f"{element.name} {element.kind} KEY" for element in key)
-        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", statement.at)
-    if not given.is_wrapped and len(value) > 1:
+    if key_elements and properties.key_format == "NONE":
+        key_text = ", ".join(f"{element.name} {element.kind} KEY" for element in key_elements)
+        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", statement.at)
+    if not properties.is_wrapped and len(value_elements) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
-    if not value and given.value_format != "JSON":
+    if not value_elements and properties.value_format != "JSON":
         raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
-    return _Columns(key, value, headers)
+    return _Columns(key_elements, value_elements, header_elements)
 
 
 def _check_role(statement: CreateSource, element: SchemaElement) -> None:
-    kind = {"HEADERS": HEADERS, "HEADER": k.BYTES}.get(element.role)
-    if kind is not None and element.kind != kind:
+    role_kind = {"HEADERS": HEADERS, "HEADER": k.BYTES}.get(element.role)
+    if role_kind is not None and element.kind != role_kind:
         raise SqlError(
-            f"invalid type for {element.role} column {element.name}: expected {kind}, got {element.kind}", element.at
+            f"invalid type for {element.role} column {element.name}: expected {role_kind}, got {element.kind}",
+            element.at,
         )
     if element.role == "KEY" and statement.kind == "TABLE":
         raise SqlError(
@@ -118,142 +121,166 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
         check_key_type(element.kind, f"column {element.name}", element.at)
 
 
-def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
-    key = [(element.name, element.kind.on_the_way) for element in columns.key]
-    value = [(element.name, element.kind.on_the_way) for element in columns.value]
-    key = key or [(_hidden(HIDDEN_KEY, value), "string")]
-    value = value or [(_hidden(HIDDEN_VALUE, key), "string")]
-    headers = "RECORD_HEADERS" if columns.headers else ""
-    while headers and headers in {name for name, _ in (*key, *value)}:
-        headers += "_"
-    made = stream(
-        given.topic, key=_schema(key), schema=_schema(value), format=given.value_format.lower(),
-        key_format=given.key_format.lower() if columns.key else None, name=statement.name, headers=headers,
+def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause) -> Stream:
+    key_columns = [(element.name, element.kind.wire_type) for element in columns.key]
+    value_columns = [(element.name, element.kind.wire_type) for element in columns.value]
+    key_columns = key_columns or [(_hidden_name(HIDDEN_KEY, value_columns), "string")]
+    value_columns = value_columns or [(_hidden_name(HIDDEN_VALUE, key_columns), "string")]
+    headers_name = "RECORD_HEADERS" if columns.headers else ""
+    while headers_name and headers_name in {name for name, _ in (*key_columns, *value_columns)}:
+        headers_name += "_"
+    declared_stream = stream(
+        properties.topic, key=_schema_text(key_columns), schema=_schema_text(value_columns), format=properties.value_format.lower(),
+        key_format=properties.key_format.lower() if columns.key else None, name=statement.name, headers=headers_name,
     )  # fmt: skip
-    assert isinstance(made.source, Source)
+    assert isinstance(declared_stream.source, Source)
     source = replace(
-        made.source,
-        key_format=_format(made.source.key_format, len(columns.key) == 1, given.key_delimiter)
+        declared_stream.source,
+        key_format=_format_name(declared_stream.source.key_format, len(columns.key) == 1, properties.key_delimiter)
         if columns.key
         else "none",
-        value_format=_format(made.source.value_format, not given.is_wrapped, given.value_delimiter),
-        event_time=_event_time(made, columns, given),
-        max_ahead=check_ahead(given.max_ahead, "MAX_AHEAD", has_time=True),
+        value_format=_format_name(
+            declared_stream.source.value_format, not properties.is_wrapped, properties.value_delimiter
+        ),
+        event_time=_event_time(declared_stream, columns, properties),
+        max_ahead=check_ahead(properties.max_ahead, "MAX_AHEAD", has_time=True),
     )
     if source.value_format.startswith("json"):
-        source = replace(source, value=_fields(source.value))
+        source = replace(source, value=_with_field_names(source.value))
     if source.key_format.startswith("json"):
-        source = replace(source, key=_fields(source.key))
-    made = replace(made, source=source) if given.window is None else _windowed(made, source, given.window)
+        source = replace(source, key=_with_field_names(source.key))
+    declared_stream = (
+        replace(declared_stream, source=source)
+        if properties.window is None
+        else _with_window_key(declared_stream, source, properties.window)
+    )
     if any(has_moment(element.kind) for element in columns.key):
-        made = _with_moments(made, columns.key)
-    if not headers and not any(has_moment(element.kind) for element in columns.value):
-        return made
-    texts = [f"{arrived(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)]
-    texts += [f"{_header(headers, element)} AS `{element.name}`" for element in columns.headers]
-    plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
-    return made.select(*texts, **plain)
+        declared_stream = _with_moments(declared_stream, columns.key)
+    if not headers_name and not any(has_moment(element.kind) for element in columns.value):
+        return declared_stream
+    select_texts = [
+        f"{sql_from_topic(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)
+    ]
+    select_texts += [f"{_header_sql(headers_name, element)} AS `{element.name}`" for element in columns.headers]
+    plain_columns = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
+    return declared_stream.select(*select_texts, **plain_columns)
 
 
-def _hidden(name: str, taken: list[tuple[str, str]]) -> str:
+def _hidden_name(name: str, other_columns: list[tuple[str, str]]) -> str:
     """The name of a column that stands for those that there are none of."""
-    while name in {other for other, _ in taken}:
+    while name in {taken_name for taken_name, _ in other_columns}:
         name += "_"
     return name
 
 
-def _fields(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def _with_field_names(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Columns with the names of their fields, and of those inside structs."""
-    made = []
+    named_columns = []
     for column, field in zip(columns, fields_of(columns), strict=True):
-        name = field.name if field.name != column.name else None
-        made.append(Column(column.name, column.type, name, field.type if is_escaped(column.type) else None))
-    return tuple(made)
+        field_title = field.name if field.name != column.name else None
+        named_columns.append(
+            Column(column.name, column.type, field_title, field.type if is_escaped(column.type) else None)
+        )
+    return tuple(named_columns)
 
 
-def _windowed(made: Stream, source: Source, size: int) -> Stream:
+def _with_window_key(keyed_stream: Stream, source: Source, window_size: int) -> Stream:
     """The stream with the bounds of the window that its key names as the last columns of its key."""
-    bounds = tuple(Column(name, "timestamp") for name in WINDOW_COLUMNS)
-    source = replace(source, key=(*source.key, *bounds), key_format=format_with(source.key_format, size or None))
-    columns = (*source.key, *made.columns[len(made.key) :])
-    return replace(made, source=source, key=(*made.key, *WINDOW_COLUMNS), columns=columns)
+    bound_columns = tuple(Column(name, "timestamp") for name in WINDOW_COLUMNS)
+    source = replace(
+        source, key=(*source.key, *bound_columns), key_format=format_with(source.key_format, window_size or None)
+    )
+    columns = (*source.key, *keyed_stream.columns[len(keyed_stream.key) :])
+    return replace(keyed_stream, source=source, key=(*keyed_stream.key, *WINDOW_COLUMNS), columns=columns)
 
 
-def _with_moments(made: Stream, key: tuple[SchemaElement, ...]) -> Stream:
+def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Stream:
     """The stream with moments in its key, which are numbers in the topic. In steps, since the names stay the same."""
-    spans = made.key[len(key) :]
-    between = {element: f"KEY_{number}" for number, element in enumerate(key)}
-    taken = {column.name for column in made.columns}
-    while taken & {*between.values()}:
-        between = {element: f"{name}_" for element, name in between.items()}
-    read = (f"{arrived(name_text(element.name), element.kind)} AS {name}" for element, name in between.items())
-    made = made.rekey(*read, *spans).drop(*(element.name for element in key))
-    return made.rekey(*(f"{name} AS `{e.name}`" for e, name in between.items()), *spans).drop(*between.values())
+    window_key = keyed_stream.key[len(key) :]
+    temporary_names = {element: f"KEY_{number}" for number, element in enumerate(key)}
+    taken_names = {column.name for column in keyed_stream.columns}
+    while taken_names & {*temporary_names.values()}:
+        temporary_names = {element: f"{name}_" for element, name in temporary_names.items()}
+    read_texts = (
+        f"{sql_from_topic(name_text(element.name), element.kind)} AS {name}"
+        for element, name in temporary_names.items()
+    )
+    keyed_stream = keyed_stream.rekey(*read_texts, *window_key).drop(*(element.name for element in key))
+    return keyed_stream.rekey(*(f"{name} AS `{e.name}`" for e, name in temporary_names.items()), *window_key).drop(
+        *temporary_names.values()
+    )
 
 
-def _format(name: str, is_bare: bool, delimiter: str) -> str:
+def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
     """A format as ksqlDB reads it. is_bare: a single value in JSON has no object around it; a single key has none."""
     if name == "delimited" and delimiter != ",":
         return f"delimited{delimiter}"
     return name if name != "json" else "json_bare" if is_bare else "json_any_case"
 
 
-def _header(name: str, element: SchemaElement) -> str:
+def _header_sql(name: str, element: SchemaElement) -> str:
     """Spark SQL for a column of the record's headers: all of them, or the value of the last one with a key."""
     if element.role == "HEADERS":
         return f"transform({name}, header -> named_struct('KEY', header.key, 'VALUE', header.value))"
     return f"try_element_at(filter({name}, _header -> _header.key = {literal(element.header)}), -1).value"
 
 
-def _schema(columns: list[tuple[str, str]]) -> str:
+def _schema_text(columns: list[tuple[str, str]]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
 
 
-def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | None:
-    if given.timestamp is None:
+def _event_time(declared_stream: Stream, columns: _Columns, properties: WithClause) -> Expression | None:
+    if properties.timestamp is None:
         return None
-    kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, given)
-    name = name_text(given.timestamp)
-    if kind == k.STRING:
-        name = f"to_timestamp({name}, {literal(given.timestamp_format or '')})"
-    return parse_expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+    time_column_kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, properties)
+    time_text = name_text(properties.timestamp)
+    if time_column_kind == k.STRING:
+        time_text = f"to_timestamp({time_text}, {literal(properties.timestamp_format or '')})"
+    return parse_expression(time_text, declared_stream.columns, f"stream {declared_stream.source.name!r}: TIMESTAMP")
 
 
-def time_kind(columns: Mapping[str, Kind], given: With) -> Kind:
+def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
     """Return the type of the column that TIMESTAMP names. Raises SqlError if that can't be a time."""
-    kind = columns.get(given.timestamp or "")
-    if kind is None:
-        raise SqlError(f"TIMESTAMP='{given.timestamp}' names no column", given.at)
-    if given.timestamp_format is not None and kind != k.STRING:
-        raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
-    if given.timestamp_format is None and kind not in (k.BIGINT, k.TIMESTAMP):
+    column_kind = columns.get(properties.timestamp or "")
+    if column_kind is None:
+        raise SqlError(f"TIMESTAMP='{properties.timestamp}' names no column", properties.at)
+    if properties.timestamp_format is not None and column_kind != k.STRING:
         raise SqlError(
-            f"TIMESTAMP='{given.timestamp}' is a {kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
-            "TIMESTAMP_FORMAT",
-            given.at,
+            f"TIMESTAMP_FORMAT is for a VARCHAR, and {properties.timestamp} is a {column_kind}", properties.at
         )
-    return kind
+    if properties.timestamp_format is None and column_kind not in (k.BIGINT, k.TIMESTAMP):
+        raise SqlError(
+            f"TIMESTAMP='{properties.timestamp}' is a {column_kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
+            "TIMESTAMP_FORMAT",
+            properties.at,
+        )
+    return column_kind
 
 
-def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:
+def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
     """Raise SqlError for what can't get more columns: what a query writes, or something reads."""
-    if known.kind != statement.kind:
-        raise SqlError(f"incompatible data source type is {known.kind}, but statement was ALTER {statement.kind}",
+    if entry.kind != statement.kind:
+        raise SqlError(f"incompatible data source type is {entry.kind}, but statement was ALTER {statement.kind}",
                        statement.at)  # fmt: skip
-    if known.query is not None or known.inserts or known.is_source or known.over:
-        why = "a SOURCE is read-only" if known.is_source else "it is written by a query: CREATE OR REPLACE"
-        raise SqlError(f"ALTER is for what is declared over a topic, and not for {known.name}: {why}", statement.at)
+    if entry.query is not None or entry.insert_queries or entry.is_source or entry.over:
+        reason = "a SOURCE is read-only" if entry.is_source else "it is written by a query: CREATE OR REPLACE"
+        raise SqlError(f"ALTER is for what is declared over a topic, and not for {entry.name}: {reason}", statement.at)
     if readers:
-        raise SqlError(f"{known.name} is read by {', '.join(readers)}: add its columns before", statement.at)
-    taken = {column.name for column in known.columns}
+        raise SqlError(f"{entry.name} is read by {', '.join(readers)}: add its columns before", statement.at)
+    taken_names = {column.name for column in entry.columns}
     for element in statement.elements:
-        if element.name in taken:
+        if element.name in taken_names:
             raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
 
 
-def altered(statement: Alter, before: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:
+def alter_source(statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:
     """Return what statements have declared over a topic, with the columns of one more."""
-    created, *others = before
+    created, *alterations = statements
     assert isinstance(created, CreateSource)
-    added = [element for one in (*others, statement) if isinstance(one, Alter) for element in one.elements]
-    return declared(replace(created, elements=(*created.elements, *added)), text, settings)
+    added_elements = [
+        element
+        for alteration in (*alterations, statement)
+        if isinstance(alteration, Alter)
+        for element in alteration.elements
+    ]
+    return declare_source(replace(created, elements=(*created.elements, *added_elements)), text, settings)

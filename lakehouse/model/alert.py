@@ -6,37 +6,41 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, unhashable
-from lakehouse.model.rows import Records, numbered
+from lakehouse.model.event import Event, from_hashable
+from lakehouse.model.rows import Records, number_changes
 from lakehouse.plan.alert import Crossings
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.crossing import find_crossing
 from lakehouse.semantics.tombstone import Row
 
 
-def crossings(alert: Crossings, changes: Iterable[Change], records: Records) -> list[Event]:
+def find_crossings(alert: Crossings, changes: Iterable[Change], records: Records) -> list[Event]:
     """Return the crossings of a table's changes, in order. records: by position, those that caused the changes."""
     rows: dict[Key, Row] = {}
     events: list[Event] = []
-    for item in numbered(changes):
-        before, after = rows.pop(item.key, None), item.change.value
-        if after is not None:
-            rows[item.key] = after
-        key = dict(zip((name.lower() for name in alert.table.key), map(unhashable, item.key), strict=True))
-        found = find_crossing(*(_meets(alert, key, row) for row in (before, after)))
-        if found is None or alert.on not in (found, "both"):
+    for numbered_change in number_changes(changes):
+        row_before, row_after = rows.pop(numbered_change.key, None), numbered_change.change.value
+        if row_after is not None:
+            rows[numbered_change.key] = row_after
+        key_values = dict(
+            zip((name.lower() for name in alert.table.key), map(from_hashable, numbered_change.key), strict=True)
+        )
+        direction = find_crossing(*(_meets_condition(alert, key_values, row) for row in (row_before, row_after)))
+        if direction is None or alert.on not in (direction, "both"):
             continue
-        record = records[item.position.of_record]
-        values = {
-            **key, "alert": alert.alert, "crossing": found, "before": before, "after": after,
-            "alert_id": f"{alert.alert}/{item.position.text}", "rowtime": item.change.timestamp,
+        record = records[numbered_change.position.of_record]
+        column_values = {
+            **key_values, "alert": alert.alert, "crossing": direction, "before": row_before, "after": row_after,
+            "alert_id": f"{alert.alert}/{numbered_change.position.text}", "rowtime": numbered_change.change.timestamp,
             "rowpartition": record.partition, "rowoffset": record.offset,
         }  # fmt: skip
-        events.append(Event(False, False, values, item.change.timestamp, record, item.position))
+        events.append(
+            Event(False, False, column_values, numbered_change.change.timestamp, record, numbered_change.position)
+        )
     return events
 
 
-def _meets(alert: Crossings, key: dict[str, Any], row: Row | None) -> bool | None:
+def _meets_condition(alert: Crossings, key_values: dict[str, Any], row: Row | None) -> bool | None:
     if row is None:
         return None
-    return evaluate(alert.when, key | {name.lower(): value for name, value in row.items()}) is True
+    return evaluate(alert.when, key_values | {name.lower(): value for name, value in row.items()}) is True

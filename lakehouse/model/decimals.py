@@ -12,7 +12,7 @@ from unicodedata import decimal
 from sqlglot import exp
 
 from lakehouse.model.logic import BITS
-from lakehouse.model.scalar import BLANKS, as_long, negated
+from lakehouse.model.scalar import BLANKS, negate_number, wrap_around
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
@@ -22,14 +22,22 @@ _WIDEST = 38
 _WIDE = Context(prec=2 * LENGTH_MAX)
 
 
-def exactly(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def exact_operator(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return an operator over decimals and integers, exact; null for a division by zero."""
 
-    def run(a: Any, b: Any) -> Any:
-        if isinstance(a, float) or isinstance(b, float):
-            return work(float(a), float(b)) if b or work in (operator.add, operator.sub, operator.mul) else None
+    def run(left_value: Any, right_value: Any) -> Any:
+        if isinstance(left_value, float) or isinstance(right_value, float):
+            return (
+                operation(float(left_value), float(right_value))
+                if right_value or operation in (operator.add, operator.sub, operator.mul)
+                else None
+            )
         with localcontext(_DIGITS):
-            return None if not b and work in (operator.truediv, operator.mod) else work(Decimal(a), Decimal(b))
+            return (
+                None
+                if not right_value and operation in (operator.truediv, operator.mod)
+                else operation(Decimal(left_value), Decimal(right_value))
+            )
 
     return run
 
@@ -40,7 +48,10 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
     def cast(value: Any) -> Decimal | None:
         if isinstance(value, str):
             # Java reads the digits of all alphabets.
-            value = "".join(str(decimal(sign)) if sign.isdecimal() and sign <= "\uffff" else sign for sign in value)
+            value = "".join(
+                str(decimal(character)) if character.isdecimal() and character <= "\uffff" else character
+                for character in value
+            )
             if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
                 return None
             value = exact_decimal(value.strip(BLANKS))
@@ -51,23 +62,23 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
             if not math.isfinite(value):
                 return None
             value = repr(value)
-        number = Decimal(value)
-        if number and number.adjusted() > precision:
+        decimal_value = Decimal(value)
+        if decimal_value and decimal_value.adjusted() > precision:
             return None  # before rounding, which writes its digits out
         with localcontext(_WIDE):
-            made = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
-        made = made if made else abs(made)
-        return made if made.adjusted() < precision - scale or not made else None
+            rounded = decimal_value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+        rounded = rounded if rounded else abs(rounded)
+        return rounded if rounded.adjusted() < precision - scale or not rounded else None
 
     return cast
 
 
 DECIMALS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
-    exp.Add: exactly(operator.add), exp.Sub: exactly(operator.sub), exp.Mul: exactly(operator.mul),
-    exp.Div: exactly(operator.truediv), exp.Mod: exactly(operator.mod),
+    exp.Add: exact_operator(operator.add), exp.Sub: exact_operator(operator.sub), exp.Mul: exact_operator(operator.mul),
+    exp.Div: exact_operator(operator.truediv), exp.Mod: exact_operator(operator.mod),
 }  # fmt: skip
 
-_WHOLE: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+_WHOLE_OPERATORS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul,
 }  # fmt: skip
 _INT_MAX = 2**31 - 1
@@ -84,20 +95,23 @@ def _is_long(node: exp.Expression) -> bool:
         return not node.is_string and node.name.isdecimal() and int(node.name) > _INT_MAX
     if isinstance(node, exp.Anonymous):
         return name_of_call(node) in _LONG_CALLS
-    return type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))
+    return type(node) in _WHOLE_OPERATORS and (_is_long(node.this) or _is_long(node.expression))
 
 
-def long_arithmetic(node: exp.Expression, other: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def long_arithmetic(node: exp.Expression, fallback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return +, - or * over whole numbers of a known type, wrapping around as in Java; `other` over other values."""
-    if type(node) not in _WHOLE:
-        return other
-    work, bits = _WHOLE[type(node)], 64 if _is_long(node.this) or _is_long(node.expression) else node.meta.get(BITS)
-    if bits is None:
-        return other
-    return lambda a, b: as_long(work(a, b), bits) if type(a) is int and type(b) is int else other(a, b)
+    if type(node) not in _WHOLE_OPERATORS:
+        return fallback
+    operation, bit_count = (
+        _WHOLE_OPERATORS[type(node)],
+        64 if _is_long(node.this) or _is_long(node.expression) else node.meta.get(BITS),
+    )
+    if bit_count is None:
+        return fallback
+    return lambda a, b: wrap_around(operation(a, b), bit_count) if type(a) is int and type(b) is int else fallback(a, b)
 
 
-def negation(node: exp.Expression) -> Callable[[Any], Any]:
+def negation_for_type(node: exp.Expression) -> Callable[[Any], Any]:
     """Return -, which wraps around where the type is known."""
-    bits = node.meta.get(BITS)
-    return negated if bits is None else lambda value: as_long(-value, bits)
+    bit_count = node.meta.get(BITS)
+    return negate_number if bit_count is None else lambda value: wrap_around(-value, bit_count)

@@ -10,38 +10,38 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.decimals import DECIMALS, long_arithmetic, negation, to_decimal
+from lakehouse.model.decimals import DECIMALS, long_arithmetic, negation_for_type, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
-from lakehouse.model.function.pattern import like
-from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
+from lakehouse.model.function.pattern import matches_like
+from lakehouse.model.functions import FUNCTION_ALIASES, STRICT, WITH_NULLS
 from lakehouse.model.logic import (
     BITS,
     ColumnValues,
     Evaluator,
-    as_one_type,
-    boolean,
-    both,
-    column,
-    either,
-    literal,
-    null_beyond,
-    null_safe,
-    strict,
+    and_evaluator,
+    cast_to_one_type,
+    compile_boolean,
+    compile_column,
+    compile_literal,
+    null_beyond_years,
+    null_safe_equality,
+    or_evaluator,
+    strict_function,
 )
 from lakehouse.model.scalar import (
     CASTS,
-    TRIED,
-    among,
-    arithmetic,
-    as_long,
-    at_place,
-    comparison,
+    TRY_CASTS,
+    arithmetic_operator,
+    cast_to_other_type,
     divide,
-    modulo,
-    other_cast,
-    substring,
+    element_at,
+    is_in,
+    java_modulo,
+    strict_comparison,
+    substring_of_text,
     to_string,
     whole_division,
+    wrap_around,
 )
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
@@ -49,244 +49,270 @@ from lakehouse.plan.schema import Column
 from lakehouse.plan.written.parse import name_of_call
 
 
-def evaluate(item: Expression, values: ColumnValues) -> Any:
+def evaluate(expression: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
     try:
-        return _compiled(item.text, item.types)(values)
+        return _compile_text(expression.text, expression.types)(values)
     except (TypeError, ValueError, ArithmeticError) as error:  # arguments that Spark casts, other forms of a function
-        raise NeedsSpark(f"{item.text}: the model can't compute it ({error}); run this on Spark.") from error
+        raise NeedsSpark(f"{expression.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str, types: tuple[Column, ...]) -> Evaluator:
+def _compile_text(expression_text: str, column_types: tuple[Column, ...]) -> Evaluator:
     try:
-        return _at_top(as_one_type(Expression(text).written, types))
+        return _compile_top(cast_to_one_type(Expression(expression_text).written, column_types))
     except NeedsSpark as error:
-        return partial(_silent, str(error))  # kept as the others are: a record more costs nothing
+        return partial(_raise_needs_spark, str(error))  # kept as the others are: a record more costs nothing
 
 
-def _silent(message: str, values: ColumnValues) -> Any:
+def _raise_needs_spark(message: str, values: ColumnValues) -> Any:
     raise NeedsSpark(message)
 
 
-def _at_top(node: exp.Expression) -> Evaluator:
+def _compile_top(node: exp.Expression) -> Evaluator:
     """A whole expression: a moment beyond the years 1 to 9999 is null there, and only there."""
-    if not isinstance(node, exp.Anonymous) or name_of_call(node) not in _MOVED:
-        return _compile(node)
-    return strict(null_beyond(STRICT[name_of_call(node)]), *map(_compile, node.expressions))
+    if not isinstance(node, exp.Anonymous) or name_of_call(node) not in _MOMENT_FUNCTIONS:
+        return _compile_node(node)
+    return strict_function(null_beyond_years(STRICT[name_of_call(node)]), *map(_compile_node, node.expressions))
 
 
-def _compile(node: exp.Expression) -> Evaluator:
-    if (build := _BUILDERS.get(type(node))) is not None:
-        return build(node)
-    if (binary := _BINARY.get(type(node))) is not None:
-        return strict(long_arithmetic(node, binary), _compile(node.this), _compile(node.expression))
+def _compile_node(node: exp.Expression) -> Evaluator:
+    if (builder := _BUILDERS.get(type(node))) is not None:
+        return builder(node)
+    if (binary_function := _BINARY.get(type(node))) is not None:
+        return strict_function(
+            long_arithmetic(node, binary_function), _compile_node(node.this), _compile_node(node.expression)
+        )
     if isinstance(node, exp.Anonymous):
-        return _function(node)
+        return _compile_call(node)
     raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
 
 
-def _function(node: exp.Anonymous) -> Evaluator:
-    name = SAME.get(name_of_call(node), name_of_call(node))
-    if (build := _CALLS.get(name)) is not None:
-        return build(node)
-    parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in node.expressions]
-    if (work := WITH_NULLS.get(name)) is not None:
-        return lambda values: work(*(part(values) for part in parts))
-    if name == "abs" and (bits := node.meta.get(BITS)):
-        return strict(lambda value: as_long(abs(value), bits), *parts)
-    if name not in STRICT:
+def _compile_call(node: exp.Anonymous) -> Evaluator:
+    function_name = FUNCTION_ALIASES.get(name_of_call(node), name_of_call(node))
+    if (builder := _CALLS.get(function_name)) is not None:
+        return builder(node)
+    evaluators = [
+        _compile_lambda(argument) if isinstance(argument, exp.Lambda) else _compile_node(argument)
+        for argument in node.expressions
+    ]
+    if (function := WITH_NULLS.get(function_name)) is not None:
+        return lambda values: function(*(evaluator(values) for evaluator in evaluators))
+    if function_name == "abs" and (bits := node.meta.get(BITS)):
+        return strict_function(lambda value: wrap_around(abs(value), bits), *evaluators)
+    if function_name not in STRICT:
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return strict(STRICT[name], *parts)
+    return strict_function(STRICT[function_name], *evaluators)
 
 
-def _lambda(node: exp.Expression) -> Evaluator:
+def _compile_lambda(node: exp.Expression) -> Evaluator:
     """A function over the values: of its own arguments."""
-    names, body = [item.name.lower() for item in node.expressions], _compile(node.this)
-    return lambda values: lambda *given: body({**values, **dict(zip(names, given, strict=True))})
+    parameter_names, body = [parameter.name.lower() for parameter in node.expressions], _compile_node(node.this)
+    return lambda values: lambda *arguments: body({**values, **dict(zip(parameter_names, arguments, strict=True))})
 
 
-def _dot(node: exp.Expression) -> Evaluator:
-    of, name = _compile(node.this), node.expression.name.lower()
-    return strict(lambda row: next((v for k, v in row.items() if k.lower() == name), None), of)
+def _compile_dot(node: exp.Expression) -> Evaluator:
+    struct, field_name = _compile_node(node.this), node.expression.name.lower()
+    return strict_function(lambda row: next((v for k, v in row.items() if k.lower() == field_name), None), struct)
 
 
-def _bracket(node: exp.Expression) -> Evaluator:
+def _compile_bracket(node: exp.Expression) -> Evaluator:
     """of[place], counted from 0, or of[key]."""
-    return strict(at_place, _compile(node.this), _compile(node.expressions[0]))
+    return strict_function(element_at, _compile_node(node.this), _compile_node(node.expressions[0]))
 
 
-def _like(node: exp.Expression, escape: str = "\\") -> Evaluator:
+def _compile_like(node: exp.Expression, escape: str = "\\") -> Evaluator:
     """LIKE, and NOT LIKE, which sqlglot has as one node."""
-    wanted = not node.args.get("negate")
-    work = lambda text, pattern: like(text, pattern, escape) is wanted  # noqa: E731
-    return strict(work, _compile(node.this), _compile(node.expression))
+    expected = not node.args.get("negate")
+    matches = lambda text, pattern: matches_like(text, pattern, escape) is expected  # noqa: E731
+    return strict_function(matches, _compile_node(node.this), _compile_node(node.expression))
 
 
-def _escape(node: exp.Expression) -> Evaluator:
+def _compile_escape(node: exp.Expression) -> Evaluator:
     if not isinstance(node.this, exp.Like) or not isinstance(node.expression, exp.Literal):
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return _like(node.this, node.expression.name)
+    return _compile_like(node.this, node.expression.name)
 
 
-def _array(node: exp.Expression) -> Evaluator:
-    parts = [_compile(item) for item in node.expressions]
+def _compile_array(node: exp.Expression) -> Evaluator:
+    evaluators = [_compile_node(item) for item in node.expressions]
 
     def run(values: ColumnValues) -> list[Any]:
-        items = [part(values) for part in parts]
-        if len({type(item) for item in items if item is not None}) > 1:
-            raise NeedsSpark(f"the model does not cast {items!r} to one type; run this on Spark.")
-        return items
+        element_values = [evaluator(values) for evaluator in evaluators]
+        if len({type(item) for item in element_values if item is not None}) > 1:
+            raise NeedsSpark(f"the model does not cast {element_values!r} to one type; run this on Spark.")
+        return element_values
 
     return run
 
 
-def _if(node: exp.Expression) -> Evaluator:
-    default = node.args.get("false")
-    when, then = _compile(node.this), _compile(node.args["true"])
-    other = _compile(default) if default is not None else lambda values: None
-    return lambda values: then(values) if when(values) is True else other(values)
+def _compile_if(node: exp.Expression) -> Evaluator:
+    default_node = node.args.get("false")
+    condition, then_value = _compile_node(node.this), _compile_node(node.args["true"])
+    else_value = _compile_node(default_node) if default_node is not None else lambda values: None
+    return lambda values: then_value(values) if condition(values) is True else else_value(values)
 
 
-def _both(join: Callable[[Evaluator, Evaluator], Evaluator]) -> Callable[[exp.Expression], Evaluator]:
-    return lambda node: join(_compile(node.this), _compile(node.expression))
+def _compile_operands(combine: Callable[[Evaluator, Evaluator], Evaluator]) -> Callable[[exp.Expression], Evaluator]:
+    return lambda node: combine(_compile_node(node.this), _compile_node(node.expression))
 
 
-def _is(node: exp.Expression) -> Evaluator:
-    left, right = _compile(node.this), _compile(node.expression)
+def _compile_is(node: exp.Expression) -> Evaluator:
+    left, right = _compile_node(node.this), _compile_node(node.expression)
     return lambda values: left(values) is right(values)
 
 
-def _coalesce(node: exp.Expression) -> Evaluator:
-    parts = [_compile(item) for item in node.expressions]
-    return lambda values: next((v for part in parts if (v := part(values)) is not None), None)
+def _compile_coalesce(node: exp.Expression) -> Evaluator:
+    evaluators = [_compile_node(item) for item in node.expressions]
+    return lambda values: next((v for evaluator in evaluators if (v := evaluator(values)) is not None), None)
 
 
-def _in(node: exp.Expression) -> Evaluator:
-    value, options = _compile(node.this), [_compile(item) for item in node.expressions]
-    return lambda values: among(value(values), [option(values) for option in options])
+def _compile_in(node: exp.Expression) -> Evaluator:
+    operand, option_evaluators = _compile_node(node.this), [_compile_node(item) for item in node.expressions]
+    return lambda values: is_in(operand(values), [evaluator(values) for evaluator in option_evaluators])
 
 
-def _case(node: exp.Expression) -> Evaluator:
-    branches = [(_compile(item.this), _compile(item.args["true"])) for item in node.args["ifs"]]
-    default = _compile(node.args["default"]) if node.args.get("default") else lambda values: None
+def _compile_case(node: exp.Expression) -> Evaluator:
+    branches = [(_compile_node(branch.this), _compile_node(branch.args["true"])) for branch in node.args["ifs"]]
+    default_value = _compile_node(node.args["default"]) if node.args.get("default") else lambda values: None
     if node.this is not None:
         raise NeedsSpark(f"{node.sql('spark')!r}: the model knows CASE WHEN only; run this on Spark.")
-    return lambda values: next((then for when, then in branches if when(values) is True), default)(values)
+    return lambda values: next((result for condition, result in branches if condition(values) is True), default_value)(
+        values
+    )
 
 
-def _struct(node: exp.Expression) -> Evaluator:
-    fields = []
-    for number, item in enumerate(node.expressions, 1):
-        name = item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.Identifier | exp.Dot) else ""
-        fields.append((name or f"col{number}", _compile(item)))
-    return lambda values: {name: field(values) for name, field in fields}
+def _compile_struct(node: exp.Expression) -> Evaluator:
+    field_evaluators = []
+    for number, field_node in enumerate(node.expressions, 1):
+        field_name = (
+            field_node.alias_or_name
+            if isinstance(field_node, exp.Alias | exp.Column | exp.Identifier | exp.Dot)
+            else ""
+        )
+        field_evaluators.append((field_name or f"col{number}", _compile_node(field_node)))
+    return lambda values: {field_name: evaluator(values) for field_name, evaluator in field_evaluators}
 
 
-def _named_struct(node: exp.Expression) -> Evaluator:
-    names, parts = node.expressions[::2], [_compile(item) for item in node.expressions[1::2]]
-    if not all(isinstance(name, exp.Literal) for name in names) or len(names) != len(parts):
+def _compile_named_struct(node: exp.Expression) -> Evaluator:
+    name_literals, value_evaluators = node.expressions[::2], [_compile_node(item) for item in node.expressions[1::2]]
+    if not all(isinstance(name_literal, exp.Literal) for name_literal in name_literals) or len(name_literals) != len(
+        value_evaluators
+    ):
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return lambda values: {name.name: part(values) for name, part in zip(names, parts, strict=True)}
+    return lambda values: {
+        name_literal.name: evaluator(values)
+        for name_literal, evaluator in zip(name_literals, value_evaluators, strict=True)
+    }
 
 
-def _cast(node: exp.Expression) -> Evaluator:
-    kind = node.args["to"].sql("spark").lower()
-    tried = bool(node.args.get("safe"))
-    if kind.startswith("decimal("):
-        return strict(to_decimal(*decimal_digits(kind)), _exact(node.this))
-    if tried and kind in TRIED:
-        return strict(TRIED[kind], _compile(node.this))
-    if tried and kind.startswith("array<"):
+def _compile_cast(node: exp.Expression) -> Evaluator:
+    target_type = node.args["to"].sql("spark").lower()
+    is_tried = bool(node.args.get("safe"))
+    if target_type.startswith("decimal("):
+        return strict_function(to_decimal(*decimal_digits(target_type)), _compile_exact(node.this))
+    if is_tried and target_type in TRY_CASTS:
+        return strict_function(TRY_CASTS[target_type], _compile_node(node.this))
+    if is_tried and target_type.startswith("array<"):
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    plain, of_variant = CASTS.get(kind) or other_cast(kind), cast_variant(kind)
-    return strict(lambda value: (of_variant if isinstance(value, Variant) else plain)(value), _compile(node.this))
+    plain_cast, variant_cast = CASTS.get(target_type) or cast_to_other_type(target_type), cast_variant(target_type)
+    return strict_function(
+        lambda value: (variant_cast if isinstance(value, Variant) else plain_cast)(value), _compile_node(node.this)
+    )
 
 
-def _exact(node: exp.Expression) -> Evaluator:
-    inner = node.this if isinstance(node, exp.Paren) else node
-    work = DECIMALS.get(type(inner))
-    return _compile(node) if work is None else strict(work, _compile(inner.this), _compile(inner.expression))
+def _compile_exact(node: exp.Expression) -> Evaluator:
+    inner_node = node.this if isinstance(node, exp.Paren) else node
+    decimal_function = DECIMALS.get(type(inner_node))
+    return (
+        _compile_node(node)
+        if decimal_function is None
+        else strict_function(decimal_function, _compile_node(inner_node.this), _compile_node(inner_node.expression))
+    )
 
 
-def _between(node: exp.Expression) -> Evaluator:
+def _compile_between(node: exp.Expression) -> Evaluator:
     # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null would be.
-    low = exp.GTE(this=node.this, expression=node.args["low"])
-    return both(_compile(low), _compile(exp.LTE(this=node.this, expression=node.args["high"])))
+    lower_bound = exp.GTE(this=node.this, expression=node.args["low"])
+    return and_evaluator(
+        _compile_node(lower_bound), _compile_node(exp.LTE(this=node.this, expression=node.args["high"]))
+    )
 
 
-def _trim(node: exp.Expression) -> Evaluator:
+def _compile_trim(node: exp.Expression) -> Evaluator:
     if node.args.get("position") or node.args.get("expression"):
         raise NeedsSpark(f"{node.sql('spark')!r}: the model trims blanks on both sides only; run this on Spark.")
-    return strict(lambda text: text.strip(" "), _compile(node.this))
+    return strict_function(lambda text: text.strip(" "), _compile_node(node.this))
 
 
-def _position(node: exp.Expression) -> Evaluator:
+def _compile_position(node: exp.Expression) -> Evaluator:
     if node.args.get("position") is None:
-        return strict(STRICT["position"], _compile(node.args["substr"]), _compile(node.this))
-    parts = [_compile(part) for part in (node.args["substr"], node.this, node.args["position"])]
-    return lambda values: WITH_NULLS["locate"](*(part(values) for part in parts))
+        return strict_function(STRICT["position"], _compile_node(node.args["substr"]), _compile_node(node.this))
+    evaluators = [_compile_node(argument) for argument in (node.args["substr"], node.this, node.args["position"])]
+    return lambda values: WITH_NULLS["locate"](*(argument(values) for argument in evaluators))
 
 
-def _substring(node: exp.Expression) -> Evaluator:
-    parts = [node.this, node.args["start"], node.args.get("length")]
-    return strict(substring, *[_compile(part) for part in parts if part is not None])
+def _compile_substring(node: exp.Expression) -> Evaluator:
+    argument_nodes = [node.this, node.args["start"], node.args.get("length")]
+    return strict_function(
+        substring_of_text, *[_compile_node(argument) for argument in argument_nodes if argument is not None]
+    )
 
 
 # Functions of which a moment far away may come.
-_MOVED = ("timestamp_millis", "date_from_unix_date", "add_months", "date_add")
+_MOMENT_FUNCTIONS = ("timestamp_millis", "date_from_unix_date", "add_months", "date_add")
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
-    exp.EQ: comparison(operator.eq),
-    exp.NEQ: comparison(operator.ne),
-    exp.GT: comparison(operator.gt),
-    exp.GTE: comparison(operator.ge),
-    exp.LT: comparison(operator.lt),
-    exp.LTE: comparison(operator.le),
-    exp.Add: arithmetic(operator.add),
-    exp.Sub: arithmetic(operator.sub),
-    exp.Mul: arithmetic(operator.mul),
+    exp.EQ: strict_comparison(operator.eq),
+    exp.NEQ: strict_comparison(operator.ne),
+    exp.GT: strict_comparison(operator.gt),
+    exp.GTE: strict_comparison(operator.ge),
+    exp.LT: strict_comparison(operator.lt),
+    exp.LTE: strict_comparison(operator.le),
+    exp.Add: arithmetic_operator(operator.add),
+    exp.Sub: arithmetic_operator(operator.sub),
+    exp.Mul: arithmetic_operator(operator.mul),
     exp.Div: divide,
-    exp.Mod: modulo,
+    exp.Mod: java_modulo,
     exp.IntDiv: whole_division,
     exp.DPipe: lambda a, b: to_string(a) + to_string(b),
 }
 
 _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
-    exp.Column: column,
+    exp.Column: compile_column,
     exp.Identifier: lambda node: lambda values: values.get(node.name.lower()),
-    exp.Dot: _dot,
-    exp.Bracket: _bracket,
-    exp.Like: _like,
-    exp.Escape: _escape,
-    exp.If: _if,
-    exp.NullSafeEQ: _both(null_safe),
-    exp.Literal: literal,
-    exp.Boolean: boolean,
+    exp.Dot: _compile_dot,
+    exp.Bracket: _compile_bracket,
+    exp.Like: _compile_like,
+    exp.Escape: _compile_escape,
+    exp.If: _compile_if,
+    exp.NullSafeEQ: _compile_operands(null_safe_equality),
+    exp.Literal: compile_literal,
+    exp.Boolean: compile_boolean,
     exp.Null: lambda node: lambda values: None,
-    exp.Paren: lambda node: _compile(node.this),
-    exp.Alias: lambda node: _compile(node.this),
-    exp.And: _both(both),
-    exp.Or: _both(either),
-    exp.Not: lambda node: strict(operator.not_, _compile(node.this)),
-    exp.Neg: lambda node: strict(negation(node), _compile(node.this)),
-    exp.Is: _is,
-    exp.In: _in,
-    exp.Case: _case,
-    exp.Between: _between,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,  # sqlglot's node for both of Spark's; `safe` is TRY_CAST's
-    exp.StrPosition: _position,
-    exp.Trim: _trim,
-    exp.RegexpLike: lambda node: strict(STRICT["rlike"], _compile(node.this), _compile(node.expression)),
-    exp.Substring: _substring,
+    exp.Paren: lambda node: _compile_node(node.this),
+    exp.Alias: lambda node: _compile_node(node.this),
+    exp.And: _compile_operands(and_evaluator),
+    exp.Or: _compile_operands(or_evaluator),
+    exp.Not: lambda node: strict_function(operator.not_, _compile_node(node.this)),
+    exp.Neg: lambda node: strict_function(negation_for_type(node), _compile_node(node.this)),
+    exp.Is: _compile_is,
+    exp.In: _compile_in,
+    exp.Case: _compile_case,
+    exp.Between: _compile_between,
+    exp.Cast: _compile_cast,
+    exp.TryCast: _compile_cast,  # sqlglot's node for both of Spark's; `safe` is TRY_CAST's
+    exp.StrPosition: _compile_position,
+    exp.Trim: _compile_trim,
+    exp.RegexpLike: lambda node: strict_function(STRICT["rlike"], _compile_node(node.this), _compile_node(node.expression)),
+    exp.Substring: _compile_substring,
 }  # fmt: skip
 
 _CALLS: dict[str, Callable[[exp.Expression], Evaluator]] = {
-    "array": _array,
-    "coalesce": _coalesce,
-    "struct": _struct,
-    "named_struct": _named_struct,
-    "%": lambda node: strict(modulo, *map(_compile, node.expressions)),
-    "-": lambda node: strict(negation(node), *map(_compile, node.expressions)),
-    "<=>": lambda node: null_safe(*map(_compile, node.expressions)),
+    "array": _compile_array,
+    "coalesce": _compile_coalesce,
+    "struct": _compile_struct,
+    "named_struct": _compile_named_struct,
+    "%": lambda node: strict_function(java_modulo, *map(_compile_node, node.expressions)),
+    "-": lambda node: strict_function(negation_for_type(node), *map(_compile_node, node.expressions)),
+    "<=>": lambda node: null_safe_equality(*map(_compile_node, node.expressions)),
 }

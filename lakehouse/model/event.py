@@ -45,41 +45,41 @@ class Late:
     span: Span | None
 
 
-def epoch_ms(value: Any) -> Any:
+def to_epoch_ms(value: Any) -> Any:
     """Return the milliseconds of a timestamp; of milliseconds, themselves."""
     return to_milliseconds(value) if isinstance(value, datetime) else value
 
 
 def row_of(stream: Stream, values: dict[str, Any]) -> Row:
     """Return a stream's value columns."""
-    return {c.name: values.get(c.name.lower()) for c in stream.columns if c.name not in stream.key}
+    return {column.name: values.get(column.name.lower()) for column in stream.columns if column.name not in stream.key}
 
 
 def key_of(names: Iterable[str], values: dict[str, Any]) -> Key:
     """Return the key columns in a form that can be a dict's key."""
-    return tuple(hashable(values.get(name.lower())) for name in names)
+    return tuple(to_hashable(values.get(name.lower())) for name in names)
 
 
-def hashable(value: Any) -> Any:
+def to_hashable(value: Any) -> Any:
     """Return a value in a form that can be a dict's key: a struct becomes a tuple of its fields."""
     if isinstance(value, dict):
-        return tuple((name, hashable(item)) for name, item in value.items())
-    return tuple(hashable(item) for item in value) if isinstance(value, list) else key_value(value)
+        return tuple((name, to_hashable(item)) for name, item in value.items())
+    return tuple(to_hashable(item) for item in value) if isinstance(value, list) else key_value(value)
 
 
-def unhashable(value: Any) -> Any:
+def from_hashable(value: Any) -> Any:
     """Return a key's value as it was before `hashable`: a tuple of names and values is a struct, any other an array."""
     if not isinstance(value, tuple):
         return value
     if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
-        return {name: unhashable(item) for name, item in value}
-    return [unhashable(item) for item in value]
+        return {name: from_hashable(item) for name, item in value}
+    return [from_hashable(item) for item in value]
 
 
-def comparable(value: Any) -> Any:
+def to_sortable(value: Any) -> Any:
     """Return a key in a form that sorts as in Spark: nulls first, NaN the largest double."""
     if isinstance(value, tuple):
-        return (1, tuple(comparable(item) for item in value))
+        return (1, tuple(to_sortable(item) for item in value))
     return (0,) if value is None else (1, sort_key(value))
 
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, comparable, key_of, stream_change
+from lakehouse.model.event import Event, Late, key_of, stream_change, to_sortable
 from lakehouse.plan.aggregation import rule_for_model
 from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy
 from lakehouse.plan.table import Table
@@ -25,7 +25,7 @@ from lakehouse.semantics.window import Span
 
 
 @dataclass(slots=True)
-class Made:
+class TableResult:
     """The results for a table: its rows, its changelog per event, late records, the number of ignored null keys.
 
     unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: those of rows that HAVING
@@ -41,7 +41,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FoldInput:
     """The input of a table's fold: its records, in position order. until, judged: see `keyed_table.run`."""
 
     table: Table
@@ -54,16 +54,16 @@ class Given:
 
 
 @singledispatch
-def folded(fold: Fold, given: Given, made: Made) -> Iterator[Change]:
+def fold_events(fold: Fold, given: FoldInput, made: TableResult) -> Iterator[Change]:
     """Yield the changes of what a table keeps, in position order. made: receives late records and null keys."""
     raise NotImplementedError(type(fold))
 
 
-@folded.register
-def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
+@fold_events.register
+def _fold_latest(fold: Latest, given: FoldInput, made: TableResult) -> Iterator[Change]:
     events = list(given.events)
-    for event, following in zip_longest(events, events[1:]):
-        if not given.counts(event) or _replaced(event, following):
+    for event, following_event in zip_longest(events, events[1:]):
+        if not given.counts(event) or _is_replaced(event, following_event):
             continue
         change = stream_change(given.table.stream, event)
         if effect_on_table(change.key is None, change.value) is Effect.IGNORE:
@@ -72,15 +72,15 @@ def _latest(fold: Latest, given: Given, made: Made) -> Iterator[Change]:
             yield change
 
 
-def _replaced(event: Event, following: Event | None) -> bool:
+def _is_replaced(event: Event, following_event: Event | None) -> bool:
     """Whether a row is taken out that the following record puts in again: the key stays, so that is one change."""
-    return event.undo and following is not None and same_change(event.position, following.position)
+    return event.undo and following_event is not None and same_change(event.position, following_event.position)
 
 
-@folded.register
-def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
+@fold_events.register
+def _fold_latest_by(fold: LatestBy, given: FoldInput, made: TableResult) -> Iterator[Change]:
     """The latest value by an order of the records' own. A delete leaves its order behind, as a marker."""
-    orders: dict[Key, Any] = {}
+    orders_by_key: dict[Key, Any] = {}
     clock = Clock()
     for event in given.events:
         change = stream_change(given.table.stream, event)
@@ -94,147 +94,155 @@ def _latest_by(fold: LatestBy, given: Given, made: Made) -> Iterator[Change]:
             order = (event.timestamp if order is None else order) * 1000
         if order is not None and fold.remembers is not None:
             # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
-            judged, time = given.judged, order // 1000
-            now = judged[event.position] if judged is not None else _horizon(clock, event, time, given.table.lag)
-            order = order if time > now - fold.remembers else None
+            times_by_position, order_ms = given.judged, order // 1000
+            judging_ms = (
+                times_by_position[event.position]
+                if times_by_position is not None
+                else _advance_clock(clock, event, order_ms, given.table.lag)
+            )
+            order = order if order_ms > judging_ms - fold.remembers else None
         if fold.is_always_deleted and event.tombstone:
-            order = order_of_newest(orders.get(change.key))
+            order = order_of_newest(orders_by_key.get(change.key))
         if order is None:
             made.late.append(Late(event.record.identity, event.position, None))
-        elif given.counts(event) and (change.key not in orders or orders[change.key] <= order):
-            orders[change.key] = order
+        elif given.counts(event) and (change.key not in orders_by_key or orders_by_key[change.key] <= order):
+            orders_by_key[change.key] = order
             yield change
 
 
-@folded.register
-def _aggregate(fold: Aggregate, given: Given, made: Made) -> Iterator[Change]:
-    yield from _Groups(fold, given, made).changes()
+@fold_events.register
+def _fold_aggregate(fold: Aggregate, given: FoldInput, made: TableResult) -> Iterator[Change]:
+    yield from _AggregateGroups(fold, given, made).changes()
 
 
-def _partition(event: Event) -> str:
+def _clock_partition(event: Event) -> str:
     """The name of a record's partition for a clock."""
     return event.clock or f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
-def _horizon(clock: Clock, event: Event, time: int, lag: int | None) -> int:
+def _advance_clock(clock: Clock, event: Event, event_ms: int, lag: int | None) -> int:
     """Let a record move a clock; return the time that judges the record. lag: the table's."""
-    now = clock.observe(_partition(event), time, event.position.order_time)
+    judging_ms = clock.observe(_clock_partition(event), event_ms, event.position.order_time)
     assert clock.watermark is not None
-    return now if lag is None else max(now, clock.watermark - lag)
+    return judging_ms if lag is None else max(judging_ms, clock.watermark - lag)
 
 
 @singledispatch
-def reached(fold: Fold, table: Table, event: Event) -> Key | None:
+def reached_key(fold: Fold, table: Table, event: Event) -> Key | None:
     """Return the key that a record reaches, without the window; None for a record that takes no part."""
     raise NotImplementedError(type(fold))
 
 
-@reached.register
-def _key(fold: Latest, table: Table, event: Event) -> Key | None:
+@reached_key.register
+def _reached_key_of_row(fold: Latest, table: Table, event: Event) -> Key | None:
     return None if event.null_key else key_of(table.key, event.values)
 
 
-@reached.register
-def _group(fold: Aggregate, table: Table, event: Event) -> Key | None:
+@reached_key.register
+def _reached_group(fold: Aggregate, table: Table, event: Event) -> Key | None:
     group = {item.name.lower(): evaluate(item.expression, event.values) for item in fold.by}
     if not takes_part_in_aggregates(tuple(group.values()), None if event.tombstone else event.values):
         return None
     return key_of([item.name for item in fold.by], group)
 
 
-def horizons(table: Table, events: Iterable[Event]) -> dict[Position, int]:
+def judging_times(table: Table, events: Iterable[Event]) -> dict[Position, int]:
     """Return the time that judges each record of an aggregate. events: all that reach it, in position order."""
     clock = Clock(table.idle)
-    return {event.position: _horizon(clock, event, event.timestamp, table.lag) for event in events}
+    return {event.position: _advance_clock(clock, event, event.timestamp, table.lag) for event in events}
 
 
-class _Groups:
+class _AggregateGroups:
     """The rows of an aggregate: by group, then by window."""
 
-    def __init__(self, fold: Aggregate, given: Given, made: Made) -> None:
-        self._fold, self._given, self._made, table = fold, given, made, given.table
+    def __init__(self, fold: Aggregate, fold_input: FoldInput, result: TableResult) -> None:
+        self._fold, self._fold_input, self._made, table = fold, fold_input, result, fold_input.table
         self._rules = tuple(rule_for_model(item, table.stream.columns) for item in fold.aggregations)
         self._operator = table.rule(self._rules)
         # If other records move the clock too, nothing closes and nothing expires.
-        closes = given.judged is None
-        self._final, self._expire = (table.find(Final), table.find(Expire)) if closes else (None, None)
+        is_closing = fold_input.judged is None
+        self._final, self._expire = (table.find(Final), table.find(Expire)) if is_closing else (None, None)
         # The first judges records; the second, which only records that count move, closes windows and expires rows.
-        self._judge, self._clock = Clock(table.idle), Clock(table.idle)
+        self._judging_clock, self._clock = Clock(table.idle), Clock(table.idle)
         self._groups: dict[Key, Cells] = {}
 
     def changes(self) -> Iterable[Change]:
-        events = list(self._given.events)
-        for event, following in zip_longest(events, events[1:]):
+        events = list(self._fold_input.events)
+        for event, following_event in zip_longest(events, events[1:]):
             group = self._group(event)
             if group is None:
                 self._made.null_keys += not event.tombstone
                 continue
-            changes = list(self._one(group, event))
+            group_changes = list(self._one(group, event))
             # Inside one group it is one change.
-            if not (_replaced(event, following) and group == self._group(following)):
-                yield from changes
-        self._leave()
+            if not (_is_replaced(event, following_event) and group == self._group(following_event)):
+                yield from group_changes
+        self._drop_expired()
 
     def _one(self, group: Key, event: Event) -> Iterable[Change]:
-        judged, position = self._given.judged, event.position
-        if judged is not None:
-            horizon = judged[position]
+        times_by_position, position = self._fold_input.judged, event.position
+        if times_by_position is not None:
+            judging_ms = times_by_position[position]
         else:
-            horizon = _horizon(self._judge, event, event.timestamp, self._given.table.lag)
-        if not self._given.counts(event):
+            judging_ms = _advance_clock(self._judging_clock, event, event.timestamp, self._fold_input.table.lag)
+        if not self._fold_input.counts(event):
             return
-        before = self._clock.watermark
-        self._clock.observe(_partition(event), event.timestamp, position.order_time)
-        values = tuple(evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations)
-        cells = self._groups.setdefault(group, Cells())
-        record = Arrival(event.timestamp, horizon, position, values, self._row(event), event.undo)
-        steps, late = self._operator.apply(cells, record)
-        self._made.late += [Late(event.record.identity, position, span) for span in late]
+        watermark_before = self._clock.watermark
+        self._clock.observe(_clock_partition(event), event.timestamp, position.order_time)
+        argument_values = tuple(
+            evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations
+        )
+        group_cells = self._groups.setdefault(group, Cells())
+        arrival = Arrival(event.timestamp, judging_ms, position, argument_values, self._row(event), event.undo)
+        cell_steps, late_spans = self._operator.apply(group_cells, arrival)
+        self._made.late += [Late(event.record.identity, position, span) for span in late_spans]
         if self._final is not None:
-            yield from self._closed(position, before)
+            yield from self._closed(position, watermark_before)
             return
-        for step in steps:
-            yield self._change(group, step.span, step.cell, step.time, position)
+        for step in cell_steps:
+            yield self._change_of_cell(group, step.span, step.cell, step.time, position)
 
     def _group(self, event: Event | None) -> Key | None:
-        return None if event is None else _group(self._fold, self._given.table, event)
+        return None if event is None else _reached_group(self._fold, self._fold_input.table, event)
 
     def _row(self, event: Event) -> str:
         """The key of the upstream row that a record changes, as a text."""
-        return str(key_of(self._given.table.stream.key, event.values))
+        return str(key_of(self._fold_input.table.stream.key, event.values))
 
-    def _closed(self, position: Position, before: int | None) -> Iterable[Change]:
+    def _closed(self, position: Position, watermark_before: int | None) -> Iterable[Change]:
         """The windows that this record has closed, the one that ended first coming first; they are final."""
         window, watermark = self._fold.window, self._clock.watermark
         assert window is not None
         assert watermark is not None
-        closed = [
+        closed_windows = [
             (span, group)
             for group, cells in self._groups.items()
             for span in cells
             if span is not None and window.closing_time(span) <= watermark
         ]
-        for span, group in sorted(closed, key=lambda item: (item[0].end, item[0].start, comparable(item[1]))):
+        for span, group in sorted(closed_windows, key=lambda item: (item[0].end, item[0].start, to_sortable(item[1]))):
             cell = self._groups[group][span]
-            if before is None or window.closing_time(span) > before:
-                yield self._change(group, span, cell, cell.time, position)
+            if watermark_before is None or window.closing_time(span) > watermark_before:
+                yield self._change_of_cell(group, span, cell, cell.time, position)
             # New sliding windows still begin with the values of a closed one.
             if span.end + window.needed < watermark:
                 del self._groups[group][span]
 
-    def _change(self, group: Key, span: Span | None, cell: Cell | None, time: int, position: Position) -> Change:
-        names = [item.name for item in self._fold.aggregations]
+    def _change_of_cell(self, group: Key, span: Span | None, cell: Cell | None, change_ms: int, position: Position) -> Change:
+        column_names = [item.name for item in self._fold.aggregations]
         row = None
         if cell is not None:
-            shown = [rule.result(kept) for rule, kept in zip(self._rules, cell.accumulators, strict=True)]
-            row = dict(zip(names, shown, strict=True))
-        bounds = () if span is None else (to_datetime(span.start), to_datetime(span.end))
-        return Change((*group, *bounds), row, time, position)
+            results = [
+                rule.result(accumulator) for rule, accumulator in zip(self._rules, cell.accumulators, strict=True)
+            ]
+            row = dict(zip(column_names, results, strict=True))
+        window_bounds = () if span is None else (to_datetime(span.start), to_datetime(span.end))
+        return Change((*group, *window_bounds), row, change_ms, position)
 
-    def _leave(self) -> None:
+    def _drop_expired(self) -> None:
         """At the end, drop rows past their retention, without a change (they expire like a store's segments)."""
         watermark = self._clock.watermark
         if self._expire is not None and watermark is not None:
-            bound = watermark - self._expire.after
-            for key in [key for key in self._made.rows if to_milliseconds(key[-1]) < bound]:
+            oldest_kept_ms = watermark - self._expire.after
+            for key in [key for key in self._made.rows if to_milliseconds(key[-1]) < oldest_kept_ms]:
                 del self._made.rows[key]

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, key_of
-from lakehouse.model.rows import named_values, numbered
+from lakehouse.model.rows import named_values, number_changes
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
@@ -20,37 +20,42 @@ from lakehouse.semantics.record import Record
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
     """Return a table's changes, in order, as records. records: by position, those that caused the changes."""
     events: list[Event] = []
-    for item in numbered(changes):
-        change, record = item.change, records[item.position.of_record]
-        values = named_values(table, item.key, change.value or {})
-        values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
-        events.append(Event(False, change.value is None, values, change.timestamp, record, item.position))
+    for numbered_change in number_changes(changes):
+        change, record = numbered_change.change, records[numbered_change.position.of_record]
+        column_values = named_values(table, numbered_change.key, change.value or {})
+        column_values |= {"rowtime": change.timestamp, "rowpartition": record.partition, "rowoffset": record.offset}
+        events.append(
+            Event(False, change.value is None, column_values, change.timestamp, record, numbered_change.position)
+        )
     return events
 
 
-def joined(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
+def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
     """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
-    table = TableJoined(join.how, by_time=join.as_of == "event time")
-    waiting = sorted(changes, key=lambda change: change.position.of_record)
-    made, done = [], 0
+    table_side = TableJoined(join.how, by_time=join.as_of == "event time")
+    waiting_changes = sorted(changes, key=lambda change: change.position.of_record)
+    joined_events, applied_count = [], 0
     for event in events:
-        while done < len(waiting) and waiting[done].position.of_record <= event.position.of_record:
-            change = waiting[done]
+        while (
+            applied_count < len(waiting_changes)
+            and waiting_changes[applied_count].position.of_record <= event.position.of_record
+        ):
+            change = waiting_changes[applied_count]
             assert change.key is not None
-            table.change(change.key, change.value, change.timestamp)
-            done += 1
-        met = None if event.tombstone else table.join_record(_key(join, event), event.timestamp)
-        if met is not None:
-            added = {(join.prefix + name).lower(): (met.row or {}).get(name) for name in join.table.values}
+            table_side.change(change.key, change.value, change.timestamp)
+            applied_count += 1
+        meeting = None if event.tombstone else table_side.join_record(_looked_up_key(join, event), event.timestamp)
+        if meeting is not None:
+            added_values = {(join.prefix + name).lower(): (meeting.row or {}).get(name) for name in join.table.values}
             if join.indicator:
-                added[join.indicator.lower()] = "left" if met.row is None else "both"
-            made.append(replace(event, values={**event.values, **added}))
-    return made
+                added_values[join.indicator.lower()] = "left" if meeting.row is None else "both"
+            joined_events.append(replace(event, values={**event.values, **added_values}))
+    return joined_events
 
 
-def _key(join: TableJoin, event: Event) -> Key | None:
+def _looked_up_key(join: TableJoin, event: Event) -> Key | None:
     """The key that a record looks up; None if there is a null in it."""
-    found: dict[str, Any] = {
+    key_values: dict[str, Any] = {
         name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
     }
-    return None if any(value is None for value in found.values()) else key_of(join.table.key, found)
+    return None if any(value is None for value in key_values.values()) else key_of(join.table.key, key_values)

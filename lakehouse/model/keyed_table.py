@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import singledispatch
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, unhashable
-from lakehouse.model.fold import Given, Made, folded
+from lakehouse.model.event import Event, from_hashable
+from lakehouse.model.fold import FoldInput, TableResult, fold_events
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
 from lakehouse.semantics.aggregate.collection import hashable_form
@@ -16,60 +16,60 @@ from lakehouse.semantics.position import Position
 from lakehouse.semantics.tombstone import Row
 
 
-def run(
+def run_table(
     table: Table, events: Iterable[Event], until: int | None = None, judged: Mapping[Position, int] | None = None
-) -> Made:
+) -> TableResult:
     """Run a table over its stream's events, in position order. until: see `lakehouse.model.model.run`.
 
     judged: the time that judges each record, if other records move the clock too. Then nothing closes and nothing
     expires: final results are changes like others.
     """
-    made = Made()
-    for change in folded(table.fold, Given(table, events, until, judged), made):
+    result = TableResult()
+    for change in fold_events(table.fold, FoldInput(table, events, until, judged), result):
         assert change.key is not None
-        before, value = made.rows.get(change.key), change.value
+        row_before, row_after = result.rows.get(change.key), change.value
         for operator in table.behind:
-            value = shown(operator, table, change, value)
-        if any(hides(operator, before, value) for operator in table.behind):
-            made.unseen.append(change)
-            made.unqualified += [change] if value is None and change.value is not None else []
+            row_after = visible_row(operator, table, change, row_after)
+        if any(hides_change(operator, row_before, row_after) for operator in table.behind):
+            result.unseen.append(change)
+            result.unqualified += [change] if row_after is None and change.value is not None else []
             continue
-        made.changes.append(Change(change.key, value, change.timestamp, change.position))
-        if value is None:
-            made.rows.pop(change.key, None)
+        result.changes.append(Change(change.key, row_after, change.timestamp, change.position))
+        if row_after is None:
+            result.rows.pop(change.key, None)
         else:
-            made.rows[change.key] = value
-    return made
+            result.rows[change.key] = row_after
+    return result
 
 
 @singledispatch
-def shown(operator: Operator, table: Table, change: Change, value: Row | None) -> Row | None:
+def visible_row(operator: Operator, table: Table, change: Change, value: Row | None) -> Row | None:
     """Return the row that an operator leaves visible; None for no row."""
     return value
 
 
-@shown.register
-def _qualifying(operator: Having, table: Table, change: Change, value: Row | None) -> Row | None:
+@visible_row.register
+def _visible_row_of_having(operator: Having, table: Table, change: Change, value: Row | None) -> Row | None:
     if value is None:
         return None
     assert change.key is not None
-    row = dict(zip((name.lower() for name in table.key), map(unhashable, change.key), strict=True))
+    row = dict(zip((name.lower() for name in table.key), map(from_hashable, change.key), strict=True))
     qualifies = evaluate(operator.predicate, row | {name.lower(): v for name, v in value.items()}) is True
     return value if qualifies else None
 
 
 @singledispatch
-def hides(operator: Operator, before: Row | None, value: Row | None) -> bool:
+def hides_change(operator: Operator, before: Row | None, value: Row | None) -> bool:
     """Say whether an operator keeps a visible change out of the changelog."""
     return False
 
 
-@hides.register
-def _never_seen(operator: Having, before: Row | None, value: Row | None) -> bool:
+@hides_change.register
+def _hides_never_seen(operator: Having, before: Row | None, value: Row | None) -> bool:
     return value is None and before is None
 
 
-@hides.register
-def _unchanged(operator: Suppress, before: Row | None, value: Row | None) -> bool:
+@hides_change.register
+def _hides_unchanged(operator: Suppress, before: Row | None, value: Row | None) -> bool:
     # Not `==`: a NaN sum of doubles is unchanged.
     return bool(hashable_form(value) == hashable_form(before))

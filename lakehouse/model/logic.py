@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import equal
+from lakehouse.model.scalar import is_equal
 from lakehouse.plan.schema import Column
 from lakehouse.plan.written.parse import name_of_call
 
@@ -21,138 +21,178 @@ ColumnValues = Mapping[str, Any]
 Evaluator = Callable[[ColumnValues], Any]
 
 
-def strict(function: Callable[..., Any], *parts: Evaluator) -> Evaluator:
+def strict_function(function: Callable[..., Any], *evaluators: Evaluator) -> Evaluator:
     """Return null in, null out: the rule of nearly every SQL function."""
 
     def run(values: ColumnValues) -> Any:
-        arguments = [part(values) for part in parts]
+        arguments = [evaluator(values) for evaluator in evaluators]
         return None if any(argument is None for argument in arguments) else function(*arguments)
 
     return run
 
 
-def null_beyond(work: Callable[..., Any]) -> Callable[..., Any]:
+def null_beyond_years(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of moments that is null for one beyond the years 1 to 9999."""
 
     def run(*arguments: Any) -> Any:
         try:
-            return work(*arguments)
+            return function(*arguments)
         except (OverflowError, ValueError):
             return None
 
     return run
 
 
-def column(node: exp.Expression) -> Evaluator:
+def compile_column(node: exp.Expression) -> Evaluator:
     """Return a column, or a field of one."""
-    name, *fields = [part.name for part in node.parts]  # type: ignore[attr-defined]
+    column_name, *field_names = [part.name for part in node.parts]  # type: ignore[attr-defined]
 
     def run(values: ColumnValues) -> Any:
-        value = values.get(name.lower())
-        for item in fields:
-            if value is None:
+        column_value = values.get(column_name.lower())
+        for field_name in field_names:
+            if column_value is None:
                 return None
-            value = [_field(one, item) for one in value] if isinstance(value, list) else _field(value, item)
-        return value
+            column_value = (
+                [_field_of_struct(element, field_name) for element in column_value]
+                if isinstance(column_value, list)
+                else _field_of_struct(column_value, field_name)
+            )
+        return column_value
 
     return run
 
 
-def _field(of: Mapping[str, Any] | None, name: str) -> Any:
-    return None if of is None else next((v for k, v in of.items() if k.lower() == name.lower()), None)
+def _field_of_struct(struct_value: Mapping[str, Any] | None, name: str) -> Any:
+    return (
+        None if struct_value is None else next((v for k, v in struct_value.items() if k.lower() == name.lower()), None)
+    )
 
 
-def literal(node: exp.Expression) -> Evaluator:
+def compile_literal(node: exp.Expression) -> Evaluator:
     """Return a text or a number that is written."""
-    text = node.name
-    value: Any = text
+    literal_text = node.name
+    literal_value: Any = literal_text
     if not node.is_string:
-        value = int(text) if text.isdigit() else Decimal(text) if "e" not in text.lower() else float(text)
-    return lambda values: value
+        literal_value = (
+            int(literal_text)
+            if literal_text.isdigit()
+            else Decimal(literal_text)
+            if "e" not in literal_text.lower()
+            else float(literal_text)
+        )
+    return lambda values: literal_value
 
 
-def boolean(node: exp.Expression) -> Evaluator:
+def compile_boolean(node: exp.Expression) -> Evaluator:
     """Return true or false."""
-    value = bool(node.this)
-    return lambda values: value
+    literal_value = bool(node.this)
+    return lambda values: literal_value
 
 
-def both(left: Evaluator, right: Evaluator) -> Evaluator:
+def and_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
     """Return left AND right: false if one is, whatever the other is."""
 
     def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return False if a is False or b is False else None if a is None or b is None else True
+        left_value, right_value = left(values), right(values)
+        return (
+            False
+            if left_value is False or right_value is False
+            else None
+            if left_value is None or right_value is None
+            else True
+        )
 
     return run
 
 
-def either(left: Evaluator, right: Evaluator) -> Evaluator:
+def or_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
     """Return left OR right: true if one is, whatever the other is."""
 
     def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return True if a is True or b is True else None if a is None or b is None else False
+        left_value, right_value = left(values), right(values)
+        return (
+            True
+            if left_value is True or right_value is True
+            else None
+            if left_value is None or right_value is None
+            else False
+        )
 
     return run
 
 
-def null_safe(left: Evaluator, right: Evaluator) -> Evaluator:
+def null_safe_equality(left: Evaluator, right: Evaluator) -> Evaluator:
     """Return left <=> right: true for two nulls."""
 
     def run(values: ColumnValues) -> bool | None:
-        a, b = left(values), right(values)
-        return a is b if a is None or b is None else equal(a, b)
+        left_value, right_value = left(values), right(values)
+        return (
+            left_value is right_value
+            if left_value is None or right_value is None
+            else is_equal(left_value, right_value)
+        )
 
     return run
 
 
-def as_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expression:
+def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expression:
     """Return a tree with the casts by which Spark gives the branches of a choice one type.
 
     Raises NeedsSpark where values of different types meet for which the model has no such cast, and for arithmetic in
     types that are narrower than Python's.
     """
-    types = {column.name.lower(): column.type.lower() for column in columns}
-    if not types:
+    column_types = {column.name.lower(): column.type.lower() for column in columns}
+    if not column_types:
         return tree
     tree = tree.copy()
-    _add_names(tree, types)
+    _add_parameter_types(tree, column_types)
     for node in list(tree.walk()):
-        computes = isinstance(node, _ARITHMETIC) or _is_call(node, ("abs", "negative"))
-        if computes and any(_kind(part, types) in _NARROW for part in node.iter_expressions()):
+        is_arithmetic = isinstance(node, _ARITHMETIC) or _is_call(node, ("abs", "negative"))
+        if is_arithmetic and any(_plain_type(part, column_types) in _NARROW for part in node.iter_expressions()):
             raise NeedsSpark(f"{node.sql('spark')!r} is computed in a narrow type; run this on Spark.")
-        if computes and (bits := _BITS.get(_kind(node, types) or "")):
+        if is_arithmetic and (bits := _BITS.get(_plain_type(node, column_types) or "")):
             node.meta[BITS] = bits
-        if isinstance(node, exp.Cast) and _kind(node.this, types) == "float" and not node.is_type(*_OF_FLOAT):
+        if (
+            isinstance(node, exp.Cast)
+            and _plain_type(node.this, column_types) == "float"
+            and not node.is_type(*_CASTS_OF_FLOAT)
+        ):
             raise NeedsSpark(f"{node.sql('spark')!r} is of a FLOAT; run this on Spark.")
-        branches = [part for part in _branches(node) if not isinstance(part, exp.Null)]
-        kinds = {_kind(part, types) for part in branches}
-        if len(kinds) < 2 or None in kinds or kinds <= {"tinyint", "smallint", "int", "bigint"}:
+        branches = [part for part in _choice_branches(node) if not isinstance(part, exp.Null)]
+        branch_types = {_plain_type(part, column_types) for part in branches}
+        if len(branch_types) < 2 or None in branch_types or branch_types <= {"tinyint", "smallint", "int", "bigint"}:
             continue
-        if not kinds <= {"tinyint", "smallint", "int", "bigint", "double"}:
-            shown = ", ".join(sorted(map(str, kinds)))
-            raise NeedsSpark(f"{node.sql('spark')!r} has values of the types {shown}; run this on Spark.")
+        if not branch_types <= {"tinyint", "smallint", "int", "bigint", "double"}:
+            type_names = ", ".join(sorted(map(str, branch_types)))
+            raise NeedsSpark(f"{node.sql('spark')!r} has values of the types {type_names}; run this on Spark.")
         for part in branches:
-            if _kind(part, types) != "double":
+            if _plain_type(part, column_types) != "double":
                 part.replace(exp.cast(part.copy(), "double"))
     return tree
 
 
-def _add_names(tree: exp.Expression, types: dict[str, str]) -> None:
+def _add_parameter_types(tree: exp.Expression, types: dict[str, str]) -> None:
     """Add the types of the names in lambdas over a column that is an array; none for a name that has two."""
     for call in tree.find_all(exp.Anonymous):
-        last = call.expressions[-1] if call.expressions else None
-        kind = _kind(call.expressions[0], types) or "" if isinstance(last, exp.Lambda) else ""
-        if not isinstance(last, exp.Lambda) or not kind.startswith("array<"):
+        last_argument = call.expressions[-1] if call.expressions else None
+        array_type = _plain_type(call.expressions[0], types) or "" if isinstance(last_argument, exp.Lambda) else ""
+        if not isinstance(last_argument, exp.Lambda) or not array_type.startswith("array<"):
             continue
-        kinds = [_kind(call.expressions[1], types)] if name_of_call(call) in ("aggregate", "reduce") else []
-        for name, of in zip([item.name.lower() for item in last.expressions], [*kinds, kind[6:-1]], strict=False):
-            types[name] = of or "" if types.get(name, of) == of else ""
+        parameter_types = (
+            [_plain_type(call.expressions[1], types)] if name_of_call(call) in ("aggregate", "reduce") else []
+        )
+        for parameter_name, element_type in zip(
+            [item.name.lower() for item in last_argument.expressions],
+            [*parameter_types, array_type[6:-1]],
+            strict=False,
+        ):
+            types[parameter_name] = (
+                element_type or "" if types.get(parameter_name, element_type) == element_type else ""
+            )
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
-_OF_FLOAT = ("double", "bigint", "int")
+_CASTS_OF_FLOAT = ("double", "bigint", "int")
 _NARROW = ("tinyint", "smallint", "float")
 
 
@@ -160,7 +200,7 @@ def _is_call(node: exp.Expr, names: Iterable[str]) -> bool:
     return isinstance(node, exp.Anonymous) and name_of_call(node) in names
 
 
-def _branches(node: exp.Expr) -> list[exp.Expr]:
+def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
     """The values of which an expression gives one, or which it puts into one list."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
         return [part for part in (node.args["true"], node.args.get("false")) if part is not None]
@@ -170,45 +210,47 @@ def _branches(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if _is_call(node, ("array", "coalesce", "greatest", "ifnull", "least", "nvl")) else []
 
 
-def _kind(node: exp.Expr, types: Mapping[str, str]) -> str | None:
+def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
     """The type of a value, where it is plain to see."""
     match node:
         case exp.Column() if len(node.parts) == 1:
-            return types.get(node.name.lower()) or None
+            return column_types.get(node.name.lower()) or None
         case exp.Identifier():
-            return types.get(node.name.lower()) or None
+            return column_types.get(node.name.lower()) or None
         case exp.Paren() | exp.Neg():
-            return _kind(node.this, types)
+            return _plain_type(node.this, column_types)
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
-            return _wider([node.this, node.expression], types)
+            return _wider_type([node.this, node.expression], column_types)
         case exp.IntDiv():
             return "bigint"
-        case exp.Anonymous() if name_of_call(node) in _INTS:
+        case exp.Anonymous() if name_of_call(node) in _INT_FUNCTIONS:
             return "int"
-        case exp.Anonymous() if name_of_call(node) in _OF_ALL:
-            return _wider(node.expressions, types)
+        case exp.Anonymous() if name_of_call(node) in _TYPE_KEEPING_FUNCTIONS:
+            return _wider_type(node.expressions, column_types)
         case exp.Case() | exp.If():
-            return _wider(_branches(node), types)
+            return _wider_type(_choice_branches(node), column_types)
         case exp.Boolean():
             return "boolean"
         case exp.Cast():
             return str(node.args["to"].sql("spark")).lower()
         case exp.Literal():
-            return "string" if node.is_string else _number(node.name)
+            return "string" if node.is_string else _number_type(node.name)
     return None
 
 
-_INTS = ("length", "size", "ksql_length", "ksql_find", "unix_date", "year", "month")
-_OF_ALL = ("abs", "negative", "coalesce", "greatest", "least", "ifnull", "nvl", "pmod")
+_INT_FUNCTIONS = ("length", "size", "ksql_length", "ksql_find", "unix_date", "year", "month")
+_TYPE_KEEPING_FUNCTIONS = ("abs", "negative", "coalesce", "greatest", "least", "ifnull", "nvl", "pmod")
 
 
-def _wider(nodes: Iterable[exp.Expr], types: Mapping[str, str]) -> str | None:
+def _wider_type(nodes: Iterable[exp.Expr], types: Mapping[str, str]) -> str | None:
     """The type of whole numbers together; None for others, and where one is not known."""
-    kinds = {_kind(node, types) for node in nodes if not isinstance(node, exp.Null)}
-    return ("bigint" if "bigint" in kinds else "int") if kinds and kinds <= {"int", "bigint"} else None
+    plain_types = {_plain_type(node, types) for node in nodes if not isinstance(node, exp.Null)}
+    return (
+        ("bigint" if "bigint" in plain_types else "int") if plain_types and plain_types <= {"int", "bigint"} else None
+    )
 
 
-def _number(digits: str) -> str:
+def _number_type(digits: str) -> str:
     if "e" in digits.lower():
         return "double"
     return "decimal" if "." in digits else "int" if int(digits) < 1 << 31 else "bigint"

@@ -13,15 +13,15 @@ ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint":
                "float": "float32", "double": "float64", "string": "string", "binary": "binary"}  # fmt: skip
 
 
-def mapped(step: Map, values: Mapping[str, Any]) -> Any:
+def call_map_function(step: Map, column_values: Mapping[str, Any]) -> Any:
     """Return the function's result for one record; None if it fails. NeedsSpark for types that need Spark."""
     import pyarrow as pa
 
     if step.type not in ARROW_NAMES:
         raise NeedsSpark(f"map {step.name}: the model has no arrays of {step.type}; run this on Spark.")
-    arguments = [pa.array([evaluate(argument, values)]) for argument in step.arguments]
+    argument_arrays = [pa.array([evaluate(argument, column_values)]) for argument in step.arguments]
     try:
-        made = step.function(*arguments)
-        return pa.array(made, type=getattr(pa, ARROW_NAMES[step.type])()).to_pylist()[0]
+        result_array = step.function(*argument_arrays)
+        return pa.array(result_array, type=getattr(pa, ARROW_NAMES[step.type])()).to_pylist()[0]
     except Exception:  # whatever a user's function raises, the record gets a null, as on Spark
         return None

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.duration import duration_text
 from lakehouse.model import keyed_table
-from lakehouse.model.alert import crossings
+from lakehouse.model.alert import find_crossings
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, epoch_ms, stream_change
-from lakehouse.model.joined import changes_as_events, joined
-from lakehouse.model.rows import joined_by_key, joined_by_reference, rows_as_events
-from lakehouse.model.step import applied
-from lakehouse.model.stream_join import joined_streams
+from lakehouse.model.event import Event, Late, stream_change, to_epoch_ms
+from lakehouse.model.joined import changes_as_events, join_with_table
+from lakehouse.model.rows import join_by_key, join_by_reference, rows_as_events
+from lakehouse.model.step import apply_step
+from lakehouse.model.stream_join import join_streams
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
@@ -43,14 +43,14 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class BadRecord:
     """A record that does not fit the schema, and the reason."""
 
     reason: str
 
 
 EVENT_TIME = "the event time {} is null"
-Decode = Callable[[Source, Record], Decoded | Bad]
+Decode = Callable[[Source, Record], Decoded | BadRecord]
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Result:
 
 
 @dataclass(slots=True)
-class _Known:
+class _StreamInputs:
     """The input of streams: records through their sources' schemas, and the changes of the tables before."""
 
     decoded: dict[str, list[Event]]
@@ -76,9 +76,11 @@ class _Known:
     changes: dict[str, list[Change]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, decoded: dict[str, list[Event]], records: list[Record], changes: dict[str, list[Change]]) -> _Known:
-        ids = first_ticks((record.topic, record.topic_id, record.tick) for record in records)
-        return cls(decoded, {record.position: record for record in records}, ids, {}, changes)
+    def of(
+        cls, decoded: dict[str, list[Event]], records: list[Record], changes: dict[str, list[Change]]
+    ) -> _StreamInputs:
+        topic_ids = first_ticks((record.topic, record.topic_id, record.tick) for record in records)
+        return cls(decoded, {record.position: record for record in records}, topic_ids, {}, changes)
 
 
 def run(app: App, records: Iterable[Record], decode: Decode, until: int | None = None) -> Result:
@@ -86,129 +88,150 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
 
     until: an event time in milliseconds. Later records do not count, but still decide which of the others are late.
     """
-    ordered = sorted(records, key=lambda record: record.position)
+    ordered_records = sorted(records, key=lambda record: record.position)
     result = Result()
     for source in app.sources:
         result.quarantine[source.name] = []
-    decoded = {source.name: _decode(source, ordered, decode, result.quarantine[source.name]) for source in app.sources}
-    known = _Known.of(decoded, ordered, result.changelogs)
+    events_by_source = {
+        source.name: _decode_records(source, ordered_records, decode, result.quarantine[source.name])
+        for source in app.sources
+    }
+    inputs = _StreamInputs.of(events_by_source, ordered_records, result.changelogs)
     for table in app.tables:
-        known.late.clear()  # of the joins of this table's own stream
-        made = keyed_table.run(table, _clocked(table.stream, known), until)
-        name = table.name
-        result.tables[name], result.changelogs[name] = made.rows, made.changes
-        late = [*made.late, *(item for of in known.late.values() for item in of)]
-        result.late[name] = sorted(late, key=lambda item: (item.position, item.span or ()))
-        result.null_keys[name] = made.null_keys
+        inputs.late.clear()  # of the joins of this table's own stream
+        table_result = keyed_table.run_table(table, _events_with_clocks(table.stream, inputs), until)
+        table_name = table.name
+        result.tables[table_name], result.changelogs[table_name] = table_result.rows, table_result.changes
+        table_late = [*table_result.late, *(item for late_records in inputs.late.values() for item in late_records)]
+        result.late[table_name] = sorted(table_late, key=lambda item: (item.position, item.span or ()))
+        result.null_keys[table_name] = table_result.null_keys
     for sink in app.sinks:
         if isinstance(sink.of, Table):
             result.topics[sink.topic] = result.changelogs[sink.of.name]
         else:
-            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _events(sink.of, known)]
+            result.topics[sink.topic] = [stream_change(sink.of, event) for event in _stream_events(sink.of, inputs)]
     return result
 
 
 def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
     """Return a stream's records, made from bronze records, in position order; those that do not fit are left out."""
-    ordered = sorted(records, key=lambda record: record.position)
-    known = _Known.of({source.name: _decode(source, ordered, decode, []) for source in stream.sources}, ordered, {})
+    ordered_records = sorted(records, key=lambda record: record.position)
+    inputs = _StreamInputs.of(
+        {source.name: _decode_records(source, ordered_records, decode, []) for source in stream.sources},
+        ordered_records,
+        {},
+    )
     for table in stream.tables:
-        known.changes[table.name] = keyed_table.run(table, _clocked(table.stream, known)).changes
-    return _clocked(stream, known)
+        inputs.changes[table.name] = keyed_table.run_table(table, _events_with_clocks(table.stream, inputs)).changes
+    return _events_with_clocks(stream, inputs)
 
 
-def _decode(source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]) -> list[Event]:
+def _decode_records(
+    source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]
+) -> list[Event]:
     events = []
     for record in records:
         if record.topic != source.topic:
             continue
-        item = decode(source, record)
-        if isinstance(item, Decoded):
-            values = {name.lower(): value for name, value in {**(item.value or {}), **(item.key or {})}.items()}
-            own = kafka_time.record_time(record)
-            values |= {"rowtime": own, "rowpartition": record.partition, "rowoffset": record.offset}
-            if source.headers and item.value is not None:
-                values[source.headers.lower()] = [{"key": name, "value": value} for name, value in record.headers]
-            timestamp: int | None = own
-            if source.event_time is not None and item.value is not None:
-                timestamp = epoch_ms(evaluate(source.event_time, values))
-            if timestamp is None:
-                item = Bad(EVENT_TIME.format(source.event_time))
-            elif (refused := time_refusal(source, timestamp, record, own=item.value is None)) is not None:
-                item = Bad(refused)
+        outcome = decode(source, record)
+        if isinstance(outcome, Decoded):
+            column_values = {
+                name.lower(): value for name, value in {**(outcome.value or {}), **(outcome.key or {})}.items()
+            }
+            record_time = kafka_time.record_time(record)
+            column_values |= {"rowtime": record_time, "rowpartition": record.partition, "rowoffset": record.offset}
+            if source.headers and outcome.value is not None:
+                column_values[source.headers.lower()] = [
+                    {"key": name, "value": value} for name, value in record.headers
+                ]
+            event_ms: int | None = record_time
+            if source.event_time is not None and outcome.value is not None:
+                event_ms = to_epoch_ms(evaluate(source.event_time, column_values))
+            if event_ms is None:
+                outcome = BadRecord(EVENT_TIME.format(source.event_time))
+            elif (refusal_reason := time_refusal(source, event_ms, record, own=outcome.value is None)) is not None:
+                outcome = BadRecord(refusal_reason)
             else:
-                values["rowtime"] = timestamp
-                events.append(Event(item.key is None, item.value is None, values, timestamp, record, record.position))
-        if isinstance(item, Bad):
-            quarantine.append((record, item.reason))
+                column_values["rowtime"] = event_ms
+                events.append(
+                    Event(outcome.key is None, outcome.value is None, column_values, event_ms, record, record.position)
+                )
+        if isinstance(outcome, BadRecord):
+            quarantine.append((record, outcome.reason))
     return events
 
 
-def time_refusal(source: Source, ms: int, record: Record | int | None, *, own: bool) -> str | None:
+def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, own: bool) -> str | None:
     """Return why a time (milliseconds since 1970) is impossible, or too far ahead; None if it is neither.
 
     record: whose time it is; its own timestamp alone, if it is known to be judged; None if it is not judged.
     own: it is the record's own time, not a column's.
     """
     is_own = own or source.event_time is None
-    what = "the record's timestamp" if is_own else f"the event time {source.event_time}"
-    if not is_possible_time(ms):
-        return impossible_time_message(what, ms)
+    time_name = "the record's timestamp" if is_own else f"the event time {source.event_time}"
+    if not is_possible_time(event_ms):
+        return impossible_time_message(time_name, event_ms)
     if is_own or source.max_ahead is None or record is None:
         return None
     if isinstance(record, Record):
         if not ahead.is_judged(record.timestamp, record.headers):
             return None
         record = record.timestamp
-    if ms - record <= source.max_ahead:
+    if event_ms - record <= source.max_ahead:
         return None
-    return ahead.ahead_message(what, duration_text(source.max_ahead), ms, record)
+    return ahead.ahead_message(time_name, duration_text(source.max_ahead), event_ms, record)
 
 
-def _clocked(stream: Stream, known: _Known) -> list[Event]:
+def _events_with_clocks(stream: Stream, inputs: _StreamInputs) -> list[Event]:
     """The records that reach a table, each with the clock that it moves where topics have one together."""
-    shared, events = shared_clocks(stream), _events(stream, known)
-    if not shared:
+    topics_with_clocks, events = shared_clocks(stream), _stream_events(stream, inputs)
+    if not topics_with_clocks:
         return events
-    names = {topic: ("+".join(group), era_starts(known.ids, group)) for topic, group in shared.items()}
-    made = []
+    clocks_by_topic = {
+        topic: ("+".join(group), era_starts(inputs.ids, group)) for topic, group in topics_with_clocks.items()
+    }
+    clocked_events = []
     for event in events:
-        if (of := names.get(event.position.topic)) is not None:
-            name, begun = of
-            event = replace(event, clock=f"{name}/{era_of_tick(begun, event.position.tick)}/{event.position.partition}")
-        made.append(event)
-    return made
+        if (topic_clock := clocks_by_topic.get(event.position.topic)) is not None:
+            clock_name, era_ticks = topic_clock
+            event = replace(
+                event, clock=f"{clock_name}/{era_of_tick(era_ticks, event.position.tick)}/{event.position.partition}"
+            )
+        clocked_events.append(event)
+    return clocked_events
 
 
-def _events(stream: Stream, known: _Known) -> list[Event]:
+def _stream_events(stream: Stream, inputs: _StreamInputs) -> list[Event]:
     match stream.source:
         case Source():
-            events = known.decoded[stream.source.name]
+            events = inputs.decoded[stream.source.name]
         case Merge(streams):
             events = [
                 replace(event, position=event.position.merged(number))
                 for number, part in enumerate(streams)
-                for event in _events(part, known)
+                for event in _stream_events(part, inputs)
             ]
             events.sort(key=lambda event: event.position)
         case ChangesOf(table):
-            events = changes_as_events(table, known.changes[table.name], known.records)
+            events = changes_as_events(table, inputs.changes[table.name], inputs.records)
         case TableJoin(part, table):
-            events = joined(stream.source, _events(part, known), known.changes[table.name])
+            events = join_with_table(stream.source, _stream_events(part, inputs), inputs.changes[table.name])
         case StreamJoin(left, right):
-            begun = era_starts(known.ids, placing_topics(stream))
-            late = known.late[stream.source] = []
-            events = joined_streams(stream.source, _events(left, known), _events(right, known), begun, late)
+            era_ticks = era_starts(inputs.ids, placing_topics(stream))
+            late_records = inputs.late[stream.source] = []
+            events = join_streams(
+                stream.source, _stream_events(left, inputs), _stream_events(right, inputs), era_ticks, late_records
+            )
         case Crossings(table=table):
-            events = crossings(stream.source, known.changes[table.name], known.records)
+            events = find_crossings(stream.source, inputs.changes[table.name], inputs.records)
         case RowsOf(table):
-            events = rows_as_events(table, known.changes[table.name], known.records)
+            events = rows_as_events(table, inputs.changes[table.name], inputs.records)
         case RowsJoin(left, right):
-            sides = (known.changes[left.name], known.changes[right.name])
-            events = joined_by_key(stream.source, *sides, known.records)
+            both_changes = (inputs.changes[left.name], inputs.changes[right.name])
+            events = join_by_key(stream.source, *both_changes, inputs.records)
         case ForeignKeyJoin(left, right):
-            sides = (known.changes[left.name], known.changes[right.name])
-            events = joined_by_reference(stream.source, *sides, known.records)
+            both_changes = (inputs.changes[left.name], inputs.changes[right.name])
+            events = join_by_reference(stream.source, *both_changes, inputs.records)
     for step in stream.steps:
-        events = [made for event in events for made in applied(step, event)]
+        events = [stepped_event for event in events for stepped_event in apply_step(step, event)]
     return events

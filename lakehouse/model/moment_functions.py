@@ -11,15 +11,15 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import MONTHS, format_parts, format_reader
 from lakehouse.model.function.moment_casts import to_date, to_timestamp
-from lakehouse.model.function.zone import zone_by_short_name, zone_of
+from lakehouse.model.function.zone import find_zone, zone_by_short_name
 
 # A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
-_WRITTEN = {
+_STRFTIME_PARTS = {
     "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
     "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
 }  # fmt: skip
 # The zone of all clocks in Spark is UTC.
-_ZONES = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
+_UTC_PARTS = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
           "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC"}  # fmt: skip
 
 
@@ -28,102 +28,106 @@ _FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-def formatted(value: Any, format: str) -> str | None:
+def format_moment(value: Any, java_format: str) -> str | None:
     """Return date_format of a date, a moment, or a text that Spark casts to one."""
     moment = to_timestamp(value)
     if moment is None:
         return None
-    made = ""
-    for kind, part in format_parts(format):
-        if kind == "text":
-            made += part
+    formatted_text = ""
+    for part_kind, part in format_parts(java_format):
+        if part_kind == "text":
+            formatted_text += part
         elif set(part) == {"S"} and len(part) <= 6:
-            made += f"{moment.microsecond:06d}"[: len(part)]
+            formatted_text += f"{moment.microsecond:06d}"[: len(part)]
         elif part in ("M", "d", "H"):
-            made += str({"M": moment.month, "d": moment.day, "H": moment.hour}[part])
-        elif part in _ZONES:
-            made += _ZONES[part]
+            formatted_text += str({"M": moment.month, "d": moment.day, "H": moment.hour}[part])
+        elif part in _UTC_PARTS:
+            formatted_text += _UTC_PARTS[part]
         elif part == "yyyy":
-            made += f"{moment.year:04d}"
-        elif part in _WRITTEN:
-            made += moment.strftime(_WRITTEN[part])
+            formatted_text += f"{moment.year:04d}"
+        elif part in _STRFTIME_PARTS:
+            formatted_text += moment.strftime(_STRFTIME_PARTS[part])
         else:
-            raise NeedsSpark(f"the model does not write {part!r} of the format {format!r}; run this on Spark.")
-    return made
+            raise NeedsSpark(f"the model does not write {part!r} of the format {java_format!r}; run this on Spark.")
+    return formatted_text
 
 
-def parsed(text: Any, format: str | None = None) -> datetime | None:
+def parse_moment(text: Any, java_format: str | None = None) -> datetime | None:
     """Return to_timestamp of a text; None for one that does not fit."""
-    if format is None or not isinstance(text, str):
+    if java_format is None or not isinstance(text, str):
         raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
-    if _FRACTION_AFTER_A_NUMBER.search(format):
-        raise NeedsSpark(f"the model does not read a fraction that follows a number at once: {format!r}. Use Spark.")
-    found = format_reader(format).fullmatch(text)
-    if found is None:
-        if text[:1] in ("+", "-") and format_reader(format).fullmatch(text[1:]):
+    if _FRACTION_AFTER_A_NUMBER.search(java_format):
+        raise NeedsSpark(
+            f"the model does not read a fraction that follows a number at once: {java_format!r}. Use Spark."
+        )
+    match = format_reader(java_format).fullmatch(text)
+    if match is None:
+        if text[:1] in ("+", "-") and format_reader(java_format).fullmatch(text[1:]):
             raise NeedsSpark(f"the model does not read a year with a sign: {text!r:.60}. Run this on Spark.")
         return None
-    part = {name: value.lower() for name, value in found.groupdict().items()}
-    number = {name: int(value) for name, value in part.items() if name not in "fpbzN"}
-    if "b" in part:
-        number["m"] = next(place for place, name in enumerate(MONTHS, 1) if name.startswith(part["b"]))
-    if ("I" in part) != ("p" in part):
-        raise NeedsSpark(f"the model does not read the format {format!r}: hh and a belong together; run this on Spark.")
-    if "I" in part and not 1 <= number["I"] <= 12:
+    groups = {name: value.lower() for name, value in match.groupdict().items()}
+    numbers = {name: int(value) for name, value in groups.items() if name not in "fpbzN"}
+    if "b" in groups:
+        numbers["m"] = next(month_number for month_number, name in enumerate(MONTHS, 1) if name.startswith(groups["b"]))
+    if ("I" in groups) != ("p" in groups):
+        raise NeedsSpark(
+            f"the model does not read the format {java_format!r}: hh and a belong together; run this on Spark."
+        )
+    if "I" in groups and not 1 <= numbers["I"] <= 12:
         return None
-    hour = number["I"] % 12 + (12 if part["p"] == "pm" else 0) if "I" in part else number.get("H", 0)
-    year = number.get("Y", 2000 + number["y"] if "y" in number else 1970)
+    hour = numbers["I"] % 12 + (12 if groups["p"] == "pm" else 0) if "I" in groups else numbers.get("H", 0)
+    year = numbers.get("Y", 2000 + numbers["y"] if "y" in numbers else 1970)
     try:
         moment = datetime(
-            year, number.get("m", 1), number.get("d", 1), hour, number.get("M", 0), number.get("S", 0),
-            int(part.get("f", "0").ljust(6, "0")), UTC,
+            year, numbers.get("m", 1), numbers.get("d", 1), hour, numbers.get("M", 0), numbers.get("S", 0),
+            int(groups.get("f", "0").ljust(6, "0")), UTC,
         )  # fmt: skip
-        if "N" in part:
-            return moment.replace(tzinfo=zone_by_short_name(part["N"])).astimezone(UTC)
-        return moment - _offset(part.get("z", "z"))
+        if "N" in groups:
+            return moment.replace(tzinfo=zone_by_short_name(groups["N"])).astimezone(UTC)
+        return moment - _parse_offset(groups.get("z", "z"))
     except (ValueError, OverflowError):
         return None
 
 
-def _offset(text: str) -> timedelta:
+def _parse_offset(text: str) -> timedelta:
     """How far a clock is ahead of UTC's: of Z, +01, +0100 or +01:00. Raises ValueError beyond 18 hours."""
     if text.lower() == "z":
         return timedelta()
     digits = text[1:].replace(":", "").ljust(4, "0")
-    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    if int(digits[2:]) > 59 or ahead > timedelta(hours=18):
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    if int(digits[2:]) > 59 or offset > timedelta(hours=18):
         raise ValueError(text)
-    return -ahead if text[0] == "-" else ahead
+    return -offset if text[0] == "-" else offset
 
 
 # Names of which Spark may know more than Java's zones: three letters such as PST, offsets such as +1:00.
 _MAY_BE_A_ZONE = re.compile(r"[A-Z]{3}|(UTC|GMT|UT)?[+-][0-9:]+")
 
 
-def _zone(name: str) -> tzinfo | None:
-    known = zone_of(name)
-    if known is None and _MAY_BE_A_ZONE.fullmatch(name):
-        raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.")
-    return None if known is None else known[0]
+def _require_zone(zone_name: str) -> tzinfo | None:
+    named_zone = find_zone(zone_name)
+    if named_zone is None and _MAY_BE_A_ZONE.fullmatch(zone_name):
+        raise NeedsSpark(f"the model does not know the zone {zone_name!r}; run this on Spark.")
+    return None if named_zone is None else named_zone[0]
 
 
 def _from_utc(moment: Any, zone: str) -> datetime | None:
-    moment, of = to_timestamp(moment), _zone(zone)
-    return None if moment is None or of is None else moment.astimezone(of).replace(tzinfo=UTC)
+    moment, zone_info = to_timestamp(moment), _require_zone(zone)
+    return None if moment is None or zone_info is None else moment.astimezone(zone_info).replace(tzinfo=UTC)
 
 
 def _to_utc(moment: Any, zone: str) -> datetime | None:
-    moment, of = to_timestamp(moment), _zone(zone)
+    moment, zone_info = to_timestamp(moment), _require_zone(zone)
     # As in Java: of an hour that comes twice the first, and what a zone leaves out by the offset before.
-    return None if moment is None or of is None else moment.replace(tzinfo=of).astimezone(UTC)
+    return None if moment is None or zone_info is None else moment.replace(tzinfo=zone_info).astimezone(UTC)
 
 
-def _of_day(work: Callable[..., Any]) -> Callable[..., Any]:
+def _day_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of a day as one of a day, a moment or a text, which Spark casts to a day."""
 
-    def run(value: Any, *more: Any) -> Any:
+    def run(value: Any, *arguments: Any) -> Any:
         day = to_date(value)
-        return None if day is None else work(day, *more)
+        return None if day is None else function(day, *arguments)
 
     return run
 
@@ -133,22 +137,22 @@ def _add_months(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _to_date(text: Any, format: str | None = None) -> date | None:
+def _to_date(text: Any, java_format: str | None = None) -> date | None:
     # sqlglot leaves yyyy-MM-dd out; without a format Spark reads more than that.
-    if format is None and isinstance(text, str) and any(map(str.isdigit, text)) and not _ISO_DATE.fullmatch(text):
+    if java_format is None and isinstance(text, str) and any(map(str.isdigit, text)) and not _ISO_DATE.fullmatch(text):
         raise NeedsSpark(f"the model does not read {text!r} as a date; run this on Spark.")
-    moment = parsed(text, format or "yyyy-MM-dd")
+    moment = parse_moment(text, java_format or "yyyy-MM-dd")
     return None if moment is None else moment.date()
 
 
 STRICT: dict[str, Callable[..., Any]] = {
-    "year": _of_day(lambda day: day.year),
-    "month": _of_day(lambda day: day.month),
-    "date_format": formatted,
-    "to_timestamp": parsed,
+    "year": _day_function(lambda day: day.year),
+    "month": _day_function(lambda day: day.month),
+    "date_format": format_moment,
+    "to_timestamp": parse_moment,
     "to_date": _to_date,
     "from_utc_timestamp": _from_utc,
     "to_utc_timestamp": _to_utc,
-    "add_months": _of_day(_add_months),
-    "date_add": _of_day(lambda day, days: day + timedelta(days=days)),
+    "add_months": _day_function(_add_months),
+    "date_add": _day_function(lambda day, days: day + timedelta(days=days)),
 }

@@ -48,18 +48,18 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
 
     def cast(value: Any) -> int | None:
         limit = 1 << (bits - 1)
-        whole = _whole(value)
-        return whole if whole is not None and -limit <= whole < limit else None
+        whole_number = _to_whole_number(value)
+        return whole_number if whole_number is not None and -limit <= whole_number < limit else None
 
     return cast
 
 
-def _whole(value: Any) -> int | None:
+def _to_whole_number(value: Any) -> int | None:
     match value:
         case str():
-            found = _INTEGER_TEXT.fullmatch(value.strip(BLANKS))
-            digits = (found["whole"].lstrip("0") or "0") if found else ""
-            return int(found["sign"] + digits) if found and len(digits) < DIGITS_MAX else None
+            match = _INTEGER_TEXT.fullmatch(value.strip(BLANKS))
+            whole_digits = (match["whole"].lstrip("0") or "0") if match else ""
+            return int(match["sign"] + whole_digits) if match and len(whole_digits) < DIGITS_MAX else None
         case int() | Decimal():
             return int(value)
         case float():
@@ -84,13 +84,15 @@ def _to_double(value: Any) -> float | None:
         return float(value)
     if isinstance(value, datetime):
         return (value - EPOCH) // timedelta(microseconds=1) / 1_000_000
-    text = str(value).strip(BLANKS)
-    bare = text[:-1] if text[-1:] in ("d", "D", "f", "F") else text  # Java's own letters of a number's type
+    trimmed_text = str(value).strip(BLANKS)
+    bare = (
+        trimmed_text[:-1] if trimmed_text[-1:] in ("d", "D", "f", "F") else trimmed_text
+    )  # Java's own letters of a number's type
     if NUMBER.fullmatch(bare):
         return float(bare)
-    if re.fullmatch("[+-]?(inf|infinity)|nan", text.lower()) or text in ("+NaN", "-NaN"):
-        return float(text)
-    if re.match("[+-]?0x", text.lower()):
+    if re.fullmatch("[+-]?(inf|infinity)|nan", trimmed_text.lower()) or trimmed_text in ("+NaN", "-NaN"):
+        return float(trimmed_text)
+    if re.match("[+-]?0x", trimmed_text.lower()):
         raise NeedsSpark(f"the model does not cast {value!r} to a double; run this on Spark.")
     return None
 
@@ -108,115 +110,121 @@ CASTS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _tried(bits: int) -> Callable[[Any], int | None]:
+def _try_to_integer(bits: int) -> Callable[[Any], int | None]:
     """TRY_CAST to an integer: null for a number that does not fit, where CAST cuts it off."""
-    cast, limit = _to_integer(bits), 1 << (bits - 1)
+    plain_cast, limit = _to_integer(bits), 1 << (bits - 1)
 
-    def tried(value: Any) -> int | None:
+    def try_cast(value: Any) -> int | None:
         if isinstance(value, str):
             # Unlike CAST it takes no fraction.
-            return cast(value) if "." not in value else None
+            return plain_cast(value) if "." not in value else None
         if isinstance(value, float):
-            whole = math.floor(value) if math.isfinite(value) else limit
-            return int(value) if -limit <= whole < limit else None
+            floor_value = math.floor(value) if math.isfinite(value) else limit
+            return int(value) if -limit <= floor_value < limit else None
         if isinstance(value, int):
             return int(value) if -limit <= value < limit else None
-        return cast(value)
+        return plain_cast(value)
 
-    return tried
+    return try_cast
 
 
-TRIED: dict[str, Callable[[Any], Any]] = {
+TRY_CASTS: dict[str, Callable[[Any], Any]] = {
     "string": lambda value: f"{value:f}" if isinstance(value, Decimal) else to_string(value),
-    "tinyint": _tried(8), "smallint": _tried(16), "int": _tried(_INT), "bigint": _tried(_BIGINT),
+    "tinyint": _try_to_integer(8), "smallint": _try_to_integer(16), "int": _try_to_integer(_INT), "bigint": _try_to_integer(_BIGINT),
 }  # fmt: skip
 
 
-def other_cast(kind: str) -> Callable[[Any], Any]:
+def cast_to_other_type(target_type: str) -> Callable[[Any], Any]:
     """Return a cast to a type that the model has no cast to; it knows those of empty arrays and maps, and of bytes."""
 
     def cast(value: Any) -> Any:
-        if value in ([], {}) or (isinstance(value, bytes) and kind == "binary"):
+        if value in ([], {}) or (isinstance(value, bytes) and target_type == "binary"):
             return value
-        if kind == "binary" and isinstance(value, str):
+        if target_type == "binary" and isinstance(value, str):
             return value.encode()
-        if kind.startswith("array<") and isinstance(value, list):
-            inner = kind.removeprefix("array<").removesuffix(">")
-            work = CASTS.get(inner) or other_cast(inner)
-            return [None if item is None else work(item) for item in value]
-        raise NeedsSpark(f"the model does not cast {value!r:.60} to {kind}; run this on Spark.")
+        if target_type.startswith("array<") and isinstance(value, list):
+            element_type = target_type.removeprefix("array<").removesuffix(">")
+            element_cast = CASTS.get(element_type) or cast_to_other_type(element_type)
+            return [None if item is None else element_cast(item) for item in value]
+        raise NeedsSpark(f"the model does not cast {value!r:.60} to {target_type}; run this on Spark.")
 
     return cast
 
 
-def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
-    if isinstance(a, bool) == isinstance(b, bool):
-        if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
+def _comparable_pair(left_value: Any, right_value: Any) -> tuple[Any, Any]:
+    if isinstance(left_value, bool) == isinstance(right_value, bool):
+        if isinstance(left_value, _NUMBER) and isinstance(right_value, _NUMBER):
             # Compared with a double, everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
-            return (_double(a), _double(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
-        if type(a) is type(b):
-            return a, b
-        if isinstance(a, date) and isinstance(b, date):  # a datetime is one, too
-            return to_timestamp(a), to_timestamp(b)
+            return (
+                (_double_sort_key(left_value), _double_sort_key(right_value))
+                if isinstance(left_value, float) or isinstance(right_value, float)
+                else (left_value, right_value)
+            )
+        if type(left_value) is type(right_value):
+            return left_value, right_value
+        if isinstance(left_value, date) and isinstance(right_value, date):  # a datetime is one, too
+            return to_timestamp(left_value), to_timestamp(right_value)
     raise NeedsSpark(
-        f"the model does not compare {a!r} with {b!r}: Spark would cast one of them. Cast it, or use Spark."
+        f"the model does not compare {left_value!r} with {right_value!r}: Spark would cast one of them. Cast it, or use Spark."
     )
 
 
-def _double(value: Any) -> tuple[bool, float]:
+def _double_sort_key(value: Any) -> tuple[bool, float]:
     """A number as doubles are compared: NaN is the largest, and equal to itself."""
     number = float(value)
     return math.isnan(number), 0.0 if math.isnan(number) else number
 
 
-def comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def strict_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """Return a comparison that accepts only values that Spark compares without conversion."""
-    return lambda a, b: compare(*_comparable(a, b))
+    return lambda a, b: compare(*_comparable_pair(a, b))
 
 
-def equal(a: Any, b: Any) -> bool | None:
+def is_equal(left_value: Any, right_value: Any) -> bool | None:
     """Return a = b, where a may be null on the left."""
-    return None if a is None else operator.eq(*_comparable(a, b))
+    return None if left_value is None else operator.eq(*_comparable_pair(left_value, right_value))
 
 
-def among(of: Any, others: Sequence[Any]) -> bool | None:
+def is_in(value: Any, options: Sequence[Any]) -> bool | None:
     """Return of IN (others): null if it is null, or equal to none of them and one is null."""
-    found = {None if other is None else equal(of, other) for other in others}
-    return True if True in found else None if None in found else False
+    results = {None if option is None else is_equal(value, option) for option in options}
+    return True if True in results else None if None in results else False
 
 
-def arithmetic(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def arithmetic_operator(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return +, - or * over integers and doubles, wrapping around as in Java."""
 
-    def run(a: Any, b: Any) -> Any:
-        kinds = {type(a), type(b)}
-        if kinds == {int}:
-            return wrapped(a, b, work(a, b))
-        if kinds <= {int, float, Decimal} and float in kinds:
-            return work(float(a), float(b))
-        raise NeedsSpark(f"the model has no arithmetic over {a!r} and {b!r}; run this on Spark.")
+    def run(left_value: Any, right_value: Any) -> Any:
+        operand_types = {type(left_value), type(right_value)}
+        if operand_types == {int}:
+            return wrap_result(left_value, right_value, operation(left_value, right_value))
+        if operand_types <= {int, float, Decimal} and float in operand_types:
+            return operation(float(left_value), float(right_value))
+        raise NeedsSpark(f"the model has no arithmetic over {left_value!r} and {right_value!r}; run this on Spark.")
 
     return run
 
 
-def wrapped(a: int, b: int, result: int) -> int:
+def wrap_result(left_value: int, right_value: int, result: int) -> int:
     """Return the result of two integers as Java has it; NeedsSpark where it depends on their types."""
 
-    def fits(value: int, bits: int) -> bool:
+    def fits_in(value: int, bits: int) -> bool:
         return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
-    if fits(a, _INT) and fits(b, _INT) and not fits(result, _INT):
-        raise NeedsSpark(f"the model can't tell whether {a} and {b} are INT, and so wrap around, or BIGINT; use Spark.")
-    return as_long(result)
+    if fits_in(left_value, _INT) and fits_in(right_value, _INT) and not fits_in(result, _INT):
+        raise NeedsSpark(
+            f"the model can't tell whether {left_value} and {right_value} are INT, and so wrap around, or BIGINT; use Spark."
+        )
+    return wrap_around(result)
 
 
-def as_long(value: int, bits: int = _BIGINT) -> int:
+def wrap_around(value: int, bits: int = _BIGINT) -> int:
     """Return a whole number as a BIGINT, or as one of so many bits, which wraps around."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
 
-def negated(value: Any) -> Any:
+def negate_number(value: Any) -> Any:
     """Return -value; the smallest INT and the smallest BIGINT have no such number."""
     if isinstance(value, int) and value in (-(1 << 31), -(1 << 63)):
         raise NeedsSpark(f"the model can't tell whether {value} is INT, and so has no negative, or BIGINT; use Spark.")
@@ -225,36 +233,40 @@ def negated(value: Any) -> Any:
     return value.copy_negate() if isinstance(value, Decimal) and value else -value
 
 
-def divide(a: Any, b: Any) -> float | None:
+def divide(dividend: Any, divisor: Any) -> float | None:
     """Return a / b as a double, and null for a division by zero."""
-    if isinstance(a, Decimal) or isinstance(b, Decimal):
+    if isinstance(dividend, Decimal) or isinstance(divisor, Decimal):
         raise NeedsSpark("the model does not divide decimals; cast them to double, or run this on Spark.")
-    return None if b == 0 else float(a) / float(b)
+    return None if divisor == 0 else float(dividend) / float(divisor)
 
 
-def whole_division(a: Any, b: Any) -> int | None:
+def whole_division(dividend: Any, divisor: Any) -> int | None:
     """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
-    if not (isinstance(a, int) and isinstance(b, int)):
+    if not (isinstance(dividend, int) and isinstance(divisor, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
-    return None if b == 0 else as_long(abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1))
+    return (
+        None
+        if divisor == 0
+        else wrap_around(abs(dividend) // abs(divisor) * (-1 if (dividend < 0) != (divisor < 0) else 1))
+    )
 
 
-def at_place(of: Any, key: Any) -> Any:
+def element_at(collection: Any, key: Any) -> Any:
     """Return of[key]: an element, counted from 0, or the value of a map's key; null where there is none."""
-    if isinstance(of, dict):
-        return of.get(key)
-    return of[key] if 0 <= key < len(of) else None
+    if isinstance(collection, dict):
+        return collection.get(key)
+    return collection[key] if 0 <= key < len(collection) else None
 
 
-def modulo(a: Any, b: Any) -> int | float | None:
+def java_modulo(dividend: Any, divisor: Any) -> int | float | None:
     """Return a % b with the sign of a, as in Java, and null for a division by zero."""
-    if {type(a), type(b)} <= {int, float} and float in (type(a), type(b)):
-        if b == 0:
+    if {type(dividend), type(divisor)} <= {int, float} and float in (type(dividend), type(divisor)):
+        if divisor == 0:
             return None
-        return math.nan if math.isinf(a) or math.isnan(a) else math.fmod(a, b)
-    if not (isinstance(a, int) and isinstance(b, int)):
+        return math.nan if math.isinf(dividend) or math.isnan(dividend) else math.fmod(dividend, divisor)
+    if not (isinstance(dividend, int) and isinstance(divisor, int)):
         raise NeedsSpark("the model's % is for integers and doubles; run this on Spark.")
-    return whole_rest(a, b)
+    return whole_rest(dividend, divisor)
 
 
 def whole_rest(a: int, b: int) -> int | None:
@@ -262,11 +274,11 @@ def whole_rest(a: int, b: int) -> int | None:
     return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 
-def substring(text: str, start: int, length: int | None = None) -> str:
+def substring_of_text(text: str, start: int, length: int | None = None) -> str:
     """Return Spark's SUBSTRING: counted from 1, a negative start from the end; positions before the text are cut off.
 
     substring('abc', -5, 3) is 'a': five from the end is two places before the text, so one of the three is left.
     """
-    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    end = len(text) if length is None else first + length
-    return text[max(first, 0) : max(end, 0)]
+    first_index = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end_index = len(text) if length is None else first_index + length
+    return text[max(first_index, 0) : max(end_index, 0)]

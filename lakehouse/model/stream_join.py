@@ -12,44 +12,52 @@ from lakehouse.semantics.operators.eras import era_of_tick
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting
 
 
-def joined_streams(
-    join: StreamJoin, left: Iterable[Event], right: Iterable[Event], begins: Sequence[int], late: list[Late]
+def join_streams(
+    join: StreamJoin, left: Iterable[Event], right: Iterable[Event], era_ticks: Sequence[int], late_records: list[Late]
 ) -> list[Event]:
     """Return the records of a join, by position: a left record comes before a right one that was made from the same.
 
     Those that come with one record are numbered from 0. begins: the ticks at which its topics' eras begin. late:
     receives the records that came when they were closed.
     """
-    arriving = [
+    arriving_events = [
         (side, replace(event, position=event.position.merged(int(side))))
         for side, events in ((JoinSide.LEFT, left), (JoinSide.RIGHT, right))
         for event in events
     ]
     meeting: Meeting[Event] = Meeting(join.within, join.kept)
-    made = []
-    for side, event in sorted(arriving, key=lambda item: item[1].position):
-        names = join.parts[side].key
-        key = None if event.null_key else key_of(names, event.values)
-        at = event.position
-        now = era_of_tick(begins, at.tick)
-        new = Joinable(side, key, event.tombstone, event.timestamp, at.partition, event, now)
-        made += [_event(join, event, number, row) for number, row in enumerate(meeting.apply(new))]
-        late += [Late(event.record.identity, event.position, None)] if new.late else []
-    return made
+    joined_events = []
+    for side, event in sorted(arriving_events, key=lambda item: item[1].position):
+        key_names = join.parts[side].key
+        join_key = None if event.null_key else key_of(key_names, event.values)
+        position = event.position
+        current_era = era_of_tick(era_ticks, position.tick)
+        joinable = Joinable(side, join_key, event.tombstone, event.timestamp, position.partition, event, current_era)
+        joined_events += [
+            _joined_event(join, event, row_number, joined_row)
+            for row_number, joined_row in enumerate(meeting.apply(joinable))
+        ]
+        late_records += [Late(event.record.identity, event.position, None)] if joinable.late else []
+    return joined_events
 
 
-def _event(join: StreamJoin, arriving: Event, number: int, row: JoinedRow[Event]) -> Event:
+def _joined_event(join: StreamJoin, arriving_event: Event, row_number: int, joined_row: JoinedRow[Event]) -> Event:
     """A row that comes out, as a record: at the place of the one that arrived, with the time of its own."""
-    left, right = row.left, row.right
-    values: dict[str, Any] = {c.name.lower(): left and left.values.get(c.name.lower()) for c in join.left.columns}
-    values |= {made.lower(): right and right.values.get(name.lower()) for name, made in join.added}
+    left, right = joined_row.left, joined_row.right
+    joined_values: dict[str, Any] = {
+        c.name.lower(): left and left.values.get(c.name.lower()) for c in join.left.columns
+    }
+    joined_values |= {joined_name.lower(): right and right.values.get(name.lower()) for name, joined_name in join.added}
     if left is None and right is not None:
-        pairs = zip(join.left.key, join.right.key, strict=True)
-        values |= {name.lower(): right.values.get(of.lower()) for name, of in pairs}
-    values |= {"rowtime": row.time, **{name: arriving.values[name] for name in ("rowpartition", "rowoffset")}}
-    some = left or right
-    assert some is not None
+        key_pairs = zip(join.left.key, join.right.key, strict=True)
+        joined_values |= {name.lower(): right.values.get(right_name.lower()) for name, right_name in key_pairs}
+    joined_values |= {
+        "rowtime": joined_row.time,
+        **{name: arriving_event.values[name] for name in ("rowpartition", "rowoffset")},
+    }
+    present_side = left or right
+    assert present_side is not None
     return replace(
-        arriving, null_key=some.null_key, tombstone=False, values=values, timestamp=row.time,
-        position=arriving.position.with_number(number),
+        arriving_event, null_key=present_side.null_key, tombstone=False, values=joined_values, timestamp=joined_row.time,
+        position=arriving_event.position.with_number(row_number),
     )  # fmt: skip

@@ -26,7 +26,7 @@ _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "
 
 
 @lru_cache(maxsize=1024)
-def pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """Return a regular expression of Java's; NeedsSpark for one that Python may read otherwise."""
     try:
         if not _JAVA_ONLY.search(text):
@@ -36,132 +36,140 @@ def pattern(text: str) -> re.Pattern[str]:
     raise NeedsSpark(f"the model does not read the pattern {text!r} as Java does; run this on Spark.")
 
 
-def _replaced(text: str, find: str, by: str) -> str:
-    if "\\" in by:
+def _replace_pattern(text: str, pattern_text: str, replacement: str) -> str:
+    if "\\" in replacement:
         raise NeedsSpark("the model does not replace by a text with a backslash; run this on Spark.")
-    template = re.sub(r"\$(\d)", r"\\g<\1>", by)
-    if "$" in template:
-        raise NeedsSpark(f"the model does not replace by {by!r}; run this on Spark.")
-    _check_nothing(text, find)
+    python_template = re.sub(r"\$(\d)", r"\\g<\1>", replacement)
+    if "$" in python_template:
+        raise NeedsSpark(f"the model does not replace by {replacement!r}; run this on Spark.")
+    _check_empty_matches(text, pattern_text)
     try:
-        return pattern(find).sub(template, text)
+        return compile_pattern(pattern_text).sub(python_template, text)
     except (re.error, IndexError) as error:
-        raise NeedsSpark(f"{by!r} stands for a group that a pattern does not have; run this on Spark.") from error
+        raise NeedsSpark(
+            f"{replacement!r} stands for a group that a pattern does not have; run this on Spark."
+        ) from error
 
 
-def _check_nothing(text: str, find: str) -> None:
+def _check_empty_matches(text: str, pattern_text: str) -> None:
     """Raise NeedsSpark where Java finds a pattern of nothing inside of a character, between its two halves."""
-    if max(text, default="") > "\uffff" and pattern(find).search(""):
+    if max(text, default="") > "\uffff" and compile_pattern(pattern_text).search(""):
         raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
 
 
-def _extracted(text: str, find: str, number: int = 1) -> str | None:
+def _extract_group(text: str, pattern_text: str, group_number: int = 1) -> str | None:
     """What a group has matched; null for one that the pattern does not have, where there is a match."""
-    found = pattern(find).search(text)
-    if found is None:
+    match = compile_pattern(pattern_text).search(text)
+    if match is None:
         return ""
-    return found[number] or "" if 0 <= number <= found.re.groups else None
+    return match[group_number] or "" if 0 <= group_number <= match.re.groups else None
 
 
-def _every(text: str, find: str, number: int = 1) -> list[str] | None:
-    _check_nothing(text, find)
-    matches = list(pattern(find).finditer(text))
-    if matches and not 0 <= number <= matches[0].re.groups:
+def _extract_all_groups(text: str, pattern_text: str, group_number: int = 1) -> list[str] | None:
+    _check_empty_matches(text, pattern_text)
+    matches = list(compile_pattern(pattern_text).finditer(text))
+    if matches and not 0 <= group_number <= matches[0].re.groups:
         return None
-    return [found[number] or "" for found in matches]
+    return [match[group_number] or "" for match in matches]
 
 
-def split(text: str, by: str, limit: int = -1) -> list[str]:
+def split_by_pattern(text: str, separator: str, limit: int = -1) -> list[str]:
     """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
-    if by in (BETWEEN_CHARACTERS, "") and limit < 0:
+    if separator in (BETWEEN_CHARACTERS, "") and limit < 0:
         return list(text) or [""]
-    parts = by[2:-2].split(_END_QUOTED) if by.startswith("\\Q") and by.endswith("\\E") else []
-    if (plain := "\\E".join(parts)) and not any("\\E" in part for part in parts):
-        return text.split(plain, limit - 1 if limit > 0 else -1)
-    if limit > 0 or pattern(by).fullmatch(""):
-        raise NeedsSpark(f"the model does not split by {by!r}; run this on Spark.")
-    between = [(0, 0), *(found.span() for found in pattern(by).finditer(text)), (len(text), len(text))]
-    return [text[end:start] for (_, end), (start, _) in pairwise(between)]
+    plain_parts = (
+        separator[2:-2].split(_END_QUOTED) if separator.startswith("\\Q") and separator.endswith("\\E") else []
+    )
+    if (plain_separator := "\\E".join(plain_parts)) and not any("\\E" in part for part in plain_parts):
+        return text.split(plain_separator, limit - 1 if limit > 0 else -1)
+    if limit > 0 or compile_pattern(separator).fullmatch(""):
+        raise NeedsSpark(f"the model does not split by {separator!r}; run this on Spark.")
+    separator_spans = [
+        (0, 0),
+        *(match.span() for match in compile_pattern(separator).finditer(text)),
+        (len(text), len(text)),
+    ]
+    return [text[end:start] for (_, end), (start, _) in pairwise(separator_spans)]
 
 
-def _unhex(text: str) -> bytes | None:
+def _from_hex(text: str) -> bytes | None:
     if not _HEX.fullmatch(text):
         return None
     return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
-def _hex(value: Any) -> str:
+def _to_hex(value: Any) -> str:
     return value.hex().upper() if isinstance(value, bytes) else f"{value % (1 << 64):X}"
 
 
-def _codec(name: str) -> str:
-    if name.upper() not in _CODECS:
-        raise NeedsSpark(f"the model does not know the encoding {name!r}; run this on Spark.")
-    return _CODECS[name.upper()]
+def _codec_of_encoding(encoding: str) -> str:
+    if encoding.upper() not in _CODECS:
+        raise NeedsSpark(f"the model does not know the encoding {encoding!r}; run this on Spark.")
+    return _CODECS[encoding.upper()]
 
 
-def _decode(data: Any, *rest: Any) -> str | None:
-    if len(rest) != 1:
+def _decode_bytes(encoded: Any, *encodings: Any) -> str | None:
+    if len(encodings) != 1:
         raise NeedsSpark("the model's decode is of bytes in an encoding; run this on Spark.")
-    (codec,) = rest
-    if data is None or codec is None:
+    (encoding,) = encodings
+    if encoded is None or encoding is None:
         return None
     try:
-        return str(data.decode(_codec(codec)))
+        return str(encoded.decode(_codec_of_encoding(encoding)))
     except UnicodeDecodeError:
         return None
     except AttributeError as error:
-        raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
+        raise NeedsSpark(f"the model does not read {encoded!r} as {encoding}; run this on Spark.") from error
 
 
-def _encode(text: str, codec: str) -> bytes:
+def _encode_text(text: str, encoding: str) -> bytes:
     try:
-        return text.encode(_codec(codec))
+        return text.encode(_codec_of_encoding(encoding))
     except UnicodeEncodeError as error:
         raise NeedsSpark(f"the model does not encode {text!r}; run this on Spark.") from error
 
 
-def _unbase64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise NeedsSpark(f"the model does not read {text!r} as base64; run this on Spark.") from error
 
 
-def _conv(text: str, base: int, to: int) -> str:
+def _convert_base(text: str, source_base: int, target_base: int) -> str:
     """A number in another base: unsigned, or signed for a negative one."""
-    if not text or not all(sign in "0123456789abcdefghijklmnopqrstuvwxyz"[:base] for sign in text.lower()):
+    if not text or not all(sign in "0123456789abcdefghijklmnopqrstuvwxyz"[:source_base] for sign in text.lower()):
         raise NeedsSpark(f"the model does not convert {text!r}; run this on Spark.")
-    value = min(int(text, base), (1 << 64) - 1)
-    if to < 0 and value >= 1 << 63:
-        value -= 1 << 64
-    digits, rest = "", abs(value)
-    while rest or not digits:
-        rest, digit = divmod(rest, abs(to))
+    number = min(int(text, source_base), (1 << 64) - 1)
+    if target_base < 0 and number >= 1 << 63:
+        number -= 1 << 64
+    digits, remaining = "", abs(number)
+    while remaining or not digits:
+        remaining, digit = divmod(remaining, abs(target_base))
         digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit] + digits
-    return f"-{digits}" if value < 0 else digits
+    return f"-{digits}" if number < 0 else digits
 
 
-def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: str | None = "n",
-          other: str | None = None) -> str:  # fmt: skip
-    masks = {"Lu": upper, "Ll": lower, "Nd": digit}
+def _mask_characters(text: str, upper_mask: str | None = "X", lower_mask: str | None = "x", digit_mask: str | None = "n",
+          other_mask: str | None = None) -> str:  # fmt: skip
+    masks = {"Lu": upper_mask, "Ll": lower_mask, "Nd": digit_mask}
 
-    def masked(character: str) -> str:
+    def mask_character(character: str) -> str:
         if character > "\uffff":  # two to Java, each of them something else
-            return character if other is None else other * 2
-        mask = masks.get(category(character), other)
+            return character if other_mask is None else other_mask * 2
+        mask = masks.get(category(character), other_mask)
         return character if mask is None else mask
 
-    return "".join(map(masked, text))
+    return "".join(map(mask_character, text))
 
 
-def _initcap(text: str) -> str:
+def _capitalize_words(text: str) -> str:
     if any(not word[:1].isascii() for word in text.split(" ")):
         raise NeedsSpark(f"the model does not write {text!r:.60} with a first letter as Java does; run this on Spark.")
     return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
 
 
-def _locate(part: str | None, text: str | None, start: int | None = 1) -> int | None:
+def _locate_part(part: str | None, text: str | None, start: int | None = 1) -> int | None:
     if start is None:
         return 0
     if part is None or text is None:
@@ -171,62 +179,74 @@ def _locate(part: str | None, text: str | None, start: int | None = 1) -> int | 
     return text.find(part, start - 1) + 1 if start > 0 else 0
 
 
-def _length(text: str) -> int | None:
-    parsed = _json(text)
-    return len(parsed) if isinstance(parsed, list) else None
+def _json_array_length(text: str) -> int | None:
+    json_value = _parse_json(text)
+    return len(json_value) if isinstance(json_value, list) else None
 
 
-def _keys(text: str) -> list[str] | None:
-    parsed = _json(text)
-    return list(parsed) if isinstance(parsed, dict) else None
+def _json_object_keys(text: str) -> list[str] | None:
+    json_value = _parse_json(text)
+    return list(json_value) if isinstance(json_value, dict) else None
 
 
 # A name after a dot or in quotes, a place. Double quotes are ksqlDB's: `lakehouse.spark.expressions` makes single ones.
 _STEP = re.compile(r"""\.([^.\[]+)|\['([^'?]+)'\]|\["([^"'?]+)"\]|\[(\d+)\]""", re.ASCII)
 
 
-def _at_path(text: str, path: str) -> str | None:
+def _read_json_path(text: str, json_path: str) -> str | None:
     """get_json_object of a path of names and places."""
-    steps = list(_STEP.finditer(path, 1))
-    if not path.startswith("$") or "".join(step[0] for step in steps) != path[1:] or "*" in path:
-        raise NeedsSpark(f"the model does not read the path {path!r}; run this on Spark.")
-    value = _json(text.replace(_MARK, _MARK * 2), _marked)
-    for step in steps:
-        if step[4] is None:
-            value = value.get(step[1] or step[2] or step[3]) if isinstance(value, dict) else None
+    path_steps = list(_STEP.finditer(json_path, 1))
+    if (
+        not json_path.startswith("$")
+        or "".join(path_step[0] for path_step in path_steps) != json_path[1:]
+        or "*" in json_path
+    ):
+        raise NeedsSpark(f"the model does not read the path {json_path!r}; run this on Spark.")
+    json_value = _parse_json(text.replace(_MARK, _MARK * 2), _mark_number)
+    for path_step in path_steps:
+        if path_step[4] is None:
+            json_value = (
+                json_value.get(path_step[1] or path_step[2] or path_step[3]) if isinstance(json_value, dict) else None
+            )
         else:
-            place = int(step[4])
-            value = value[place] if isinstance(value, list) and place < len(value) else None
-    if value is None and not steps:
+            index = int(path_step[4])
+            json_value = json_value[index] if isinstance(json_value, list) and index < len(json_value) else None
+    if json_value is None and not path_steps:
         raise NeedsSpark("the model does not tell a null from no JSON; run this on Spark.")
-    if value is None:
+    if json_value is None:
         return None
-    shown = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if not isinstance(value, str) and ("\\u" in shown or max(shown) > "\uffff"):
+    result_text = (
+        json_value if isinstance(json_value, str) else json.dumps(json_value, separators=(",", ":"), ensure_ascii=False)
+    )
+    if not isinstance(json_value, str) and ("\\u" in result_text or max(result_text) > "\uffff"):
         raise NeedsSpark("the model does not write this JSON as Spark does; run this on Spark.")
-    for pattern, new in _UNMARKED:
-        shown = re.sub(pattern, new, shown)
-    return shown
+    for mark_pattern, replacement in _UNMARKED:
+        result_text = re.sub(mark_pattern, replacement, result_text)
+    return result_text
 
 
 _MARK = "\x7f"
 _UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_MARK * 2, _MARK))
 
 
-def _marked(number: str) -> str:
+def _mark_number(number: str) -> str:
     """A number of a JSON text, which is written again as it was."""
     return _MARK + number
 
 
-def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:
+def _parse_json(text: str, parse_number: Callable[[str], Any] | None = None) -> Any:
     """What a text that is JSON holds, None for one that is not; NeedsSpark where Spark's reader may go on.
 
     number: what a number's text becomes; a number if left out.
     """
-    whole = number or _whole
+    parse_whole = parse_number or _parse_whole_number
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_int=whole, parse_float=number, parse_constant=_no_number
+            text,
+            object_pairs_hook=_build_object,
+            parse_int=parse_whole,
+            parse_float=parse_number,
+            parse_constant=_refuse_json_constant,
         )
     except ValueError as error:
         if text.lstrip()[:1] in ("{", "[", '"', "'") or any(map(str.isdigit, text)):
@@ -235,47 +255,47 @@ def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:
         return None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise NeedsSpark("the model does not read an object that has a name twice; run this on Spark.")
     return dict(pairs)
 
 
-def _whole(digits: str) -> int:
+def _parse_whole_number(digits: str) -> int:
     if digits == "-0":
         raise NeedsSpark("the model does not write -0 as Spark does; run this on Spark.")
     return int(digits)
 
 
-def _no_number(word: str) -> Any:
+def _refuse_json_constant(word: str) -> Any:
     raise NeedsSpark(f"the model does not read {word} as JSON; run this on Spark.")
 
 
 STRICT: dict[str, Callable[..., Any]] = {
-    "split": split,
+    "split": split_by_pattern,
     "btrim": lambda text, characters=" ": text.strip(characters),
     "left": lambda text, many: text[: max(many, 0)],
     "right": lambda text, many: text[-many:] if many > 0 else "",
-    "initcap": _initcap,
+    "initcap": _capitalize_words,
     "position": lambda part, text: text.find(part) + 1,
-    "rlike": lambda text, find: pattern(find).search(text) is not None,
-    "regexp_replace": _replaced,
-    "regexp_extract": _extracted,
-    "regexp_extract_all": _every,
-    "hex": _hex,
-    "unhex": _unhex,
+    "rlike": lambda text, find: compile_pattern(find).search(text) is not None,
+    "regexp_replace": _replace_pattern,
+    "regexp_extract": _extract_group,
+    "regexp_extract_all": _extract_all_groups,
+    "hex": _to_hex,
+    "unhex": _from_hex,
     "base64": lambda data: base64.b64encode(data).decode("ascii"),
-    "unbase64": _unbase64,
-    "encode": _encode,
-    "conv": _conv,
+    "unbase64": _decode_base64,
+    "encode": _encode_text,
+    "conv": _convert_base,
     "md5": lambda value: hashlib.md5(value.encode() if isinstance(value, str) else value).hexdigest(),
-    "get_json_object": _at_path,
-    "json_array_length": _length,
-    "json_object_keys": _keys,
+    "get_json_object": _read_json_path,
+    "json_array_length": _json_array_length,
+    "json_object_keys": _json_object_keys,
 }
 WITH_NULLS: dict[str, Callable[..., Any]] = {
-    "locate": _locate,
-    "decode": _decode,
-    "mask": lambda text, *masks: None if text is None else _mask(text, *masks),
+    "locate": _locate_part,
+    "decode": _decode_bytes,
+    "mask": lambda text, *masks: None if text is None else _mask_characters(text, *masks),
     "elt": lambda place, *texts: texts[place - 1] if place is not None and 0 < place <= len(texts) else None,
 }

@@ -8,7 +8,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_columns, decode_record
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.unfit import Unfit
-from lakehouse.model.model import Bad, Decoded
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record
 
@@ -31,13 +31,13 @@ def record(key: bytes | None, value: bytes | None) -> Record:
         (ONE, b"null", Decoded({"id": 1}, None)),
         (ONE, b"{}", Decoded({"id": 1}, {"a": None})),
         (None, None, Decoded(None, None)),
-        (ONE, b'{"a":"x"}', Bad("value: field a: expected int, found 'x'")),
-        (b"1", b'{"a":"x"}', Bad(f"key: {NO_INT}")),
-        (ONE, b"", Bad("value: expected a JSON object, found nothing")),
-        (b"1", None, Bad(f"key: {NO_INT}")),
+        (ONE, b'{"a":"x"}', BadRecord("value: field a: expected int, found 'x'")),
+        (b"1", b'{"a":"x"}', BadRecord(f"key: {NO_INT}")),
+        (ONE, b"", BadRecord("value: expected a JSON object, found nothing")),
+        (b"1", None, BadRecord(f"key: {NO_INT}")),
     ],
 )
-def test_records(key: bytes | None, value: bytes | None, expected: Decoded | Bad) -> None:
+def test_records(key: bytes | None, value: bytes | None, expected: Decoded | BadRecord) -> None:
     assert decode_record(SOURCE, record(key, value)) == expected
 
 

@@ -10,7 +10,7 @@ import pytest
 from lakehouse.errors import NeedsSpark, SqlError
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES
-from lakehouse.ksql.function.page import page
+from lakehouse.ksql.function.page import functions_page
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
@@ -46,7 +46,9 @@ def test_every_function_has_cases_and_a_null_rule() -> None:
 
 def test_the_page_is_made_from_the_table() -> None:
     written = Path(__file__).parents[2] / "docs" / "sql-functions.md"
-    assert written.read_text("utf-8") == page(), "python -m lakehouse.ksql.function.page > docs/sql-functions.md"
+    assert written.read_text("utf-8") == functions_page(), (
+        "python -m lakehouse.ksql.function.page > docs/sql-functions.md"
+    )
 
 
 def test_no_name_is_in_two_tables() -> None:

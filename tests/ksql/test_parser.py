@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from lakehouse.errors import LakehouseError, SqlError
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.parser import grammar, parse
-from lakehouse.ksql.syntax.texts import texts
+from lakehouse.ksql.syntax.parser import load_grammar, parse
+from lakehouse.ksql.syntax.texts import split_statements
 from lakehouse.ksql.syntax.tree import Name
 
 OTHERS = ("a", "b", "s", "`q`", '"Q"', "'x'", "'", "`", "1", "1.5", "1e3", "--", "/*", "${v}", ";")
 
 
 def pieces() -> st.SearchStrategy[str]:
-    words = sorted({str(terminal.pattern.value) for terminal in grammar().terminals if terminal.pattern.type == "str"})
+    words = sorted(
+        {str(terminal.pattern.value) for terminal in load_grammar().terminals if terminal.pattern.type == "str"}
+    )
     return st.sampled_from([*words, *OTHERS])
 
 
@@ -95,7 +97,7 @@ def test_errors_point_at_the_place(text: str, place: tuple[int, int], said: str)
 
 def test_a_text_is_cut_at_semicolons_that_end_statements() -> None:
     text = "-- one; two\nSELECT 'a;b', `c;d` FROM s; /* ; */ ;\n\nSHOW STREAMS"
-    assert [(one.text, one.line_before) for one in texts(text)] == [
+    assert [(one.text, one.line_before) for one in split_statements(text)] == [
         ("SELECT 'a;b', `c;d` FROM s", 1),
         ("SHOW STREAMS", 3),
     ]

@@ -77,7 +77,7 @@ def compiled(text: str) -> str:
     node = query.items[0].expression  # type: ignore[union-attr]
     assert node is not None
     ready = {Name("MS"): Sql("ms", k.BIGINT), Name("ZONE"): Sql("zone", k.STRING)}
-    return Visible((), ready=ready).sql(node).text
+    return Visible((), precomputed=ready).sql(node).text
 
 
 def forms() -> dict[str, str]:

@@ -24,7 +24,7 @@ POSITION = (
 
 def bound(item: Aggregation, kind: str) -> tuple[str, str | None]:
     made = bind_types(named_aggregation("a", item, COLUMNS, "test"), kind)
-    return made.shown, made.accumulator
+    return made.visible_type, made.accumulator
 
 
 WIDE = "struct<high: decimal(37, 0), middle: decimal(37, 0), low: decimal(37, 0)>"

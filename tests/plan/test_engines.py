@@ -21,14 +21,14 @@ def kinds(base: type) -> list[type]:
 
 
 @pytest.mark.parametrize("kind", kinds(Step), ids=lambda kind: str(kind.__name__))
-@pytest.mark.parametrize("applied", [model_step.applied, spark_step.apply_step], ids=["model", "spark"])
+@pytest.mark.parametrize("applied", [model_step.apply_step, spark_step.apply_step], ids=["model", "spark"])
 def test_a_step_runs_on_both(kind: type, applied: Any) -> None:
     assert applied.dispatch(kind) is not applied.dispatch(object)
 
 
 @pytest.mark.parametrize("kind", get_args(Fold), ids=lambda kind: str(kind.__name__))
 @pytest.mark.parametrize(
-    "question", [fold.folded, fold.reached, arrivals._operator_input], ids=["folded", "reached", "taken"]
+    "question", [fold.fold_events, fold.reached_key, arrivals._operator_input], ids=["folded", "reached", "taken"]
 )
 def test_a_fold_runs_on_both(kind: type, question: Any) -> None:
     assert question.dispatch(kind) is not question.dispatch(object)

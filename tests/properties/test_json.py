@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import Bad, Decoded
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record
@@ -172,8 +172,8 @@ def check(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
     for record, row in zip(records, published.rows_of_frame(frame), strict=True):
         item = decode_record(stream.source, record)
         found = {column.name: row[column.name] for column in stream.source.value}
-        if row["_bad"] or isinstance(item, Bad):
-            same = row["_bad"] and isinstance(item, Bad)
+        if row["_bad"] or isinstance(item, BadRecord):
+            same = row["_bad"] and isinstance(item, BadRecord)
         else:
             assert isinstance(item, Decoded)
             same = (item.value is None) == row["_tombstone"] and (item.value is None or _same(item.value, found))

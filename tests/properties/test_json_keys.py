@@ -13,7 +13,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.plain import finite_or_text
-from lakehouse.model.model import Bad, Decoded
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 
@@ -68,7 +68,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
         if source.key[0].type in ("date", "timestamp") and (record.key or b"").count(b'"id"') > 1:
             continue  # a known difference: of a moment that stands twice, Spark does not judge the first
         item = decode_record(source, record)
-        if isinstance(item, Bad):
+        if isinstance(item, BadRecord):
             same = bool(row["_bad"])
         else:
             assert isinstance(item, Decoded)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakehouse.lake.layout import Layout
-from lakehouse.model.event import unhashable
+from lakehouse.model.event import from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -72,7 +72,7 @@ def write_late(layout: Layout, table: Table, result: Result, last: int) -> None:
 def write_rows(layout: Layout, table: Table, result: Result, last: int) -> None:
     """Write a silver table; if it is empty, its key columns are texts."""
     rows = [
-        {**{name: unhashable(part) for name, part in zip(table.key, key, strict=True)}, **row}
+        {**{name: from_hashable(part) for name, part in zip(table.key, key, strict=True)}, **row}
         for key, row in result.tables[table.name].items()
     ]
     found = pa.Table.from_pylist(rows) if rows else pa.table({name: pa.array([], pa.string()) for name in table.key})

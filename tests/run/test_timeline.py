@@ -167,8 +167,8 @@ def test_offsets_are_those_of_the_present_topic() -> None:
     )  # fmt: skip
     assert [line(lake).version(parsed(f"offsets:t/0={n}")) for n in (1, 2)] == [2, 3]
     cut = line(lake).cut(parsed("offsets:t/0=1"))
-    assert [cut.counts("t", of, 0, n) for of, n in (("old", 4), ("new", 0), ("new", 1))] == [True, True, False]
-    assert cut.counts("u", "any", 0, 99)
+    assert [cut.lies_before("t", of, 0, n) for of, n in (("old", 4), ("new", 0), ("new", 1))] == [True, True, False]
+    assert cut.lies_before("u", "any", 0, 99)
     assert cut_from_details(json.loads(json.dumps(cut.details()))) == cut
     with pytest.raises(NotFound, match="bronze has t/0 up to 2"):
         line(lake).cut(parsed("offsets:t/0=3"))

@@ -37,12 +37,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_history_is_several_transactions_of_whole_ticks() -> None:
     """A new sink's history had to be written within 900 seconds."""
     found = list(cut_changes(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
-    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(5, 2, 0), (10, 5, 0), (1, 6, 0)]
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [
+        (5, 2, 0),
+        (10, 5, 0),
+        (1, 6, 0),
+    ]
 
 
 def test_a_tick_that_is_too_large_is_cut_and_ends_alone() -> None:
     found = list(cut_changes(changes([1, 30, 1]), AFTER, AFTER + 3))
-    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [
         (12, 0, 12), (12, 0, 24), (7, 2, 0), (1, 3, 0),
     ]  # fmt: skip
 
@@ -60,33 +64,33 @@ def test_what_was_written_and_what_follows_is_the_changelog_exactly_once(sizes: 
     done = Transaction([], AFTER)
     while True:
         left = [change for change in every if change[0] > done.tick]
-        found = list(cut_changes(iter(left), done.tick, to, done.sent, done.at))
+        found = list(cut_changes(iter(left), done.tick, to, done.sent_count, done.sent_position))
         end = data.draw(st.integers(1, len(found)))  # the power fails after `end` of them
         for part in found[:end]:
             written += part.records
             whole = [record for tick, record in every if tick <= part.tick]
-            assert len(written) == len(whole) + part.sent
+            assert len(written) == len(whole) + part.sent_count
             done = part
         if end == len(found):
             break
     assert written == [record for _, record in every]
-    assert (done.tick, done.sent) == (to, 0)
+    assert (done.tick, done.sent_count) == (to, 0)
 
 
 @pytest.mark.parametrize("kept", [slice(0, 11), slice(1, None)])
 def test_changes_that_differ_from_the_published_part_are_refused(kept: slice) -> None:
     every = changes([30])
     first = next(cut_changes(every, AFTER, AFTER + 1))
-    assert (first.sent, first.at) == (12, position_header(every[11][1]))
+    assert (first.sent_count, first.sent_position) == (12, position_header(every[11][1]))
     with pytest.raises(StorageError, match="published in part, by a declaration other"):
-        list(cut_changes(every[kept], AFTER, AFTER + 1, first.sent, first.at))
+        list(cut_changes(every[kept], AFTER, AFTER + 1, first.sent_count, first.sent_position))
 
 
 def test_the_restored_rows_are_complete_only_with_the_first_tick() -> None:
     """They have no tick of their own: a publisher that went on after them would begin with them again."""
     began = [(AFTER - 2, record) for _, record in changes([6])]
     found = list(cut_changes([*began, *changes([1, 1])], AFTER, AFTER + 2))
-    assert [(len(part.records), part.tick - AFTER, part.sent) for part in found] == [(7, 1, 0), (1, 2, 0)]
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [(7, 1, 0), (1, 2, 0)]
 
 
 def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,20 +122,20 @@ def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -
 
     keeping = made(every_seconds=0.0)
     for tick in range(1, 8):
-        keeping.after(tick)
+        keeping.run_if_due(tick)
     assert (len(calls), len(told)) == (2, 2)
     assert not calls[0].vacuum, "a day after the first tick at the earliest"
-    made(every_seconds=0.0).after(9)
+    made(every_seconds=0.0).run_if_due(9)
     assert len(calls) == 2, "what was done before a restart is known"
-    made(every_seconds=0.0).after(10)
-    made(every_seconds=3600.0).after(20)
-    made(every_seconds=0.0, enabled=False).after(20)
+    made(every_seconds=0.0).run_if_due(10)
+    made(every_seconds=3600.0).run_if_due(20)
+    made(every_seconds=0.0, enabled=False).run_if_due(20)
     assert len(calls) == 3
     (tmp_path / "control" / "upkeep" / "silver.json").write_text("{half a")
     broken = made(every_seconds=0.0)
-    broken._work = lambda policy: 1 // 0  # type: ignore[assignment, return-value]
-    broken.after(1)
-    broken.after(4)
+    broken._do_upkeep = lambda policy: 1 // 0  # type: ignore[assignment, return-value]
+    broken.run_if_due(1)
+    broken.run_if_due(4)
     assert failed == ["ZeroDivisionError: integer division or modulo by zero"]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.repeating import until_ctrl_c
-from lakehouse.ksql.facts import Answer, Deleted
+from lakehouse.ksql.facts import Answer, DeletedRow
 
 if TYPE_CHECKING:
     from lakehouse.run.sql.session import SqlSession
@@ -44,7 +44,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
 def _print_answer_as_json(answer: Answer) -> None:
     with nullcontext() if answer.ends else until_ctrl_c():
         for row in answer.rows:
-            tombstone_mark = {MARK: True} if isinstance(row, Deleted) else {}
+            tombstone_mark = {MARK: True} if isinstance(row, DeletedRow) else {}
             show.as_json(dict(zip(answer.names, row, strict=True)) | tombstone_mark)
     if answer.message:
         show.as_json({"message": answer.message})
@@ -54,6 +54,6 @@ def _print_answer_lines(answer: Answer) -> None:
     with until_ctrl_c():
         for row in answer.rows:
             values_by_name = dict(zip(answer.names, row, strict=True))
-            if isinstance(row, Deleted):
+            if isinstance(row, DeletedRow):
                 values_by_name = {name: value for name, value in values_by_name.items() if value is not None}
-            show.say(f"{show.pairs(values_by_name) or ''}{f'  <{MARK.upper()}>' * isinstance(row, Deleted)}")
+            show.say(f"{show.pairs(values_by_name) or ''}{f'  <{MARK.upper()}>' * isinstance(row, DeletedRow)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.sql.answer import run_statements
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.ksql.syntax.texts import is_whole
+from lakehouse.ksql.syntax.texts import ends_statement
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -76,14 +76,14 @@ def read_statements(prompt: Callable[[], str]) -> str | None:
 
 def is_done(text: str) -> bool:
     """Say whether the Enter key runs a text: a complete statement, or a command of the shell."""
-    return is_whole(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
+    return ends_statement(text) or text.split()[0].lower() in ("exit", "quit", "help", "save")
 
 
 def completion_words(session: SqlSession) -> list[str]:
     """Return the words to complete: keywords, functions, and declared names."""
     from lakehouse.ksql.function.aggregate import AGGREGATES
     from lakehouse.ksql.function.table import FUNCTIONS, TABLE_FUNCTIONS
-    from lakehouse.ksql.syntax.parser import keywords
+    from lakehouse.ksql.syntax.parser import grammar_keywords
 
     declared_sources = session.script.catalog.declared.values()
     declared_names: Iterable[str] = (
@@ -91,7 +91,7 @@ def completion_words(session: SqlSession) -> list[str]:
         for declared_source in declared_sources
         for name in (declared_source.name, *(column.name for column in declared_source.columns))
     )
-    return sorted({*keywords(), *FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *declared_names})
+    return sorted({*grammar_keywords(), *FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS, *declared_names})
 
 
 def make_prompt(session: SqlSession) -> Callable[[], str]:

@@ -48,7 +48,7 @@ def capture(
     scenario_file = out or _folder_of_app(found_app) / f"{table}-{_file_name_part(key)}.json"
     if scenario_file.exists():
         raise ConfigError(f"{scenario_file} exists already; expected a new name: --out FILE. Nothing was written.")
-    module_name = found_app.where if found_app.file is None else found_app.file.stem
+    module_name = found_app.location if found_app.file is None else found_app.file.stem
     if (
         found_app.file is not None
         and scenario_file.absolute().parent.resolve() != found_app.file.absolute().parent.resolve()

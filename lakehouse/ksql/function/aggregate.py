@@ -45,64 +45,72 @@ class AggregateFunction:
     @property
     def wanted(self) -> str:
         """Its arguments in words."""
-        many = "an expression" if self.arguments == (1, 1) else "expressions"
-        return many if () in self.options else f"an expression and a literal: {self.shown}"
+        argument_words = "an expression" if self.arguments == (1, 1) else "expressions"
+        return argument_words if () in self.options else f"an expression and a literal: {self.shown}"
 
     def call(self, arguments: Sequence[Sql], options: Sequence[Option]) -> Aggregation:
         """Return the aggregate of arguments, with options."""
-        return self.made(*map(self._typed, arguments), *options)
+        return self.made(*map(self._typed_text, arguments), *options)
 
-    def _typed(self, argument: Sql) -> str:
+    def _typed_text(self, argument: Sql) -> str:
         """What is aggregated; of a number that is computed with its type, which no plain text tells."""
-        text = self.of(argument)
-        is_computed = self.takes == "number" and not re.fullmatch(r"\w+|`[^`]*`", text)
-        return f"cast({text} AS {argument.kind.spark})" if is_computed else text
+        argument_text = self.of(argument)
+        is_computed = self.takes == "number" and not re.fullmatch(r"\w+|`[^`]*`", argument_text)
+        return f"cast({argument_text} AS {argument.kind.spark})" if is_computed else argument_text
 
 
-def _sum(of: Kind) -> Kind:
-    if of.name == "DECIMAL":
-        return k.decimal(of.digits[0] + 10, of.digits[1])
-    return k.DOUBLE if of == k.DOUBLE else k.BIGINT
+def _sum_kind(kind: Kind) -> Kind:
+    if kind.name == "DECIMAL":
+        return k.decimal_of(kind.digits[0] + 10, kind.digits[1])
+    return k.DOUBLE if kind == k.DOUBLE else k.BIGINT
 
 
-def _sum_of_list(of: Sql) -> str:
-    kind = _sum(of.kind.inner[0]).on_the_way
-    added = f"(_sum, _one) -> cast(_sum + coalesce(_one, 0) AS {kind})"
-    return f"cast(reduce({of.text}, cast(0 AS {kind}), {added}) AS {kind})"
+def _sum_of_list(list_value: Sql) -> str:
+    sum_type = _sum_kind(list_value.kind.inner[0]).wire_type
+    add_lambda = f"(_sum, _one) -> cast(_sum + coalesce(_one, 0) AS {sum_type})"
+    return f"cast(reduce({list_value.text}, cast(0 AS {sum_type}), {add_lambda}) AS {sum_type})"
 
 
-def _top(*given: str | int, distinct: bool = False) -> Aggregation:
-    *texts, many = given
-    if len(texts) == 1:
-        return ours.top_k(str(texts[0]), int(many), distinct=distinct)
-    members = ", ".join(f"'{name}', {text}" for name, text in zip(_top_names(len(texts)), texts, strict=True))
-    return ours.top_k(f"named_struct({members})", int(many), by=_top_names(1)[0])
+def _top_aggregation(*arguments: str | int, distinct: bool = False) -> Aggregation:
+    *value_texts, count = arguments
+    if len(value_texts) == 1:
+        return ours.top_k(str(value_texts[0]), int(count), distinct=distinct)
+    struct_members = ", ".join(
+        f"'{name}', {text}" for name, text in zip(_top_names(len(value_texts)), value_texts, strict=True)
+    )
+    return ours.top_k(f"named_struct({struct_members})", int(count), by=_top_names(1)[0])
 
 
-def _top_kind(*given: Kind | int) -> Kind:
-    kinds = [of for of in given if isinstance(of, Kind)]
-    return k.array(kinds[0] if len(kinds) == 1 else k.struct(dict(zip(_top_names(len(kinds)), kinds, strict=True))))
+def _top_kind(*arguments: Kind | int) -> Kind:
+    value_kinds = [argument for argument in arguments if isinstance(argument, Kind)]
+    return k.array_of(
+        value_kinds[0]
+        if len(value_kinds) == 1
+        else k.struct_of(dict(zip(_top_names(len(value_kinds)), value_kinds, strict=True)))
+    )
 
 
-def _top_names(many: int) -> list[str]:
+def _top_names(count: int) -> list[str]:
     """The fields of a value of TOPK with several columns: the one that orders, and the others."""
-    return ["sort_col", *(f"col{number}" for number in range(many - 1))]
+    return ["sort_col", *(f"col{number}" for number in range(count - 1))]
 
 
-def _top_distinct(text: str, many: int) -> Aggregation:
-    return _top(text, many, distinct=True)
+def _top_distinct(text: str, count: int) -> Aggregation:
+    return _top_aggregation(text, count, distinct=True)
 
 
-def _by_offset(of: Callable[..., Aggregation]) -> Callable[..., Aggregation]:
+def _offset_aggregation(aggregate: Callable[..., Aggregation]) -> Callable[..., Aggregation]:
     def made(column: str, *options: Option) -> Aggregation:
-        many = next((one for one in options if not isinstance(one, bool)), None)
-        return of(column, many, ignore_nulls=next((one for one in options if isinstance(one, bool)), True))
+        count = next((option for option in options if not isinstance(option, bool)), None)
+        return aggregate(
+            column, count, ignore_nulls=next((option for option in options if isinstance(option, bool)), True)
+        )
 
     return made
 
 
-def _one_or_several(of: Kind, *options: Option) -> Kind:
-    return k.array(of) if any(not isinstance(one, bool) for one in options) else of
+def _offset_kind(kind: Kind, *options: Option) -> Kind:
+    return k.array_of(kind) if any(not isinstance(option, bool) for option in options) else kind
 
 
 _OFFSET: Options = ((), (bool,), (int,), (int, bool))
@@ -112,11 +120,11 @@ _DOUBLE: Callable[..., Kind] = lambda *of: k.DOUBLE  # noqa: E731
 _RECORDS = (
     AggregateFunction("COUNT", "any", ours.count, lambda of: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
     AggregateFunction(
-        "SUM", "number", ours.sum, _sum, "nulls are skipped; over nulls alone it is 0", "sum",
+        "SUM", "number", ours.sum, _sum_kind, "nulls are skipped; over nulls alone it is 0", "sum",
         "SUM of INTEGER is a BIGINT; a sum outside its type is null until it fits again",
     ),
     AggregateFunction(
-        "SUM_LIST", "array of numbers", ours.sum, lambda of: _sum(of.inner[0]),
+        "SUM_LIST", "array of numbers", ours.sum, lambda of: _sum_kind(of.inner[0]),
         "null arrays and null elements are skipped; over nulls alone it is 0", "sum", "as for SUM", of=_sum_of_list,
     ),
     AggregateFunction("AVG", "number", ours.avg, _DOUBLE, "nulls are skipped; over nulls alone it is 0.0", "avg"),
@@ -126,23 +134,23 @@ _RECORDS = (
         "COUNT_DISTINCT", "any", ours.count_distinct, lambda of: k.BIGINT, _SKIPPED, "count_distinct", "exact"
     ),
     AggregateFunction(
-        "LATEST_BY_OFFSET", "any", _by_offset(ours.latest), _one_or_several,
+        "LATEST_BY_OFFSET", "any", _offset_aggregation(ours.latest), _offset_kind,
         "nulls are skipped, but for LATEST_BY_OFFSET(x, false)", "latest", shown="any, k?, boolean?", options=_OFFSET,
     ),
     AggregateFunction(
-        "EARLIEST_BY_OFFSET", "any", _by_offset(ours.earliest), _one_or_several,
+        "EARLIEST_BY_OFFSET", "any", _offset_aggregation(ours.earliest), _offset_kind,
         "nulls are skipped, but for EARLIEST_BY_OFFSET(x, false)", "earliest", shown="any, k?, boolean?",
         options=_OFFSET,
     ),
     AggregateFunction("ATTR", "any", ours.only, _SAME, "null is a value like any other", "only"),
     AggregateFunction(
-        "COLLECT_LIST", "any", ours.collect_list, k.array, "nulls are kept", "collect_list", "no limit of 1,000 values"
+        "COLLECT_LIST", "any", ours.collect_list, k.array_of, "nulls are kept", "collect_list", "no limit of 1,000 values"
     ),
     AggregateFunction(
-        "COLLECT_SET", "any", ours.collect_set, k.array, "null is kept", "collect_set", "no limit of 1,000 values"
+        "COLLECT_SET", "any", ours.collect_set, k.array_of, "null is kept", "collect_set", "no limit of 1,000 values"
     ),
     AggregateFunction(
-        "TOPK", "ordered", _top, _top_kind, _SKIPPED, "top_k", shown="ordered, any*, k", options=((int,),),
+        "TOPK", "ordered", _top_aggregation, _top_kind, _SKIPPED, "top_k", shown="ordered, any*, k", options=((int,),),
         arguments=(1, 99),
     ),
     AggregateFunction(
@@ -173,15 +181,17 @@ TAKES = {
 ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP")
 
 
-def check_taken(record: AggregateFunction, kinds: list[Kind], at: int) -> None:
+def check_argument_kinds(record: AggregateFunction, kinds: list[Kind], position: int) -> None:
     """Raise SqlError for arguments that an aggregate does not take; `at` is the place of its call."""
-    checked = kinds if record.takes == "number" else kinds[:1]
-    for kind in checked:
-        right = {
+    checked_kinds = kinds if record.takes == "number" else kinds[:1]
+    for kind in checked_kinds:
+        is_taken = {
             "any": True, "number": kind.is_number, "text": kind.name == "STRING", "ordered": kind.name in ORDERED,
             "array of numbers": kind.name == "ARRAY" and kind.inner[0].is_number,
         }[record.takes]  # fmt: skip
-        if not right:
-            shown = ", ".join(map(str, kinds))
-            wanted = TAKES[record.takes]
-            raise SqlError(f"function '{record.name}' does not accept parameters ({shown})", at, expected=wanted)
+        if not is_taken:
+            kind_texts = ", ".join(map(str, kinds))
+            expected_words = TAKES[record.takes]
+            raise SqlError(
+                f"function '{record.name}' does not accept parameters ({kind_texts})", position, expected=expected_words
+            )

@@ -6,30 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.record import Function, function
-from lakehouse.ksql.function.sql import Sql, copied, fitted
+from lakehouse.ksql.function.record import Function, define_function
+from lakehouse.ksql.function.sql import Sql, copy_sql, fitted
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 _FAMILY = "Nulls and choice"
 
 
-def of_all(arguments: Sequence[Any]) -> Kind:
+def common_argument_kind(arguments: Sequence[Any]) -> Kind:
     """The type that all arguments have together."""
-    kind = k.common([argument.kind for argument in arguments])
+    kind = k.common_kind([argument.kind for argument in arguments])
     if kind is None:
-        raise SqlError(f"the arguments need one type, found {', '.join(str(a.kind) for a in arguments)}")
+        raise SqlError(
+            f"the arguments need one type, found {', '.join(str(typed_argument.kind) for typed_argument in arguments)}"
+        )
     return kind
 
 
 def _first(*given: Sql) -> str:
     """The first value that is not null."""
-    kind = of_all(given)
+    kind = common_argument_kind(given)
     return f"coalesce({', '.join(fitted(of, kind).text for of in given)})"
 
 
 def _null_if(of: Sql, other: Sql) -> str:
-    kind = of_all([of, other])
+    kind = common_argument_kind([of, other])
     if of.kind.is_null or other.kind.is_null:
         return of.text
     return f"CASE WHEN {comparable(of.text, kind)} = {comparable(other.text, kind)} THEN NULL ELSE {of.text} END"
@@ -48,23 +50,23 @@ def has_map(kind: Kind) -> bool:
 
 
 FUNCTIONS: tuple[Function, ...] = (
-    function(
-        "COALESCE", _FAMILY, "any any*", _first, of_all,
+    define_function(
+        "COALESCE", _FAMILY, "any any*", _first, common_argument_kind,
         ("COALESCE(NULL, 2, 3)", 2), ("COALESCE(CAST(NULL AS VARCHAR))", None),
         ("COALESCE(CAST(NULL AS DECIMAL(4, 2)), CAST(7 AS BIGINT))", 7.0), nulls="the first that is not null",
     ),
-    function(
-        "IFNULL", _FAMILY, "any any", _first, of_all,
+    define_function(
+        "IFNULL", _FAMILY, "any any", _first, common_argument_kind,
         ("IFNULL(CAST(NULL AS VARCHAR), 'a')", "a"), ("IFNULL('b', 'a')", "b"),
         nulls="the second, if the first is null",
     ),
-    function(
+    define_function(
         "NULLIF", _FAMILY, "any any", _null_if, 0,
         ("NULLIF('a', 'a')", None), ("NULLIF('a', 'b')", "a"), ("NULLIF('a', CAST(NULL AS VARCHAR))", "a"),
         ("NULLIF(MAP('a' := 1), MAP('a' := 1))", None),
         nulls="null, if both are equal",
     ),
-    function(
-        "AS_VALUE", _FAMILY, "any", copied("{0}"), 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
+    define_function(
+        "AS_VALUE", _FAMILY, "any", copy_sql("{0}"), 0, ("AS_VALUE('a')", "a"), nulls="the argument itself",
     ),
 )  # fmt: skip

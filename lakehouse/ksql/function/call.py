@@ -20,40 +20,42 @@ _MOMENTS = {"date": k.DATE, "time": k.TIME, "timestamp": k.TIMESTAMP}
 NO_CLOCK = {"UNIX_TIMESTAMP": "", "UNIX_DATE": ": UNIX_DATE(FROM_DAYS(CAST(ROWTIME / 86400000 AS INT)))"}
 
 
-def made(name: str, arguments: Sequence[Argument], at: int, as_moment: AsMoment | None = None) -> Sql:
+def compile_call(name: str, arguments: Sequence[Argument], position: int, as_moment: AsMoment | None = None) -> Sql:
     """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types.
 
     as_moment: reads a text as a DATE, TIME or TIMESTAMP, where the function takes one, as ksqlDB does.
     """
     record = FUNCTIONS.get(name)
     if record is None:
-        raise SqlError(unknown(name), at)
+        raise SqlError(why_unknown(name), position)
     for form in record.forms:
-        if form.fits(arguments):
+        if form.accepts(arguments):
             return form.made(arguments)
     for form in record.forms:
         if as_moment is None:
             break
-        read = [_read(argument, word, as_moment) for argument, word in zip(arguments, form.takes, strict=False)]
-        if len(read) == len(arguments) and form.fits(read):
-            return form.made(read)
+        read_arguments = [
+            _read_moment(argument, word, as_moment) for argument, word in zip(arguments, form.takes, strict=False)
+        ]
+        if len(read_arguments) == len(arguments) and form.accepts(read_arguments):
+            return form.made(read_arguments)
     if not arguments and name in NO_CLOCK:
-        instead = f"use ROWTIME{NO_CLOCK[name]}"
-        raise SqlError(f"{name}() reads a clock, and a replay would give another table: {instead}", at)
+        alternative = f"use ROWTIME{NO_CLOCK[name]}"
+        raise SqlError(f"{name}() reads a clock, and a replay would give another table: {alternative}", position)
     raise SqlError(
-        f"function '{name}' does not accept parameters ({', '.join(map(_shown, arguments))})", at,
+        f"function '{name}' does not accept parameters ({', '.join(map(_argument_kind_text, arguments))})", position,
         expected=" or ".join(f"({', '.join(form.takes)})" for form in record.forms),
     )  # fmt: skip
 
 
-def _read(argument: Argument, word: str, as_moment: AsMoment) -> Argument:
-    kind = _MOMENTS.get(word)
-    if kind is None or isinstance(argument, LambdaSql) or argument.kind != k.STRING:
+def _read_moment(argument: Argument, type_word: str, as_moment: AsMoment) -> Argument:
+    moment_kind = _MOMENTS.get(type_word)
+    if moment_kind is None or isinstance(argument, LambdaSql) or argument.kind != k.STRING:
         return argument
-    return as_moment(argument, kind)
+    return as_moment(argument, moment_kind)
 
 
-def unknown(name: str) -> str:
+def why_unknown(name: str) -> str:
     """Return why there is no scalar function of this name here."""
     if name in AGGREGATES:
         return f"{name} is an aggregate: it stands in the SELECT or the HAVING of a GROUP BY"
@@ -64,5 +66,5 @@ def unknown(name: str) -> str:
     return f"can't find any functions with the name '{name}'.{suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])}"
 
 
-def _shown(argument: Argument) -> str:
+def _argument_kind_text(argument: Argument) -> str:
     return "LAMBDA" if isinstance(argument, LambdaSql) else str(argument.kind)

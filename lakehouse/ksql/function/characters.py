@@ -4,78 +4,93 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakehouse.ksql.function.in_bytes import A
-from lakehouse.ksql.function.record import Function, Signature, function
-from lakehouse.ksql.function.sql import Sql, let
+from lakehouse.ksql.function.in_bytes import BYTES_OF_A
+from lakehouse.ksql.function.record import Function, Signature, define_function
+from lakehouse.ksql.function.sql import Sql, let_sql
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
 
 
-def _part(of: Sql, start: Sql, length: Sql | None = None) -> str:
+def _substring(source: Sql, start: Sql, length: Sql | None = None) -> str:
     """SUBSTRING of a text: places are counted as in Java, where a character beyond the basic plane is two."""
-    return let(f"ksql_length({of.text})", "_long", lambda long: _cut(of.text, long, start, length))
+    return let_sql(
+        f"ksql_length({source.text})",
+        "_long",
+        lambda text_length: _substring_sql(source.text, text_length, start, length),
+    )
 
 
-def _cut(of: str, long: str, start: Sql, length: Sql | None) -> str:
-    known = None if start.literal is None else int(start.literal)
-    back, forth = f"greatest({long} + {start.text}, 0)", f"greatest(least({start.text} - 1, {long}), 0)"
+def _substring_sql(source: str, text_length: str, start: Sql, length: Sql | None) -> str:
+    known_start = None if start.literal is None else int(start.literal)
+    from_end, from_start = (
+        f"greatest({text_length} + {start.text}, 0)",
+        f"greatest(least({start.text} - 1, {text_length}), 0)",
+    )
     begin = (
-        f"CASE WHEN {start.text} < 0 THEN {back} ELSE {forth} END" if known is None else forth if known >= 0 else back
+        f"CASE WHEN {start.text} < 0 THEN {from_end} ELSE {from_start} END"
+        if known_start is None
+        else from_start
+        if known_start >= 0
+        else from_end
     )
     if length is None:
-        made = f"ksql_substring({of}, {begin}, {long})"
+        substring = f"ksql_substring({source}, {begin}, {text_length})"
     else:
-        end = f"least(({begin}) + cast({length.text} AS bigint), {long})"
-        made = f"ksql_substring({of}, {begin}, greatest({end}, {begin}))"
+        end = f"least(({begin}) + cast({length.text} AS bigint), {text_length})"
+        substring = f"ksql_substring({source}, {begin}, greatest({end}, {begin}))"
     # Spark's GREATEST and LEAST pass over a null.
-    there = [f"{one.text} IS NOT NULL" for one in (start, length) if one is not None and one.literal is None]
-    return f"CASE WHEN {' AND '.join(there)} THEN {made} END" if there else made
+    present_checks = [
+        f"{argument.text} IS NOT NULL"
+        for argument in (start, length)
+        if argument is not None and argument.literal is None
+    ]
+    return f"CASE WHEN {' AND '.join(present_checks)} THEN {substring} END" if present_checks else substring
 
 
-def _bytes_part(of: Sql, start: Sql, length: Sql | None = None) -> str:
+def _bytes_substring(source: Sql, start: Sql, length: Sql | None = None) -> str:
     begin = start.text
     if start.literal is None or int(start.literal) < 0:
-        begin = f"CASE WHEN {begin} < 0 THEN greatest(length({of.text}) + {begin} + 1, 1) ELSE {begin} END"
-    return f"substring({of.text}, {begin}{f', {length.text}' if length else ''})"
+        begin = f"CASE WHEN {begin} < 0 THEN greatest(length({source.text}) + {begin} + 1, 1) ELSE {begin} END"
+    return f"substring({source.text}, {begin}{f', {length.text}' if length else ''})"
 
 
-def _instr(of: Sql, part: Sql, start: Sql | None = None, occurrence: Sql | None = None) -> str:
+def _instr_sql(source: Sql, part: Sql, start: Sql | None = None, occurrence: Sql | None = None) -> str:
     """The place of a part; with a negative start it is looked for, and the occurrences are counted, from the end."""
-    number = "1" if occurrence is None else occurrence.text
-    long, begin = f"ksql_length({of.text})", "1" if start is None else start.text
-    forward = let(
-        f"ksql_find({of.text}, {part.text}, {begin} - 1, {number})", "_place",
+    occurrence_number = "1" if occurrence is None else occurrence.text
+    text_length, begin = f"ksql_length({source.text})", "1" if start is None else start.text
+    forward = let_sql(
+        f"ksql_find({source.text}, {part.text}, {begin} - 1, {occurrence_number})", "_place",
         lambda place: f"CASE WHEN {place} >= 0 THEN {place} + {begin} ELSE 0 END",
     )  # fmt: skip
-    backward = let(
-        f"ksql_find(ksql_reverse({of.text}), ksql_reverse({part.text}), -({begin}) - 1, {number})", "_place",
+    backward = let_sql(
+        f"ksql_find(ksql_reverse({source.text}), ksql_reverse({part.text}), -({begin}) - 1, {occurrence_number})", "_place",
         lambda place: (
-            f"CASE WHEN {place} >= 0 THEN {long} + ({begin}) - {place} - ksql_length({part.text}) + 2 ELSE 0 END"
+            f"CASE WHEN {place} >= 0 THEN {text_length} + ({begin}) - {place} - ksql_length({part.text}) + 2 ELSE 0 END"
         ),
     )  # fmt: skip
-    made = f"CASE WHEN {begin} < 0 THEN {backward} ELSE {forward} END"
+    place_sql = f"CASE WHEN {begin} < 0 THEN {backward} ELSE {forward} END"
     if start is None:
-        made = forward
+        place_sql = forward
     elif start.literal is not None:
-        made = backward if int(start.literal) < 0 else forward
-    return f"coalesce(CASE WHEN abs({begin}) <= {long} THEN cast({made} AS int) END, 0)"
+        place_sql = backward if int(start.literal) < 0 else forward
+    return f"coalesce(CASE WHEN abs({begin}) <= {text_length} THEN cast({place_sql} AS int) END, 0)"
 
 
-def _padded(side: str) -> str:
+def _pad_bytes(side: str) -> str:
     return f"CASE WHEN {{1}} >= 0 AND length({{2}}) > 0 THEN {side}({{0}}, {{1}}, {{2}}) END"
 
 
-def _padded_text(side: str) -> Callable[..., str]:
+def _pad_text(side: str) -> Callable[..., str]:
     """LPAD or RPAD of a text, whose characters are counted as in Java."""
 
-    def made(of: Sql, long: Sql, fill: Sql) -> str:
-        missing = f"greatest({long.text} - ksql_length({of.text}), 0)"
-        times = f"cast({missing} div ksql_length({fill.text}) AS int) + 1"
-        more = f"ksql_substring(repeat({fill.text}, {times}), 0, {missing})"
-        whole = f"concat({more}, {of.text})" if side == "lpad" else f"concat({of.text}, {more})"
-        inside = f"{long.text} >= 0 AND length({fill.text}) > 0"
-        return f"CASE WHEN {inside} THEN ksql_substring({whole}, 0, {long.text}) END"
+    def made(source: Sql, padded_length: Sql, fill_value: Sql) -> str:
+        missing_length = f"greatest({padded_length.text} - ksql_length({source.text}), 0)"
+        repeat_count = f"cast({missing_length} div ksql_length({fill_value.text}) AS int) + 1"
+        fill_text = f"ksql_substring(repeat({fill_value.text}, {repeat_count}), 0, {missing_length})"
+        padded_text = f"concat({fill_text}, {source.text})" if side == "lpad" else f"concat({source.text}, {fill_text})"
+        is_valid = f"{padded_length.text} >= 0 AND length({fill_value.text}) > 0"
+        return f"CASE WHEN {is_valid} THEN ksql_substring({padded_text}, 0, {padded_length.text}) END"
 
     return made
 
@@ -90,7 +105,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "SUBSTRING", _FAMILY,
         tuple(
             Signature((of, "int", "int?"), part, kind)
-            for of, part, kind in (("text", _part, k.STRING), ("bytes", _bytes_part, k.BYTES))
+            for of, part, kind in (("text", _substring, k.STRING), ("bytes", _bytes_substring, k.BYTES))
         ),
         (
             ("SUBSTRING('stream', 1, 4)", "stre"), ("SUBSTRING('stream', 2)", "tream"),
@@ -102,8 +117,8 @@ FUNCTIONS: tuple[Function, ...] = (
             ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
         ),
     ),
-    function(
-        "INSTR", _FAMILY, "text text int? int?", _instr, k.INTEGER,
+    define_function(
+        "INSTR", _FAMILY, "text text int? int?", _instr_sql, k.INTEGER,
         ("INSTR('CORPORATE FLOOR', 'OR')", 2), ("INSTR('CORPORATE FLOOR', 'OR', 3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', 3, 2)", 14), ("INSTR('CORPORATE FLOOR', 'OR', -3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', -3, 2)", 2), ("INSTR('abc', 'x')", 0), ("INSTR('abc', 'a', 1, 2)", 0),
@@ -115,7 +130,7 @@ FUNCTIONS: tuple[Function, ...] = (
             name, _FAMILY,
             tuple(
                 Signature((of, "int", of), padded(name.lower()), kind)
-                for of, padded, kind in (("text", _padded_text, k.STRING), ("bytes", _padded, k.BYTES))
+                for of, padded, kind in (("text", _pad_text, k.STRING), ("bytes", _pad_bytes, k.BYTES))
             ),
             cases,
         )
@@ -123,12 +138,12 @@ FUNCTIONS: tuple[Function, ...] = (
             ("LPAD", (
                 ("LPAD('foo', 7, 'Bar')", "BarBfoo"), ("LPAD('foo', 2, 'Bar')", "fo"), ("LPAD('foo', -1, 'x')", None),
                 ("LPAD('foo', 4, '')", None), ("LPAD('\U0001d11ekey', 6, '-')", "-\U0001d11ekey"),
-                (f"LPAD({A}, 2, TO_BYTES('b', 'utf8'))", "YmE="),
+                (f"LPAD({BYTES_OF_A}, 2, TO_BYTES('b', 'utf8'))", "YmE="),
             )),
             ("RPAD", (
                 ("RPAD('foo', 7, 'Bar')", "fooBarB"), ("RPAD('\U0001d11ekey', 6, '-')", "\U0001d11ekey-"),
                 ("RPAD('foo', 2, 'Bar')", "fo"),
-                ("RPAD(CAST(NULL AS VARCHAR), 2, 'x')", None), (f"RPAD({A}, 2, TO_BYTES('b', 'utf8'))", "YWI="),
+                ("RPAD(CAST(NULL AS VARCHAR), 2, 'x')", None), (f"RPAD({BYTES_OF_A}, 2, TO_BYTES('b', 'utf8'))", "YWI="),
             )),
         )
     ),

@@ -6,9 +6,9 @@ from operator import itemgetter
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.moment import time_text
-from lakehouse.ksql.function.record import Function, function
-from lakehouse.ksql.function.sql import Sql, let
-from lakehouse.ksql.function.sql import text as literal
+from lakehouse.ksql.function.record import Function, define_function
+from lakehouse.ksql.function.sql import Sql, let_sql
+from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.names.field import field_name
@@ -17,57 +17,66 @@ from lakehouse.plan.names.json_path import json_pointer
 _FAMILY = "Texts and bytes"
 
 
-def _quoted(of: str) -> str:
+def _quote_json(text: str) -> str:
     """A text as JSON has it."""
-    return let(f"to_json(array({of}))", "_shown", lambda shown: f"substring({shown}, 2, length({shown}) - 2)")
+    return let_sql(
+        f"to_json(array({text}))", "_shown", lambda json_array: f"substring({json_array}, 2, length({json_array}) - 2)"
+    )
 
 
-def _extracted(of: Sql, path: Sql) -> str:
+def _extract_field(json_value: Sql, path: Sql) -> str:
     if path.literal is None:
-        at = f"ksql_json_pointer({path.text})"
+        pointer_sql = f"ksql_json_pointer({path.text})"
     else:
-        known = json_pointer(path.literal)
-        at = "cast(NULL AS string)" if known is None else literal(known)
-    value = "CASE WHEN _at LIKE '\"%' THEN ksql_json_text(_at) WHEN _at NOT IN ('', 'null') THEN _at END"
-    return let(f"ksql_json_at({of.text}, {at})", "_at", lambda _: value)
+        known_pointer = json_pointer(path.literal)
+        pointer_sql = "cast(NULL AS string)" if known_pointer is None else literal(known_pointer)
+    value_sql = "CASE WHEN _at LIKE '\"%' THEN ksql_json_text(_at) WHEN _at NOT IN ('', 'null') THEN _at END"
+    return let_sql(f"ksql_json_at({json_value.text}, {pointer_sql})", "_at", lambda _: value_sql)
 
 
-def _fields(of: str) -> str:
+def _json_records(json_text: str) -> str:
     """The fields of an object: texts as they are, other values as JSON has them; null for anything else."""
-    value = "CASE WHEN _written LIKE '\"%' THEN get_json_object(concat('[', _written, ']'), '$[0]') ELSE _written END"
-    return f"transform_values(ksql_json_fields({of}), (_name, _written) -> {value})"
+    field_text = (
+        "CASE WHEN _written LIKE '\"%' THEN get_json_object(concat('[', _written, ']'), '$[0]') ELSE _written END"
+    )
+    return f"transform_values(ksql_json_fields({json_text}), (_name, _written) -> {field_text})"
 
 
-def _contains(of: Sql, one: Sql) -> str:
+def _json_array_contains(json_value: Sql, item: Sql) -> str:
     """An item is compared as JSON has it: a whole number is none with a point."""
-    kind, same = one.kind, f"_item = cast({one.text} AS string)"
-    if kind.is_null:
-        same = "_item = 'null'"
-    elif kind == k.DOUBLE:
-        same = f"_item RLIKE '^-?[0-9].*[.E]' AND cast(_item AS double) = {one.text}"
-    elif kind == k.STRING:
-        same = f"_item LIKE '\"%' AND get_json_object(concat('[', _item, ']'), '$[0]') = {one.text}"
-    elif not kind.is_whole and kind != k.BOOLEAN:
-        raise SqlError(f"JSON_ARRAY_CONTAINS looks for a text, a number, true, false or NULL, not for a {kind}")
-    found = f"exists(ksql_json_items({of.text}), _item -> {same})"
-    return f"CASE WHEN {of.text} IS NOT NULL THEN coalesce({found}, false) END"
+    item_kind, equals_item = item.kind, f"_item = cast({item.text} AS string)"
+    if item_kind.is_null:
+        equals_item = "_item = 'null'"
+    elif item_kind == k.DOUBLE:
+        equals_item = f"_item RLIKE '^-?[0-9].*[.E]' AND cast(_item AS double) = {item.text}"
+    elif item_kind == k.STRING:
+        equals_item = f"_item LIKE '\"%' AND get_json_object(concat('[', _item, ']'), '$[0]') = {item.text}"
+    elif not item_kind.is_whole and item_kind != k.BOOLEAN:
+        raise SqlError(f"JSON_ARRAY_CONTAINS looks for a text, a number, true, false or NULL, not for a {item_kind}")
+    is_contained = f"exists(ksql_json_items({json_value.text}), _item -> {equals_item})"
+    return f"CASE WHEN {json_value.text} IS NOT NULL THEN coalesce({is_contained}, false) END"
 
 
-def _concat(*parts: Sql) -> str:
+def _concat_json(*parts: Sql) -> str:
     """Objects are one, with the later value of a name; if there is anything else, all are one array."""
-    wholes = [f"ksql_json_at({part.text}, '')" for part in parts]
-    fields = [f"ksql_json_fields({part.text})" for part in parts]
+    whole_texts = [f"ksql_json_at({part.text}, '')" for part in parts]
+    field_maps = [f"ksql_json_fields({part.text})" for part in parts]
     # A value that is no array is the only item of one.
-    items = [f"coalesce(ksql_json_items({one.text}), array({whole}))" for one, whole in zip(parts, wholes, strict=True)]
-    member = f"concat({_quoted('_entry.key')}, ':', _entry.value)"
-    both = fields[0] if len(parts) == 1 else f"map_concat({', '.join(fields)})"
-    merged = f"concat('{{', array_join(transform(map_entries({both}), _entry -> {member}), ','), '}}')"
-    listed = f"concat('[', array_join(flatten(array({', '.join(items)})), ','), ']')"
+    item_arrays = [
+        f"coalesce(ksql_json_items({item_source.text}), array({whole_text}))"
+        for item_source, whole_text in zip(parts, whole_texts, strict=True)
+    ]
+    member_text = f"concat({_quote_json('_entry.key')}, ':', _entry.value)"
+    all_fields = field_maps[0] if len(parts) == 1 else f"map_concat({', '.join(field_maps)})"
+    merged_object = (
+        f"concat('{{', array_join(transform(map_entries({all_fields}), _entry -> {member_text}), ','), '}}')"
+    )
+    merged_array = f"concat('[', array_join(flatten(array({', '.join(item_arrays)})), ','), ']')"
     if len(parts) == 1:
-        listed = wholes[0]
-    missing = " OR ".join(f"coalesce({whole}, '') = ''" for whole in wholes)
-    are_objects = " AND ".join(f"{of} IS NOT NULL" for of in fields)
-    return f"CASE WHEN {missing} THEN NULL WHEN {are_objects} THEN {merged} ELSE {listed} END"
+        merged_array = whole_texts[0]
+    has_missing = " OR ".join(f"coalesce({whole_text}, '') = ''" for whole_text in whole_texts)
+    all_objects = " AND ".join(f"{field_map} IS NOT NULL" for field_map in field_maps)
+    return f"CASE WHEN {has_missing} THEN NULL WHEN {all_objects} THEN {merged_object} ELSE {merged_array} END"
 
 
 def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
@@ -84,26 +93,33 @@ def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
             return f"transform({text}, {item} -> {json_ready(item, kind.inner[0], depth + 1)})"
         case "MAP":
             pair = f"struct({item}.key AS key, {json_ready(f'{item}.value', kind.inner[1], depth + 1)} AS value)"
-            less, more = f"a{depth}.key < b{depth}.key", f"a{depth}.key > b{depth}.key"
-            order = f"(a{depth}, b{depth}) -> CASE WHEN {less} THEN -1 WHEN {more} THEN 1 ELSE 0 END"
+            is_less, is_more = f"a{depth}.key < b{depth}.key", f"a{depth}.key > b{depth}.key"
+            order = f"(a{depth}, b{depth}) -> CASE WHEN {is_less} THEN -1 WHEN {is_more} THEN 1 ELSE 0 END"
             return f"map_from_entries(transform(array_sort(map_entries({text}), {order}), {item} -> {pair}))"
         case "STRUCT":
-            members = sorted(zip(map(field_name, kind.names), kind.names, kind.inner, strict=True), key=itemgetter(0))
-            values = ((field, json_ready(f"{text}.`{name}`", of, depth)) for field, name, of in members)
-            fields = ", ".join(f"{literal(field)}, {value}" for field, value in values)
-            return f"CASE WHEN {text} IS NOT NULL THEN named_struct({fields}) END"
+            sorted_members = sorted(
+                zip(map(field_name, kind.names), kind.names, kind.inner, strict=True), key=itemgetter(0)
+            )
+            ready_members = (
+                (field_title, json_ready(f"{text}.`{name}`", inner_kind, depth))
+                for field_title, name, inner_kind in sorted_members
+            )
+            field_texts = ", ".join(
+                f"{literal(field_title)}, {ready_value}" for field_title, ready_value in ready_members
+            )
+            return f"CASE WHEN {text} IS NOT NULL THEN named_struct({field_texts}) END"
     return text
 
 
-def _json(of: Sql) -> str:
-    made = f"to_json(array({json_ready(of.text, of.kind)}), map('ignoreNullFields', 'false'))"
-    shown = let(made, "_shown", lambda shown: f"substring({shown}, 2, length({shown}) - 2)")
-    return f"CASE WHEN {of.text} IS NULL THEN 'null' ELSE {shown} END"
+def _to_json_string(value: Sql) -> str:
+    json_array = f"to_json(array({json_ready(value.text, value.kind)}), map('ignoreNullFields', 'false'))"
+    json_text = let_sql(json_array, "_shown", lambda json_text: f"substring({json_text}, 2, length({json_text}) - 2)")
+    return f"CASE WHEN {value.text} IS NULL THEN 'null' ELSE {json_text} END"
 
 
 FUNCTIONS: tuple[Function, ...] = (
-    function(
-        "EXTRACTJSONFIELD", _FAMILY, "text text", _extracted, k.STRING,
+    define_function(
+        "EXTRACTJSONFIELD", _FAMILY, "text text", _extract_field, k.STRING,
         ("EXTRACTJSONFIELD('{\"a\": {\"b\": \"x\"}}', '$.a.b')", "x"), ("EXTRACTJSONFIELD('{\"a\": 1}', '$.b')", None),
         ("EXTRACTJSONFIELD('{\"@t\": [1, 2]}', '$.@t[1]')", "2"), ("EXTRACTJSONFIELD('no json', '$.b')", None),
         ("EXTRACTJSONFIELD('{\"user-id\": \"u7\", \"a.b\": 1}', '$[\"user-id\"]')", "u7"),
@@ -112,25 +128,25 @@ FUNCTIONS: tuple[Function, ...] = (
         ("EXTRACTJSONFIELD('{\"a\": [1.50, {\"b\": \"x\"}]}', '$.a')", '[1.50,{"b":"x"}]'),
         differs="null for null, not the text null",
     ),
-    function(
+    define_function(
         "IS_JSON_STRING", _FAMILY, "text", "coalesce(ksql_json_at({0}, '') <> '', false)", k.BOOLEAN,
         ("IS_JSON_STRING('[1, 2]')", True), ("IS_JSON_STRING('abc')", False),
         ("IS_JSON_STRING('')", False), nulls="false for null",
     ),
-    function(
+    define_function(
         "JSON_ARRAY_LENGTH", _FAMILY, "text",
         "CASE WHEN ksql_json_items({0}) IS NOT NULL THEN size(ksql_json_items({0})) END", k.INTEGER,
         ("JSON_ARRAY_LENGTH('[1, 2, 3]')", 3), ("JSON_ARRAY_LENGTH('{}')", None),
     ),
-    function(
-        "JSON_ARRAY_CONTAINS", _FAMILY, "text any", _contains, k.BOOLEAN,
+    define_function(
+        "JSON_ARRAY_CONTAINS", _FAMILY, "text any", _json_array_contains, k.BOOLEAN,
         ("JSON_ARRAY_CONTAINS('[1, 2, 3]', 2)", True), ("JSON_ARRAY_CONTAINS('[\"1\"]', 1)", False),
         ("JSON_ARRAY_CONTAINS('[1.5, true, null, \"a\"]', 'a')", True), ("JSON_ARRAY_CONTAINS('[true]', true)", True),
         ("JSON_ARRAY_CONTAINS('[1.5]', 1.5e0)", True), ("JSON_ARRAY_CONTAINS('[null]', NULL)", True),
         ("JSON_ARRAY_CONTAINS('{}', 1)", False), nulls="null for a null text; a null can be looked for",
     ),
-    function(
-        "JSON_CONCAT", _FAMILY, "text text*", _concat, k.STRING,
+    define_function(
+        "JSON_CONCAT", _FAMILY, "text text*", _concat_json, k.STRING,
         ("JSON_CONCAT('{\"b\": 1, \"a\": 2}', '{\"b\": \"x\"}')", '{"b":"x","a":2}'),
         ("JSON_CONCAT('[1]', '[\"x\", {\"a\": 1}]')", '[1,"x",{"a":1}]'),
         ("JSON_CONCAT('{\"a\": 1}', '2')", '[{"a":1},2]'),
@@ -139,24 +155,24 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_CONCAT('[1]', '{\"a\": 1}', '2', 'null')", '[1,{"a":1},2,null]'), ("JSON_CONCAT('1')", "1"),
         ("JSON_CONCAT('{}', CAST(NULL AS VARCHAR), '{}')", None),
     ),
-    function(
-        "JSON_ITEMS", _FAMILY, "text", "ksql_json_items({0})", k.array(k.STRING),
+    define_function(
+        "JSON_ITEMS", _FAMILY, "text", "ksql_json_items({0})", k.array_of(k.STRING),
         ("JSON_ITEMS('[{\"b\": 1, \"a\": \"x\"}, {}]')", ['{"b":1,"a":"x"}', "{}"]),
         ("JSON_ITEMS('[1.50, \"a\"]')", ["1.50", '"a"']),
         ("JSON_ITEMS('x')", None), nulls="null if an argument is null, or not an array",
     ),
-    function(
-        "JSON_KEYS", _FAMILY, "text", "map_keys(ksql_json_fields({0}))", k.array(k.STRING),
+    define_function(
+        "JSON_KEYS", _FAMILY, "text", "map_keys(ksql_json_fields({0}))", k.array_of(k.STRING),
         ("JSON_KEYS('{\"a\": 1, \"b\": 2}')", ["a", "b"]), ("JSON_KEYS('[1]')", None),
     ),
-    function(
-        "JSON_RECORDS", _FAMILY, "text", lambda of: _fields(of.text), k.map_of(k.STRING, k.STRING),
+    define_function(
+        "JSON_RECORDS", _FAMILY, "text", lambda of: _json_records(of.text), k.map_of(k.STRING, k.STRING),
         ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2.50}, \"d\": null}')", {"a": "x", "b": '{"c":2.50}',
         "d": "null"}),
         ("JSON_RECORDS('[]')", None), nulls="null if an argument is null, or not an object",
     ),
-    function(
-        "TO_JSON_STRING", _FAMILY, "any", _json, k.STRING,
+    define_function(
+        "TO_JSON_STRING", _FAMILY, "any", _to_json_string, k.STRING,
         ("TO_JSON_STRING(ARRAY[1, NULL])", "[1,null]"), ("TO_JSON_STRING('a')", '"a"'), ("TO_JSON_STRING(1)", "1"),
         ("TO_JSON_STRING(STRUCT(b := CAST(NULL AS INT), a := 1))", '{"A":1,"B":null}'),
         ("TO_JSON_STRING(MAP('b' := 1, 'a' := 2))", '{"a":2,"b":1}'), ("TO_JSON_STRING(FROM_DAYS(1))", '"1970-01-02"'),

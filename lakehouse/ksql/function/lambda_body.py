@@ -42,67 +42,71 @@ def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
     def inside(kinds: Sequence[Kind], texts: Sequence[str] | None) -> LambdaScope:
         if len(kinds) != len(node.names):
             raise SqlError(f"expected {len(kinds)} names before =>", node.at, found=str(len(node.names)))
-        shown = texts or [f"`{name}`" for name in variables]
-        values = (Sql(of, kind) for of, kind in zip(shown, kinds, strict=True))
-        return scope.within(dict(zip(node.names, values, strict=True)))
+        variable_texts = texts or [f"`{name}`" for name in variables]
+        variable_values = (Sql(variable_text, kind) for variable_text, kind in zip(variable_texts, kinds, strict=True))
+        return scope.within(dict(zip(node.names, variable_values, strict=True)))
 
     def body(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql:
         return inside(kinds, texts).sql(node.body)
 
     def fails(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> str | None:
-        return _fails(node.body, inside(kinds, texts))
+        return _failure_condition(node.body, inside(kinds, texts))
 
     return LambdaSql(variables, body, fails, node.at)
 
 
-def _fails(node: t.Expr, scope: LambdaScope) -> str | None:
+def _failure_condition(node: t.Expr, scope: LambdaScope) -> str | None:
     """The condition under which arithmetic in an expression meets a null; None where there is no arithmetic."""
     match node:
         case t.Lambda():
             return None  # its own call is null then
         case t.CaseOf():
-            return _fails_in_case(node, scope)
+            return _failure_in_case(node, scope)
         case t.Junction():
-            return _fails_in_turn(node, scope)
-    conditions = [_fails(part, scope) for part in node.parts()]
+            return _failure_in_turn(node, scope)
+    conditions = [_failure_condition(part, scope) for part in node.parts()]
     operands: tuple[t.Expr, ...] = ()
     if isinstance(node, t.Binary) and node.sign in _ARITHMETIC:
         operands = (node.left, node.right)
     elif isinstance(node, t.Sign):
         operands = (node.of,)
-    made = [scope.sql(operand) for operand in operands]
-    if all(of.kind.is_number for of in made):
-        conditions += [f"{of.text} IS NULL" for of in made if of.literal is None]
-    return _any(conditions)
+    operand_values = [scope.sql(operand) for operand in operands]
+    if all(operand_value.kind.is_number for operand_value in operand_values):
+        conditions += [
+            f"{operand_value.text} IS NULL" for operand_value in operand_values if operand_value.literal is None
+        ]
+    return _join_or(conditions)
 
 
-def _any(conditions: Sequence[str | None]) -> str | None:
-    some = [condition for condition in conditions if condition]
-    return f"({' OR '.join(some)})" if some else None
+def _join_or(conditions: Sequence[str | None]) -> str | None:
+    present_conditions = [condition for condition in conditions if condition]
+    return f"({' OR '.join(present_conditions)})" if present_conditions else None
 
 
-def _fails_in_case(node: t.CaseOf, scope: LambdaScope) -> str | None:
+def _failure_in_case(node: t.CaseOf, scope: LambdaScope) -> str | None:
     """Only what is reached is computed: the conditions up to the one that holds, and its value."""
-    made = _fails(node.default, scope) if node.default is not None else None
-    for when, then in reversed(node.branches):
-        condition = when if node.of is None else t.Binary("=", node.of, when, at=when.at)
-        value = _fails(then, scope)
-        if value or made:
-            holds = f"coalesce({scope.predicate(condition, 'WHEN')}, false)"
-            made = f"CASE WHEN {holds} THEN {value or 'false'} ELSE {made or 'false'} END"
-        made = _any([_fails(condition, scope), made])
-    return made
+    failure = _failure_condition(node.default, scope) if node.default is not None else None
+    for branch_condition, branch_value in reversed(node.branches):
+        condition_node = (
+            branch_condition if node.of is None else t.Binary("=", node.of, branch_condition, at=branch_condition.at)
+        )
+        value_failure = _failure_condition(branch_value, scope)
+        if value_failure or failure:
+            condition_holds = f"coalesce({scope.predicate(condition_node, 'WHEN')}, false)"
+            failure = f"CASE WHEN {condition_holds} THEN {value_failure or 'false'} ELSE {failure or 'false'} END"
+        failure = _join_or([_failure_condition(condition_node, scope), failure])
+    return failure
 
 
-def _fails_in_turn(node: t.Junction, scope: LambdaScope) -> str | None:
+def _failure_in_turn(node: t.Junction, scope: LambdaScope) -> str | None:
     """An item of AND is computed where all before it hold, one of OR where none does."""
-    made: str | None = None
+    failure: str | None = None
     for number, item in reversed(list(enumerate(node.items))):
-        if made and number < len(node.items) - 1:
-            holds = f"coalesce({scope.sql(item).text}, false)"
-            made = f"({holds if node.word == 'AND' else f'NOT {holds}'} AND {made})"
-        made = _any([_fails(item, scope), made])
-    return made
+        if failure and number < len(node.items) - 1:
+            item_holds = f"coalesce({scope.sql(item).text}, false)"
+            failure = f"({item_holds if node.word == 'AND' else f'NOT {item_holds}'} AND {failure})"
+        failure = _join_or([_failure_condition(item, scope), failure])
+    return failure
 
 
 def _unless(condition: str | None, made: str) -> str:
@@ -170,7 +174,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "TRANSFORM", FAMILY,
         (
             Signature(("array", "lambda1"), _transform,
-            lambda given: k.array(given[1].body((given[0].kind.inner[0],)).kind)),
+            lambda given: k.array_of(given[1].body((given[0].kind.inner[0],)).kind)),
             Signature(
                 ("map", "lambda2", "lambda2"), _transform_map,
                 lambda given: k.map_of(*(work.body(given[0].kind.inner).kind for work in given[1:])),

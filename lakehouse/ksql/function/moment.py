@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.record import Function, Signature, function
-from lakehouse.ksql.function.sql import Sql, let, text
+from lakehouse.ksql.function.record import Function, Signature, define_function
+from lakehouse.ksql.function.sql import Sql, let_sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -32,149 +32,171 @@ _DATE_TEXTS = {
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB")
 
 
-def time_text(of: str) -> str:
+def time_text(millis: str) -> str:
     """Return a TIME as a text: without seconds where there are none."""
-    return f"date_format(timestamp_millis({of}), CASE WHEN {of} % 60000 < 1000 THEN 'HH:mm' ELSE 'HH:mm:ss' END)"
+    return (
+        f"date_format(timestamp_millis({millis}), CASE WHEN {millis} % 60000 < 1000 THEN 'HH:mm' ELSE 'HH:mm:ss' END)"
+    )
 
 
-def _formatted(of: str, format: Sql, zone: Sql | None, without: str) -> str:
-    return f"ksql_format_timestamp({of}, {format.text}, {without if zone is None else zone.text})"
+def _format_timestamp(timestamp: str, format: Sql, zone: Sql | None, default_zone: str) -> str:
+    return f"ksql_format_timestamp({timestamp}, {format.text}, {default_zone if zone is None else zone.text})"
 
 
-def _letters(format: Sql) -> str:
+def _format_letters(format: Sql) -> str:
     """A format that is written out, without what it quotes."""
     return re.sub("'[^']*'", "", format.literal or "")
 
 
-def _letters_sql(format: Sql) -> str:
+def _format_letters_sql(format: Sql) -> str:
     """The same of a format that is computed."""
     return f"regexp_replace({format.text}, '\\'[^\\']*\\'', '')"
 
 
-def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
+def _parse_timestamp(text_value: Sql, format: Sql, zone: Sql | None = None) -> str:
     """A timestamp of a text; a zone that is given is for a text that names none itself."""
-    read = f"to_timestamp({_divided(of, format)})"
+    parsed = f"to_timestamp({_divide_fraction(text_value, format)})"
     if zone is None:
-        return read
-    local = f"to_utc_timestamp({read}, {zone.text})"
+        return parsed
+    zone_parsed = f"to_utc_timestamp({parsed}, {zone.text})"
     if format.literal is not None:
-        is_named = re.search("[XxZzVOv]", _letters(format)) is not None
-        return f"CASE WHEN {zone.text} IS NOT NULL THEN {read} END" if is_named else local
-    names_zone = f"{_letters_sql(format)} RLIKE '[XxZzVOv]'"
-    return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {read} ELSE {local} END END"
+        is_named = re.search("[XxZzVOv]", _format_letters(format)) is not None
+        return f"CASE WHEN {zone.text} IS NOT NULL THEN {parsed} END" if is_named else zone_parsed
+    names_zone = f"{_format_letters_sql(format)} RLIKE '[XxZzVOv]'"
+    return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {parsed} ELSE {zone_parsed} END END"
 
 
-def _date_of(of: Sql, format: Sql) -> str:
+def _date_of(text_value: Sql, format: Sql) -> str:
     """A DATE of a text, which may go on behind it: 2020-02-28T10:30 by yyyy-MM-dd."""
-    begin = ""
-    for part in (found[0] for found in _DATE_PARTS.finditer(format.literal or "")):
-        if part.isalpha() and part not in _DATE_TEXTS:
-            return _day(_parsed(of, format))
-        plain = part[1:-1].replace("''", "'") or "'" if part[0] == "'" else part
-        begin += _DATE_TEXTS.get(part) or re.escape(plain)
-    if begin:
-        of = replace(of, text=f"regexp_extract({of.text}, {text(f'^{begin}')}, 0)")
-    return _day(_parsed(of, format))
+    date_pattern = ""
+    for format_part in (part_match[0] for part_match in _DATE_PARTS.finditer(format.literal or "")):
+        if format_part.isalpha() and format_part not in _DATE_TEXTS:
+            return _whole_day(_parse_timestamp(text_value, format))
+        plain_text = format_part[1:-1].replace("''", "'") or "'" if format_part[0] == "'" else format_part
+        date_pattern += _DATE_TEXTS.get(format_part) or re.escape(plain_text)
+    if date_pattern:
+        text_value = replace(
+            text_value, text=f"regexp_extract({text_value.text}, {text_literal(f'^{date_pattern}')}, 0)"
+        )
+    return _whole_day(_parse_timestamp(text_value, format))
 
 
-def _divided(of: Sql, format: Sql) -> str:
+def _divide_fraction(text_value: Sql, format: Sql) -> str:
     """Return a text and its format with a point before a fraction that follows other numbers at once: Spark needs it.
 
     Java knows how many digits each number has there: yyyyMMddHHmmssSSS.
     """
-    run = re.search("([a-zA-RT-Z]*)(S+)", _letters(format))
-    if run is None or not run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", run[1]):
-        return f"{of.text}, {format.text}"
-    whole, fraction = map(len, run.groups())
-    text = f"regexp_replace({of.text}, '([0-9]{{{whole}}})([0-9]{{{fraction}}})', '$1.$2')"
-    return f"{text}, {format.text.replace(run[0], f'{run[1]}.{run[2]}')}"
+    digit_run = re.search("([a-zA-RT-Z]*)(S+)", _format_letters(format))
+    if digit_run is None or not digit_run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", digit_run[1]):
+        return f"{text_value.text}, {format.text}"
+    whole, fraction = map(len, digit_run.groups())
+    divided_text = f"regexp_replace({text_value.text}, '([0-9]{{{whole}}})([0-9]{{{fraction}}})', '$1.$2')"
+    return f"{divided_text}, {format.text.replace(digit_run[0], f'{digit_run[1]}.{digit_run[2]}')}"
 
 
-def _time_of(of: Sql, format: Sql) -> str:
+def _time_of(text_value: Sql, format: Sql) -> str:
     """A TIME of a text; null for a format with a part of a date."""
-    read = f"ksql_parse_time({of.text}, {format.text})"
-    letters = "[GuyDMLdQqYwWEecFg]"
+    parsed = f"ksql_parse_time({text_value.text}, {format.text})"
+    date_letters = "[GuyDMLdQqYwWEecFg]"
     if format.literal is not None:
-        return "cast(NULL AS int)" if re.search(letters, _letters(format)) else read
-    return f"CASE WHEN NOT {_letters_sql(format)} RLIKE '{letters}' THEN {read} END"
+        return "cast(NULL AS int)" if re.search(date_letters, _format_letters(format)) else parsed
+    return f"CASE WHEN NOT {_format_letters_sql(format)} RLIKE '{date_letters}' THEN {parsed} END"
 
 
-def _converted(of: Sql, one: Sql, other: Sql) -> str:
+def _convert_zone(timestamp: Sql, from_zone: Sql, to_zone: Sql) -> str:
     """The time on the clock of the second zone when it is that on the clock of the first, by the offsets at the moment.
 
     As in ksqlDB, which takes the moment itself for both offsets.
     """
-    local = [f"unix_millis(from_utc_timestamp({of.text}, {zone.text}))" for zone in (other, one)]
-    return f"timestamp_millis(unix_millis({of.text}) + {local[0]} - {local[1]})"
+    local_times = [f"unix_millis(from_utc_timestamp({timestamp.text}, {zone.text}))" for zone in (to_zone, from_zone)]
+    return f"timestamp_millis(unix_millis({timestamp.text}) + {local_times[0]} - {local_times[1]})"
 
 
-def _day(of: str) -> str:
+def _whole_day(timestamp: str) -> str:
     """A DATE of a timestamp; null for one with a time."""
-    return let(of, "_at", lambda at: f"CASE WHEN pmod(unix_millis({at}), {_DAY_MS}) = 0 THEN cast({at} AS date) END")
+    return let_sql(
+        timestamp,
+        "_at",
+        lambda timestamp_name: (
+            f"CASE WHEN pmod(unix_millis({timestamp_name}), {_DAY_MS}) = 0 THEN cast({timestamp_name} AS date) END"
+        ),
+    )
 
 
-def _unit(of: Sql) -> str:
-    word = (of.literal or "").upper().removesuffix("S")
-    if word not in UNITS_MS and word not in MONTHS:
-        raise SqlError(f"unknown unit of time {of.literal or of.text}", expected=", ".join([*UNITS_MS, *MONTHS]))
-    return word
+def _parse_unit(unit_value: Sql) -> str:
+    unit_word = (unit_value.literal or "").upper().removesuffix("S")
+    if unit_word not in UNITS_MS and unit_word not in MONTHS:
+        raise SqlError(
+            f"unknown unit of time {unit_value.literal or unit_value.text}", expected=", ".join([*UNITS_MS, *MONTHS])
+        )
+    return unit_word
 
 
-def _within(of: str, least: int, most: int) -> str:
-    return f"{of} BETWEEN {least} AND {most}"
+def _between_sql(number_text: str, least: int, most: int) -> str:
+    return f"{number_text} BETWEEN {least} AND {most}"
 
 
-def _moved(sign: str, kind: Kind) -> Any:
+def _move_moment(sign: str, kind: Kind) -> Any:
     """A moment that is moved by so many units; null where the result is beyond the years 1 to 9999."""
 
-    def move(unit: Sql, many: Sql, of: Sql) -> str:
-        word, count = _unit(unit), f"cast({many.text} AS bigint)"
+    def move(unit: Sql, amount: Sql, moment: Sql) -> str:
+        unit_word, unit_count = _parse_unit(unit), f"cast({amount.text} AS bigint)"
         if kind == k.TIME:
-            if word not in UNITS_MS:
+            if unit_word not in UNITS_MS:
                 raise SqlError("a TIME is moved by DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS")
-            size = UNITS_MS[word]
+            unit_ms = UNITS_MS[unit_word]
             # Around the clock: what is a whole number of days moves nothing.
-            rest = f"pmod({count}, {max(_DAY_MS // size, 1)}) * {size}"
-            return f"cast(pmod({of.text} {sign} {rest}, {_DAY_MS}) AS int)"
-        if word in MONTHS:
-            return _by_months(f"{sign}({count} * {MONTHS[word]})", count, of)
-        size = UNITS_MS[word]
-        few = _within(count, -(_SPAN_MS // size + 1), _SPAN_MS // size + 1)  # more would pass the range of a BIGINT
+            clock_ms = f"pmod({unit_count}, {max(_DAY_MS // unit_ms, 1)}) * {unit_ms}"
+            return f"cast(pmod({moment.text} {sign} {clock_ms}, {_DAY_MS}) AS int)"
+        if unit_word in MONTHS:
+            return _move_months(f"{sign}({unit_count} * {MONTHS[unit_word]})", unit_count, moment)
+        unit_ms = UNITS_MS[unit_word]
+        is_bounded = _between_sql(
+            unit_count, -(_SPAN_MS // unit_ms + 1), _SPAN_MS // unit_ms + 1
+        )  # more would pass the range of a BIGINT
         if kind == k.DATE:
-            moved = f"(unix_date({of.text}) * {_DAY_MS}L {sign} {count} * {size}) div {_DAY_MS}"
-            range_, made = (_LEAST_DAY, _MOST_DAY), "date_from_unix_date(cast({0} AS int))"
+            moved = f"(unix_date({moment.text}) * {_DAY_MS}L {sign} {unit_count} * {unit_ms}) div {_DAY_MS}"
+            value_range, result_template = (_LEAST_DAY, _MOST_DAY), "date_from_unix_date(cast({0} AS int))"
         else:
-            moved = f"unix_millis({of.text}) {sign} {count} * {size}"
-            range_, made = (_LEAST_MS, _MOST_MS), "timestamp_millis({0})"
-        inside = let(f"({moved})", "_moved", lambda at: f"CASE WHEN {_within(at, *range_)} THEN {made.format(at)} END")
-        return f"CASE WHEN {few} THEN {inside} END"
+            moved = f"unix_millis({moment.text}) {sign} {unit_count} * {unit_ms}"
+            value_range, result_template = (_LEAST_MS, _MOST_MS), "timestamp_millis({0})"
+        bounded_result = let_sql(
+            f"({moved})",
+            "_moved",
+            lambda moved_name: (
+                f"CASE WHEN {_between_sql(moved_name, *value_range)} THEN {result_template.format(moved_name)} END"
+            ),
+        )
+        return f"CASE WHEN {is_bounded} THEN {bounded_result} END"
 
     return move
 
 
-def _by_months(months: str, count: str, of: Sql) -> str:
+def _move_months(months: str, count: str, moment: Sql) -> str:
     """By months; the last day of a month where there is no such day."""
-    day = of.text if of.kind == k.DATE else f"cast({of.text} AS date)"
-    month = f"year({day}) * 12 + month({day}) - 1 {months}"
-    moved = f"add_months({day}, cast({months} AS int))"
-    if of.kind != k.DATE:
-        moved = f"timestamp_millis(unix_millis(cast({moved} AS timestamp)) + pmod(unix_millis({of.text}), {_DAY_MS}))"
-    return f"CASE WHEN {_within(count, -120000, 120000)} AND {_within(f'({month})', 12, 119999)} THEN {moved} END"
+    day_text = moment.text if moment.kind == k.DATE else f"cast({moment.text} AS date)"
+    month = f"year({day_text}) * 12 + month({day_text}) - 1 {months}"
+    moved = f"add_months({day_text}, cast({months} AS int))"
+    if moment.kind != k.DATE:
+        moved = (
+            f"timestamp_millis(unix_millis(cast({moved} AS timestamp)) + pmod(unix_millis({moment.text}), {_DAY_MS}))"
+        )
+    return f"CASE WHEN {_between_sql(count, -120000, 120000)} AND {_between_sql(f'({month})', 12, 119999)} THEN {moved} END"
 
 
 _T = "PARSE_TIMESTAMP('2020-02-28 10:30:00', 'yyyy-MM-dd HH:mm:ss')"
 _D = "PARSE_DATE('2020-02-28', 'yyyy-MM-dd')"
 FUNCTIONS: tuple[Function, ...] = (
-    function(
+    define_function(
         "FORMAT_TIMESTAMP", _FAMILY, "timestamp text text?",
-        lambda of, format, zone=None: _formatted(of.text, format, zone, "'GMT'"), k.STRING,
+        lambda of, format, zone=None: _format_timestamp(of.text, format, zone, "'GMT'"), k.STRING,
         (f"FORMAT_TIMESTAMP({_T}, 'yyyy/MM/dd HH')", "2020/02/28 10"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm', 'Europe/Rome')", "11:30"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm z VV xxx O', 'America/New_York')", "05:30 EST America/New_York -05:00 GMT-5"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm VV')", "10:30 GMT"), (f"FORMAT_TIMESTAMP({_T}, 'HH', 'Nowhere')", None),
     ),
-    function(
-        "PARSE_TIMESTAMP", _FAMILY, "text text text?", _parsed, k.TIMESTAMP,
+    define_function(
+        "PARSE_TIMESTAMP", _FAMILY, "text text text?", _parse_timestamp, k.TIMESTAMP,
         (f"CAST({_T} AS VARCHAR)", "2020-02-28T10:30:00.000"),
         ("CAST(PARSE_TIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm', 'Europe/Rome') AS VARCHAR)",
         "2020-02-28T09:30:00.000"),
@@ -182,11 +204,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "2020-02-28T17:30:00.000"),
         ("PARSE_TIMESTAMP('x', 'yyyy-MM-dd')", None), nulls="null if an argument is null, or does not fit",
     ),
-    function(
+    define_function(
         "FORMAT_DATE", _FAMILY, "date text", "ksql_format_date({0}, {1})", k.STRING,
         (f"FORMAT_DATE({_D}, 'dd.MM.yyyy')", "28.02.2020"), (f"FORMAT_DATE({_D}, 'HH')", None),
     ),
-    function(
+    define_function(
         "PARSE_DATE", _FAMILY, "text text", _date_of, k.DATE, (_D, "2020-02-28"),
         ("PARSE_DATE('2020-02-28 01', 'yyyy-MM-dd HH')", None),
         ("PARSE_DATE('2020-02-28T10:30', 'yyyy-MM-dd')", "2020-02-28"),
@@ -194,57 +216,57 @@ FUNCTIONS: tuple[Function, ...] = (
         ("PARSE_DATE('2020-2-28', 'yyyy-MM-dd')", None),
         nulls="null if an argument is null, or does not fit",
     ),
-    function(
+    define_function(
         "FORMAT_TIME", _FAMILY, "time text", "ksql_format_time({0}, {1})", k.STRING,
         ("FORMAT_TIME(PARSE_TIME('10:30', 'HH:mm'), 'HH-mm')", "10-30"),
         ("FORMAT_TIME(PARSE_TIME('10:30', 'HH:mm'), 'dd HH')", None),
     ),
-    function(
+    define_function(
         "PARSE_TIME", _FAMILY,
         "text text", _time_of, k.TIME,
         ("PARSE_TIME('10:30', 'HH:mm')", 37_800_000),
         ("PARSE_TIME('10:30 +02:00', 'HH:mm xxx')", 37_800_000), ("PARSE_TIME('01 10:30', 'dd HH:mm')", None),
         nulls="null if an argument is null, or does not fit",
     ),
-    function(
+    define_function(
         "TIMESTAMPTOSTRING", _FAMILY, "whole text text?",
-        lambda of, format, zone=None: _formatted(f"timestamp_millis({of.text})", format, zone, "'UTC'"), k.STRING,
+        lambda of, format, zone=None: _format_timestamp(f"timestamp_millis({of.text})", format, zone, "'UTC'"), k.STRING,
         ("TIMESTAMPTOSTRING(1582885800000, 'yyyy-MM-dd HH:mm')", "2020-02-28 10:30"),
     ),
-    function(
-        "STRINGTOTIMESTAMP", _FAMILY, "text text text?", lambda *given: f"unix_millis({_parsed(*given)})", k.BIGINT,
+    define_function(
+        "STRINGTOTIMESTAMP", _FAMILY, "text text text?", lambda *given: f"unix_millis({_parse_timestamp(*given)})", k.BIGINT,
         ("STRINGTOTIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm')", 1_582_885_800_000),
     ),
-    function(
+    define_function(
         "DATETOSTRING", _FAMILY, "int text", "ksql_format_date(date_from_unix_date({0}), {1})", k.STRING,
         ("DATETOSTRING(18320, 'yyyy-MM-dd')", "2020-02-28"),
     ),
-    function(
+    define_function(
         "STRINGTODATE", _FAMILY, "text text", "unix_date(ksql_parse_date({0}, {1}))", k.INTEGER,
         ("STRINGTODATE('2020-02-28', 'yyyy-MM-dd')", 18_320),
         ("STRINGTODATE('2020-02-28 01:00 +02:00', 'yyyy-MM-dd HH:mm xxx')", 18_320),
     ),
-    function(
+    define_function(
         "UNIX_TIMESTAMP", _FAMILY, "timestamp", "unix_millis({0})", k.BIGINT,
         (f"UNIX_TIMESTAMP({_T})", 1_582_885_800_000),
         differs="the form without an argument reads a clock, and a replay would give another result: use ROWTIME",
     ),
-    function(
+    define_function(
         "UNIX_DATE", _FAMILY, "date", "unix_date({0})", k.INTEGER, (f"UNIX_DATE({_D})", 18_320),
         differs="the form without an argument reads a clock: use ROWTIME",
     ),
-    function(
+    define_function(
         "FROM_UNIXTIME", _FAMILY, "whole", "timestamp_millis({0})", k.TIMESTAMP,
         ("UNIX_TIMESTAMP(FROM_UNIXTIME(1582885800000))", 1_582_885_800_000),
     ),
-    function("FROM_DAYS", _FAMILY, "int", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
-    function(
-        "CONVERT_TZ", _FAMILY, "timestamp text text", _converted,
+    define_function("FROM_DAYS", _FAMILY, "int", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
+    define_function(
+        "CONVERT_TZ", _FAMILY, "timestamp text text", _convert_zone,
         k.TIMESTAMP,
         (f"CAST(CONVERT_TZ({_T}, 'UTC', 'Europe/Rome') AS VARCHAR)", "2020-02-28T11:30:00.000"),
     ),
     *(
-        Function(name, _FAMILY, (Signature(("unit", "whole", kind.name.lower()), _moved(sign, kind), kind),), cases)
+        Function(name, _FAMILY, (Signature(("unit", "whole", kind.name.lower()), _move_moment(sign, kind), kind),), cases)
         for name, sign, kind, cases in (
             ("TIMESTAMPADD", "+", k.TIMESTAMP, (
                 (f"UNIX_TIMESTAMP(TIMESTAMPADD(HOURS, 2, {_T}))", 1_582_893_000_000),

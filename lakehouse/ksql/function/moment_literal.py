@@ -10,7 +10,7 @@ from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax.kind import Kind
 
 
-def moment_literal(text: str, kind: Kind, at: int) -> Sql:
+def moment_literal(text: str, kind: Kind, position: int) -> Sql:
     """Return a DATE, TIME or TIMESTAMP that is written as a text, in UTC unless it says otherwise.
 
     A month or a year is its begin.
@@ -22,16 +22,16 @@ def moment_literal(text: str, kind: Kind, at: int) -> Sql:
             case "DATE":
                 return Sql(f"date'{date.fromisoformat(text[:10]).isoformat()}'", kind)
             case "TIME":
-                of = time.fromisoformat(text)
-                seconds = of.hour * 3600 + of.minute * 60 + of.second
-                return Sql(str(seconds * 1000 + of.microsecond // 1000), kind)
+                time_of_day = time.fromisoformat(text)
+                total_seconds = time_of_day.hour * 3600 + time_of_day.minute * 60 + time_of_day.second
+                return Sql(str(total_seconds * 1000 + time_of_day.microsecond // 1000), kind)
         moment = datetime.fromisoformat(text)
     except ValueError:
-        right = "2026-01-31, 12:30:00 or 2026-01-31T12:30:00"
-        raise SqlError(f"{text!r} is not a {kind}. Write it as {right}", at) from None
+        right_forms = "2026-01-31, 12:30:00 or 2026-01-31T12:30:00"
+        raise SqlError(f"{text!r} is not a {kind}. Write it as {right_forms}", position) from None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     try:
-        shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        timestamp_text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     except OverflowError:
-        raise SqlError(f"{text!r} is outside the years 1 to 9999", at) from None
-    return Sql(f"timestamp'{shown.zfill(26)}'", kind)
+        raise SqlError(f"{text!r} is outside the years 1 to 9999", position) from None
+    return Sql(f"timestamp'{timestamp_text.zfill(26)}'", kind)

@@ -20,38 +20,50 @@ may be left out, a `*` one that may be repeated. A call that fails (a bad patter
 """
 
 
-def page() -> str:
+def functions_page() -> str:
     """Return the page's text."""
     families: dict[str, list[Function]] = {}
     for record in FUNCTIONS.values():
         families.setdefault(record.family, []).append(record)
-    parts = [HEAD]
+    page_parts = [HEAD]
     for family, records in families.items():
-        rows = [_row(record) for record in records]
-        parts.append(_table(family, ("function", "nulls", "example", "otherwise than in ksqlDB"), rows))
-    rows = [
-        (f"`{one.name}({one.shown or one.takes})`", one.nulls, f"`lh.{one.here}`", one.differs)
-        for one in AGGREGATES.values()
+        table_rows = [_page_row(record) for record in records]
+        page_parts.append(_page_table(family, ("function", "nulls", "example", "otherwise than in ksqlDB"), table_rows))
+    table_rows = [
+        (
+            f"`{aggregate.name}({aggregate.shown or aggregate.takes})`",
+            aggregate.nulls,
+            f"`lh.{aggregate.here}`",
+            aggregate.differs,
+        )
+        for aggregate in AGGREGATES.values()
     ]
-    parts.append(_table("Aggregates", ("function", "nulls", "in Python", "otherwise than in ksqlDB"), rows))
-    several = [(f"`{name}`", what) for name, what in TABLE_FUNCTIONS.items()]
-    parts.append(_table("Several rows of one", ("function", "what it gives"), several))
-    absent = [(f"`{name}`", why) for name, why in NOT_HERE.items()]
-    parts.append(_table("Not here", ("function", "instead"), absent))
-    return "\n".join(parts)
+    page_parts.append(
+        _page_table("Aggregates", ("function", "nulls", "in Python", "otherwise than in ksqlDB"), table_rows)
+    )
+    several_rows = [(f"`{name}`", meaning) for name, meaning in TABLE_FUNCTIONS.items()]
+    page_parts.append(_page_table("Several rows of one", ("function", "what it gives"), several_rows))
+    absent_rows = [(f"`{name}`", reason) for name, reason in NOT_HERE.items()]
+    page_parts.append(_page_table("Not here", ("function", "instead"), absent_rows))
+    return "\n".join(page_parts)
 
 
-def _row(record: Function) -> tuple[str, ...]:
-    calls = "<br>".join(f"`{record.name}({', '.join(form.takes)})`" for form in record.forms)
-    text, value = record.cases[0]
-    return calls, record.nulls, f"`{text}` is `{json.dumps(value, ensure_ascii=False)}`", record.differs
+def _page_row(record: Function) -> tuple[str, ...]:
+    call_forms = "<br>".join(f"`{record.name}({', '.join(form.takes)})`" for form in record.forms)
+    example_text, example_value = record.cases[0]
+    return (
+        call_forms,
+        record.nulls,
+        f"`{example_text}` is `{json.dumps(example_value, ensure_ascii=False)}`",
+        record.differs,
+    )
 
 
-def _table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [names, tuple("---" for _ in names), *rows]
-    shown = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-    return "\n".join([f"## {title}", "", *shown, ""])
+def _page_table(title: str, column_titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [column_titles, tuple("---" for _ in column_titles), *rows]
+    table_lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return "\n".join([f"## {title}", "", *table_lines, ""])
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(functions_page())

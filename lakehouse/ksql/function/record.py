@@ -12,13 +12,13 @@ from lakehouse.ksql.syntax.kind import MOMENTS, Kind
 STRICT = "null if an argument is null"
 
 
-class Body(Protocol):
+class LambdaBody(Protocol):
     """The body of a lambda. kinds: of its names; texts: what they are in Spark SQL, themselves if left out."""
 
     def __call__(self, kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql: ...
 
 
-class Fails(Protocol):
+class LambdaFailure(Protocol):
     """The condition under which the body of a lambda meets a null that ksqlDB fails on; None if there is none."""
 
     def __call__(self, kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> str | None: ...
@@ -29,20 +29,20 @@ class LambdaSql:
     """An argument such as (x, y) => x + y."""
 
     names: tuple[str, ...]
-    body: Body
-    fails: Fails
+    body: LambdaBody
+    fails: LambdaFailure
     at: int
 
     def text(self, *kinds: Kind) -> str:
         """Return it as Spark SQL for names of these types."""
-        return self._over(self.body(kinds).text)
+        return self._with_names(self.body(kinds).text)
 
     def failing(self, *kinds: Kind) -> str | None:
         """Return the lambda that tells where its body fails; None if it never does."""
         condition = self.fails(kinds)
-        return None if condition is None else self._over(condition)
+        return None if condition is None else self._with_names(condition)
 
-    def _over(self, body: str) -> str:
+    def _with_names(self, body: str) -> str:
         names = ", ".join(f"`{name}`" for name in self.names)
         # Spark takes no parentheses around one name.
         return f"{names if len(self.names) == 1 else f'({names})'} -> {body}"
@@ -65,13 +65,13 @@ class Signature:
     sql: str | Callable[..., str]
     gives: Gives
 
-    def fits(self, arguments: Sequence[Argument]) -> bool:
+    def accepts(self, arguments: Sequence[Argument]) -> bool:
         """Say whether arguments are of the types that it takes."""
-        least = sum(not word.endswith(("?", "*")) for word in self.takes)
-        repeated = bool(self.takes) and self.takes[-1].endswith("*")
-        if len(arguments) < least or (len(arguments) > len(self.takes) and not repeated):
+        least_count = sum(not word.endswith(("?", "*")) for word in self.takes)
+        is_repeated = bool(self.takes) and self.takes[-1].endswith("*")
+        if len(arguments) < least_count or (len(arguments) > len(self.takes) and not is_repeated):
             return False
-        return all(fits(word, argument) for word, argument in zip(self._words(arguments), arguments, strict=True))
+        return all(fits_word(word, argument) for word, argument in zip(self._words(arguments), arguments, strict=True))
 
     def _words(self, arguments: Sequence[Any]) -> list[str]:
         """What each argument is to be."""
@@ -81,15 +81,15 @@ class Signature:
         """Return the call as Spark SQL."""
         words = self._words(arguments)
         arguments = [as_int(one) if word == "int" else one for word, one in zip(words, arguments, strict=True)]
-        gives = self.gives
-        if isinstance(gives, Kind):
-            kind = gives
+        result_kind = self.gives
+        if isinstance(result_kind, Kind):
+            kind = result_kind
         else:
-            kind = arguments[gives].kind if isinstance(gives, int) else gives(arguments)
+            kind = arguments[result_kind].kind if isinstance(result_kind, int) else result_kind(arguments)
         if callable(self.sql):
             return Sql(self.sql(*arguments), kind)
-        texts = [argument.text for argument in arguments]
-        return Sql(self.sql.format(*texts, all=", ".join(texts)), kind)
+        argument_texts = [argument.text for argument in arguments]
+        return Sql(self.sql.format(*argument_texts, all=", ".join(argument_texts)), kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ FITS: dict[str, Callable[[Kind], bool]] = {
 }
 
 
-def fits(word: str, argument: Argument) -> bool:
+def fits_word(type_word: str, argument: Argument) -> bool:
     """Say whether an argument is what a word of `FITS`, or lambda1, lambda2, lambda3 by the number of names, says."""
     if isinstance(argument, LambdaSql):
-        return word == f"lambda{len(argument.names)}"
-    return not word.startswith("lambda") and (argument.kind.is_null or FITS[word](argument.kind))
+        return type_word == f"lambda{len(argument.names)}"
+    return not type_word.startswith("lambda") and (argument.kind.is_null or FITS[type_word](argument.kind))
 
 
-def function(
+def define_function(
     name: str, family: str, takes: str, sql: str | Callable[..., str], gives: Gives, *cases: tuple[str, Any],
     nulls: str = STRICT, differs: str = "",
 ) -> Function:  # fmt: skip

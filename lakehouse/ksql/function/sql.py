@@ -28,21 +28,21 @@ class Sql:
     loose: str | None = None
 
 
-def condition(loose: str) -> Sql:
+def condition_sql(loose: str) -> Sql:
     """Return a condition that is false where its text is null: a comparison with a null never holds in ksqlDB."""
     return Sql(f"coalesce({loose}, false)", k.BOOLEAN, loose=loose)
 
 
-def copied(of: str) -> str:
+def copy_sql(value_text: str) -> str:
     """Return the text of a copy of a value: what has a key's own text is the key itself."""
-    return f"coalesce({of})"
+    return f"coalesce({value_text})"
 
 
-def let(of: str, name: str, body: Callable[[str], str]) -> str:
+def let_sql(value_text: str, name: str, body: Callable[[str], str]) -> str:
     """Return Spark SQL over a value that is computed once, and has this name inside; a column or a literal has none."""
-    if re.fullmatch(r"\w+|'[^']*'", of):
-        return body(of)
-    return f"get(transform(array({of}), {name} -> {body(name)}), 0)"
+    if re.fullmatch(r"\w+|'[^']*'", value_text):
+        return body(value_text)
+    return f"get(transform(array({value_text}), {name} -> {body(name)}), 0)"
 
 
 def as_int(of: Sql) -> Sql:
@@ -53,7 +53,7 @@ def as_int(of: Sql) -> Sql:
     if of.kind != k.BIGINT:
         return of
     if of.literal is not None:
-        return literal(max(-INT_MAX, min(INT_MAX, int(of.literal))))
+        return literal_sql(max(-INT_MAX, min(INT_MAX, int(of.literal))))
     ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX} THEN {-INT_MAX}"
     return Sql(f"CASE {ends} ELSE cast({of.text} AS int) END", k.INTEGER)
 
@@ -68,17 +68,17 @@ def fitted(of: Sql, kind: Kind) -> Sql:
     return Sql(f"cast({of.text} AS {kind.spark})", kind)
 
 
-def column(name: str, kind: Kind) -> Sql:
+def column_sql(name: str, kind: Kind) -> Sql:
     """Return a column by its name."""
     return Sql(name_text(name), kind)
 
 
-def text(value: str) -> str:
+def text_literal(value: str) -> str:
     """Return a text as a literal of Spark SQL, which reads backslashes."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def literal(value: str | int | Decimal | float | bool | None) -> Sql:
+def literal_sql(value: str | int | Decimal | float | bool | None) -> Sql:
     """Return a literal. A whole number is an INTEGER if it fits, 1.5 a DECIMAL, 1e0 a DOUBLE."""
     match value:
         case None:
@@ -86,16 +86,16 @@ def literal(value: str | int | Decimal | float | bool | None) -> Sql:
         case bool():
             return Sql(str(value).lower(), k.BOOLEAN)
         case str():
-            return Sql(text(value), k.STRING, value)
+            return Sql(text_literal(value), k.STRING, value)
         case int():
             if -INT_MAX - 1 <= value <= INT_MAX:
                 return Sql(str(value), k.INTEGER, str(value))
             # Spark reads -9223372036854775808 as a minus before a number that is too large.
-            shown = f"cast('{value}' AS bigint)" if value == BIGINT_MIN else str(value)
-            return Sql(shown, k.BIGINT, str(value))
+            bigint_text = f"cast('{value}' AS bigint)" if value == BIGINT_MIN else str(value)
+            return Sql(bigint_text, k.BIGINT, str(value))
         case float():
             return Sql(f"cast('{value!r}' AS double)", k.DOUBLE, repr(value))
     digits = value.as_tuple()
     scale = max(0, -int(digits.exponent))
-    kind = k.decimal(max(len(digits.digits) + max(0, int(digits.exponent)), scale), scale)
-    return Sql(f"{value:f}", kind, f"{value:f}")
+    decimal_kind = k.decimal_of(max(len(digits.digits) + max(0, int(digits.exponent)), scale), scale)
+    return Sql(f"{value:f}", decimal_kind, f"{value:f}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.in_bytes import EMPTY, A, joined_bytes, split_bytes
-from lakehouse.ksql.function.record import STRICT, Function, Signature, function
-from lakehouse.ksql.function.sql import Sql, text
+from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, joined_bytes, split_bytes
+from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
+from lakehouse.ksql.function.sql import Sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
@@ -17,71 +17,80 @@ BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"  # a pattern
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
 
 
-def _concat(*parts: Sql) -> str:
-    empty = EMPTY if any(part.kind == k.BYTES for part in parts) else "''"
-    return f"concat({', '.join(f'coalesce({part.text}, {empty})' for part in parts)})"
+def _concat_texts(*parts: Sql) -> str:
+    empty_value = EMPTY if any(part.kind == k.BYTES for part in parts) else "''"
+    return f"concat({', '.join(f'coalesce({part.text}, {empty_value})' for part in parts)})"
 
 
-def quoted(of: Sql) -> str:
+def quote_pattern(source: Sql) -> str:
     """Return a text as a pattern that matches it alone."""
-    if of.literal is not None:
-        return text("\\Q" + of.literal.replace("\\E", "\\E\\\\E\\Q") + "\\E")
-    inside = f"replace({of.text}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q')"
-    return f"concat('\\\\Q', {inside}, '\\\\E')"
+    if source.literal is not None:
+        return text_literal("\\Q" + source.literal.replace("\\E", "\\E\\\\E\\Q") + "\\E")
+    escaped_text = f"replace({source.text}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q')"
+    return f"concat('\\\\Q', {escaped_text}, '\\\\E')"
 
 
-def _split(of: Sql, by: Sql) -> str:
-    apart, parts = f"split({of.text}, '{BETWEEN_CHARACTERS}', -1)", f"split({of.text}, {quoted(by)}, -1)"
-    if by.literal is not None:
-        return parts if by.literal else apart
-    return f"CASE WHEN {by.text} = '' THEN {apart} ELSE {parts} END"
+def _split_text(source: Sql, separator: Sql) -> str:
+    characters, split_parts = (
+        f"split({source.text}, '{BETWEEN_CHARACTERS}', -1)",
+        f"split({source.text}, {quote_pattern(separator)}, -1)",
+    )
+    if separator.literal is not None:
+        return split_parts if separator.literal else characters
+    return f"CASE WHEN {separator.text} = '' THEN {characters} ELSE {split_parts} END"
 
 
-def _split_to_map(of: Sql, between: Sql, within: Sql) -> str:
-    parts = _split(Sql("_part", k.STRING), within)
-    pairs = f"filter(transform({_split(of, between)}, _part -> {parts}), _pair -> size(_pair) > 1)"
-    made = (
-        f"aggregate({pairs}, cast(map() AS map<string, string>), (_found, _pair) -> map_concat(map_filter(_found, "
+def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
+    pair_parts = _split_text(Sql("_part", k.STRING), key_separator)
+    pair_arrays = (
+        f"filter(transform({_split_text(source, pair_separator)}, _part -> {pair_parts}), _pair -> size(_pair) > 1)"
+    )
+    merged_map = (
+        f"aggregate({pair_arrays}, cast(map() AS map<string, string>), (_found, _pair) -> map_concat(map_filter(_found, "
         "(_name, _value) -> _name <> _pair[0]), map(_pair[0], _pair[1])))"
     )
-    if between.literal and within.literal and between.literal != within.literal:
-        return made
-    apart = f"{between.text} <> '' AND {within.text} <> '' AND {between.text} <> {within.text}"
-    return f"CASE WHEN {apart} THEN {made} END"
+    if pair_separator.literal and key_separator.literal and pair_separator.literal != key_separator.literal:
+        return merged_map
+    is_separable = (
+        f"{pair_separator.text} <> '' AND {key_separator.text} <> '' AND {pair_separator.text} <> {key_separator.text}"
+    )
+    return f"CASE WHEN {is_separable} THEN {merged_map} END"
 
 
-def _extract(pattern: Sql, of: Sql, group: Sql | None = None) -> str:
+def _regexp_extract(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
     number = group.text if group else "0"
-    return f"CASE WHEN {of.text} RLIKE {pattern.text} THEN regexp_extract({of.text}, {pattern.text}, {number}) END"
+    return (
+        f"CASE WHEN {source.text} RLIKE {pattern.text} THEN regexp_extract({source.text}, {pattern.text}, {number}) END"
+    )
 
 
-def _all(pattern: Sql, of: Sql, group: Sql | None = None) -> str:
-    return f"regexp_extract_all({of.text}, {pattern.text}, {group.text if group else '0'})"
+def _regexp_extract_all(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
+    return f"regexp_extract_all({source.text}, {pattern.text}, {group.text if group else '0'})"
 
 
-def _mask(of: str, masks: tuple[Sql, ...]) -> str:
+def _mask_text(source: str, masks: tuple[Sql, ...]) -> str:
     for mask in masks:
         if not mask.kind.is_null and (mask.literal is None or len(mask.literal) != 1):
             raise SqlError("what stands for a masked character is written as one character in quotes, or as NULL")
-    given = [mask.text for mask in masks]
-    every = ", ".join([*given, *_MASK[len(given) :]])
-    return f"mask({of}, {every})"
+    given_masks = [mask.text for mask in masks]
+    all_masks = ", ".join([*given_masks, *_MASK[len(given_masks) :]])
+    return f"mask({source}, {all_masks})"
 
 
-def _counted(made: str, many: Sql) -> str:
+def _null_if_negative(result: str, count: Sql) -> str:
     """Null for a negative number of characters."""
-    is_known = many.literal is not None and int(many.literal) >= 0
-    return made if is_known else f"CASE WHEN {many.text} >= 0 THEN {made} END"
+    is_known = count.literal is not None and int(count.literal) >= 0
+    return result if is_known else f"CASE WHEN {count.text} >= 0 THEN {result} END"
 
 
-def _mask_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat({_mask(f'left({of.text}, {many.text})', masks)}, {_tail(of, many)})"
-    return _counted(made, many)
+def _mask_left(source: Sql, count: Sql, *masks: Sql) -> str:
+    masked = f"concat({_mask_text(f'left({source.text}, {count.text})', masks)}, {_tail(source, count)})"
+    return _null_if_negative(masked, count)
 
 
-def _keep_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat(left({of.text}, {many.text}), {_mask(_tail(of, many), masks)})"
-    return _counted(made, many)
+def _keep_left(source: Sql, count: Sql, *masks: Sql) -> str:
+    masked = f"concat(left({source.text}, {count.text}), {_mask_text(_tail(source, count), masks)})"
+    return _null_if_negative(masked, count)
 
 
 def _tail(of: Sql, many: Sql) -> str:
@@ -91,33 +100,37 @@ def _tail(of: Sql, many: Sql) -> str:
     return f"right({of.text}, greatest(length({of.text}) - {many.text}, 0))"
 
 
-def _head(of: Sql, many: Sql) -> str:
-    return f"left({of.text}, greatest(length({of.text}) - {many.text}, 0))"
+def _drop_right(source: Sql, count: Sql) -> str:
+    return f"left({source.text}, greatest(length({source.text}) - {count.text}, 0))"
 
 
-def _mask_right(of: Sql, many: Sql, *masks: Sql) -> str:
-    return _counted(f"concat({_head(of, many)}, {_mask(f'right({of.text}, {many.text})', masks)})", many)
+def _mask_right(source: Sql, count: Sql, *masks: Sql) -> str:
+    return _null_if_negative(
+        f"concat({_drop_right(source, count)}, {_mask_text(f'right({source.text}, {count.text})', masks)})", count
+    )
 
 
-def _keep_right(of: Sql, many: Sql, *masks: Sql) -> str:
-    return _counted(f"concat({_mask(_head(of, many), masks)}, right({of.text}, {many.text}))", many)
+def _keep_right(source: Sql, count: Sql, *masks: Sql) -> str:
+    return _null_if_negative(
+        f"concat({_mask_text(_drop_right(source, count), masks)}, right({source.text}, {count.text}))", count
+    )
 
 
-def _character(of: Sql) -> str:
-    made = f"decode(unhex(lpad(hex({of.text}), 8, '0')), 'UTF-32')"
-    return f"CASE WHEN {of.text} >= 0 AND {of.text} <= 1114111 THEN {made} END"
+def _character_of_code(code_value: Sql) -> str:
+    character = f"decode(unhex(lpad(hex({code_value.text}), 8, '0')), 'UTF-32')"
+    return f"CASE WHEN {code_value.text} >= 0 AND {code_value.text} <= 1114111 THEN {character} END"
 
 
-def _escaped(of: Sql) -> str:
+def _unescape_text(source: Sql) -> str:
     """The characters that Java's escapes stand for; null without one."""
-    if of.literal is None:
-        units = f"array_join(regexp_extract_all({of.text}, '\\\\\\\\u([0-9a-fA-F]{{4}})', 1), '')"
-        right = f"{of.text} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}})+$'"
-        return f"CASE WHEN {right} THEN decode(unhex({units}), 'UTF-16BE') END"
-    codes = re.findall(r"\\u([0-9a-fA-F]{4})", of.literal)
-    if "".join(f"\\u{code}" for code in codes) != of.literal or not codes:
+    if source.literal is None:
+        code_units = f"array_join(regexp_extract_all({source.text}, '\\\\\\\\u([0-9a-fA-F]{{4}})', 1), '')"
+        is_escaped = f"{source.text} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}})+$'"
+        return f"CASE WHEN {is_escaped} THEN decode(unhex({code_units}), 'UTF-16BE') END"
+    codes = re.findall(r"\\u([0-9a-fA-F]{4})", source.literal)
+    if "".join(f"\\u{code}" for code in codes) != source.literal or not codes:
         return "cast(NULL AS string)"
-    return text(bytes.fromhex("".join(codes)).decode("utf-16-be", "replace"))
+    return text_literal(bytes.fromhex("".join(codes)).decode("utf-16-be", "replace"))
 
 
 def _first_letters(of: Sql) -> str:
@@ -128,26 +141,26 @@ def _first_letters(of: Sql) -> str:
 
 _MASKS = "text? text? text? text?"
 FUNCTIONS: tuple[Function, ...] = (
-    function("UCASE", _FAMILY, "text", "upper({0})", k.STRING, ("UCASE('aB')", "AB"), ("UCASE(NULL)", None)),
-    function(
+    define_function("UCASE", _FAMILY, "text", "upper({0})", k.STRING, ("UCASE('aB')", "AB"), ("UCASE(NULL)", None)),
+    define_function(
         "MD5", _FAMILY, "text", "md5({0})", k.STRING, ("MD5('a')", "0cc175b9c0f1b6a831c399e269772661"),
         ("MD5(NULL)", None),
     ),
-    function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
-    function(
+    define_function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
+    define_function(
         "TRIM", _FAMILY, "text", f"btrim({{0}}, '{BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
         ("TRIM('\t a \n')", "a"), ("TRIM(CHR(1) || ' a ')", "a"), ("TRIM(NULL)", None),
     ),
-    function(
+    define_function(
         "INITCAP", _FAMILY, "text", _first_letters, k.STRING, ("INITCAP('the QUICK fox')", "The Quick Fox"),
         ("INITCAP(' a\tb-c ')", "A\tB-c "), nulls=f"{STRICT}; blanks at the begin are left out",
     ),
     Function(
         "CONCAT", _FAMILY,
-        (Signature(("text", "text*"), _concat, k.STRING), Signature(("bytes", "bytes*"), _concat, k.BYTES)),
+        (Signature(("text", "text*"), _concat_texts, k.STRING), Signature(("bytes", "bytes*"), _concat_texts, k.BYTES)),
         (
             ("CONCAT('a', 'b', 'c')", "abc"), ("CONCAT('a', CAST(NULL AS VARCHAR))", "a"), ("'a' || NULL || 'c'", "ac"),
-            (f"CONCAT({A}, NULL, {A})", "YWE="),
+            (f"CONCAT({BYTES_OF_A}, NULL, {BYTES_OF_A})", "YWE="),
         ),
         "a null is an empty text",
     ),
@@ -159,11 +172,11 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
         (
             ("CONCAT_WS('-', 'a', 'b')", "a-b"), ("CONCAT_WS('-', 'a', CAST(NULL AS VARCHAR), 'c')", "a-c"),
-            (f"CONCAT_WS({A}, {A}, NULL, {A})", "YWFh"),
+            (f"CONCAT_WS({BYTES_OF_A}, {BYTES_OF_A}, NULL, {BYTES_OF_A})", "YWFh"),
         ),
         "nulls are left out; null if the separator is null",
     ),
-    function(
+    define_function(
         "REPLACE", _FAMILY, "text text text", "replace({0}, {1}, {2})", k.STRING,
         ("REPLACE('foobar', 'oo', 'x')", "fxbar"), ("REPLACE('a.b.c', '.', '-')", "a-b-c"),
         ("REPLACE('a', 'a', CAST(NULL AS VARCHAR))", None),
@@ -171,8 +184,8 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "SPLIT", _FAMILY,
         (
-            Signature(("text", "text"), _split, k.array(k.STRING)),
-            Signature(("bytes", "bytes"), split_bytes, k.array(k.BYTES)),
+            Signature(("text", "text"), _split_text, k.array_of(k.STRING)),
+            Signature(("bytes", "bytes"), split_bytes, k.array_of(k.BYTES)),
         ),
         (
             ("SPLIT('a,b,,c', ',')", ["a", "b", "", "c"]), ("SPLIT('a.b', '.')", ["a", "b"]),
@@ -184,52 +197,52 @@ FUNCTIONS: tuple[Function, ...] = (
             ("SPLIT(TO_BYTES('bab', 'utf8'), TO_BYTES('a', 'utf8'))", ["Yg==", "Yg=="]),
         ),
     ),
-    function(
+    define_function(
         "SPLIT_TO_MAP", _FAMILY, "text text text", _split_to_map, k.map_of(k.STRING, k.STRING),
         ("SPLIT_TO_MAP('a=1,b=2', ',', '=')", {"a": "1", "b": "2"}),
         ("SPLIT_TO_MAP('a=1,x,a=3', ',', '=')", {"a": "3"}), ("SPLIT_TO_MAP('a=1=2', ',', '=')", {"a": "1"}),
         ("SPLIT_TO_MAP('a=1', '', '=')", None),
     ),
-    function(
-        "REGEXP_EXTRACT", _FAMILY, "text text int?", _extract, k.STRING,
+    define_function(
+        "REGEXP_EXTRACT", _FAMILY, "text text int?", _regexp_extract, k.STRING,
         ("REGEXP_EXTRACT('b(.)d', 'abcd', 1)", "c"), ("REGEXP_EXTRACT('b.', 'abcd')", "bc"),
         ("REGEXP_EXTRACT('x', 'abcd')", None),
     ),
-    function(
-        "REGEXP_EXTRACT_ALL", _FAMILY, "text text int?", _all, k.array(k.STRING),
+    define_function(
+        "REGEXP_EXTRACT_ALL", _FAMILY, "text text int?", _regexp_extract_all, k.array_of(k.STRING),
         ("REGEXP_EXTRACT_ALL('[0-9]+', 'a1b22')", ["1", "22"]), ("REGEXP_EXTRACT_ALL('x', 'abcd')", []),
     ),
-    function(
+    define_function(
         "REGEXP_REPLACE", _FAMILY, "text text text", "regexp_replace({0}, {1}, {2})", k.STRING,
         ("REGEXP_REPLACE('foo123', '[0-9]+', '#')", "foo#"), ("REGEXP_REPLACE('a', 'b', CAST(NULL AS VARCHAR))", None),
     ),
-    function(
-        "REGEXP_SPLIT_TO_ARRAY", _FAMILY, "text text", "split({0}, {1}, -1)", k.array(k.STRING),
+    define_function(
+        "REGEXP_SPLIT_TO_ARRAY", _FAMILY, "text text", "split({0}, {1}, -1)", k.array_of(k.STRING),
         ("REGEXP_SPLIT_TO_ARRAY('a1b22c', '[0-9]+')", ["a", "b", "c"]),
     ),
     Function(
         "CHR", _FAMILY,
-        (Signature(("int",), _character, k.STRING), Signature(("text",), _escaped, k.STRING)),
+        (Signature(("int",), _character_of_code, k.STRING), Signature(("text",), _unescape_text, k.STRING)),
         (
             ("CHR(75)", "K"), ("CHR(22909)", "\u597d"), ("CHR(-1)", None), ("CHR('\\u4e2d')", "\u4e2d"),
             ("CHR('x')", None),
         ),
     ),
-    function(
-        "MASK", _FAMILY, f"text {_MASKS}", lambda of, *masks: _mask(of.text, masks), k.STRING,
+    define_function(
+        "MASK", _FAMILY, f"text {_MASKS}", lambda of, *masks: _mask_text(of.text, masks), k.STRING,
         ("MASK('My Test $123')", "Xx-Xxxx--nnn"), ("MASK('Ab1', '*')", "*xn"), ("MASK(CAST(NULL AS VARCHAR))", None),
     ),
-    function(
+    define_function(
         "MASK_LEFT", _FAMILY, f"text int {_MASKS}", _mask_left, k.STRING, ("MASK_LEFT('My Test', 4)", "Xx-Xest"),
     ),
-    function(
+    define_function(
         "MASK_RIGHT", _FAMILY, f"text int {_MASKS}", _mask_right, k.STRING, ("MASK_RIGHT('Test12', 3)", "Tesxnn"),
     ),
-    function(
+    define_function(
         "MASK_KEEP_LEFT", _FAMILY, f"text int {_MASKS}", _keep_left, k.STRING,
         ("MASK_KEEP_LEFT('My Test', 4)", "My Txxx"),
     ),
-    function(
+    define_function(
         "MASK_KEEP_RIGHT", _FAMILY, f"text int {_MASKS}", _keep_right, k.STRING,
         ("MASK_KEEP_RIGHT('My Test', 4)", "Xx-Test"),
     ),

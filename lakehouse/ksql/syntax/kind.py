@@ -44,23 +44,23 @@ class Kind:
     @property
     def spark(self) -> str:
         """The type in Spark SQL."""
-        return self._text(SPARK, lambda of: of.spark)
+        return self._text(SPARK, lambda inner_kind: inner_kind.spark)
 
     @property
-    def on_the_way(self) -> str:
+    def wire_type(self) -> str:
         """The type in Spark SQL of what is read and written: a moment is a number there."""
-        return self._text({**SPARK, **ON_THE_WAY}, lambda of: of.on_the_way)
+        return self._text({**SPARK, **ON_THE_WAY}, lambda inner_kind: inner_kind.wire_type)
 
-    def _text(self, names: dict[str, str], text: object) -> str:
-        inner = [text(of) for of in self.inner]  # type: ignore[operator]
+    def _text(self, spark_names: dict[str, str], type_text: object) -> str:
+        inner_types = [type_text(inner_kind) for inner_kind in self.inner]  # type: ignore[operator]
         match self.name:
             case "DECIMAL":
                 return f"decimal({self.digits[0]}, {self.digits[1]})"
             case "ARRAY" | "MAP":
-                return f"{self.name.lower()}<{', '.join(inner)}>"
+                return f"{self.name.lower()}<{', '.join(inner_types)}>"
             case "STRUCT":
-                return f"struct<{', '.join(f'{n}: {t}' for n, t in zip(self.names, inner, strict=True))}>"
-        return names[self.name]
+                return f"struct<{', '.join(f'{n}: {t}' for n, t in zip(self.names, inner_types, strict=True))}>"
+        return spark_names[self.name]
 
     def __str__(self) -> str:
         match self.name:
@@ -71,14 +71,14 @@ class Kind:
             case "ARRAY" | "MAP":
                 return f"{self.name}<{', '.join(map(str, self.inner))}>"
             case "STRUCT":
-                names = map(field_name, self.names)
-                return f"STRUCT<{', '.join(f'{n} {t}' for n, t in zip(names, self.inner, strict=True))}>"
+                field_titles = map(field_name, self.names)
+                return f"STRUCT<{', '.join(f'{n} {t}' for n, t in zip(field_titles, self.inner, strict=True))}>"
         return self.name
 
     @property
     def size(self) -> int:
         """How many types it is made of, with itself."""
-        return 1 + sum(one.size for one in self.inner)
+        return 1 + sum(inner_kind.size for inner_kind in self.inner)
 
     @property
     def is_number(self) -> bool:
@@ -98,43 +98,47 @@ BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP, NULL = m
 )
 
 
-def decimal(precision: int, scale: int) -> Kind:
+def decimal_of(precision: int, scale: int) -> Kind:
     """Return DECIMAL(precision, scale), cut to what fits."""
     return Kind("DECIMAL", digits=(min(precision, DIGITS_MAX), min(scale, DIGITS_MAX)))
 
 
-def array(of: Kind) -> Kind:
+def array_of(element_kind: Kind) -> Kind:
     """Return ARRAY<of>."""
-    return Kind("ARRAY", (of,))
+    return Kind("ARRAY", (element_kind,))
 
 
-def map_of(key: Kind, value: Kind) -> Kind:
+def map_of(key_kind: Kind, value_kind: Kind) -> Kind:
     """Return MAP<key, value>."""
-    return Kind("MAP", (key, value))
+    return Kind("MAP", (key_kind, value_kind))
 
 
-def struct(members: dict[str, Kind]) -> Kind:
+def struct_of(members: dict[str, Kind]) -> Kind:
     """Return a STRUCT with these fields."""
     return Kind("STRUCT", tuple(members.values()), names=tuple(members))
 
 
-def as_decimal(of: Kind) -> Kind:
+def as_decimal(number_kind: Kind) -> Kind:
     """Return the DECIMAL that a whole number is in arithmetic with one."""
-    return of if of.name == "DECIMAL" else decimal(10 if of.name == "INTEGER" else 19, 0)
+    return number_kind if number_kind.name == "DECIMAL" else decimal_of(10 if number_kind.name == "INTEGER" else 19, 0)
 
 
-def common(kinds: list[Kind]) -> Kind | None:
+def common_kind(kinds: list[Kind]) -> Kind | None:
     """Return the type that values of all these have together; None if there is none."""
-    known = list(dict.fromkeys(of for of in kinds if not of.is_null))
-    if len(known) <= 1:
-        return known[0] if known else NULL
-    if all(of.is_number for of in known):
-        widest = max(known, key=lambda of: NUMBERS.index(of.name))
+    distinct_kinds = list(dict.fromkeys(kind for kind in kinds if not kind.is_null))
+    if len(distinct_kinds) <= 1:
+        return distinct_kinds[0] if distinct_kinds else NULL
+    if all(kind.is_number for kind in distinct_kinds):
+        widest = max(distinct_kinds, key=lambda kind: NUMBERS.index(kind.name))
         if widest.name != "DECIMAL":
             return widest
-        parts = [as_decimal(of).digits for of in known]
-        scale = max(s for _, s in parts)
-        return decimal(max(p - s for p, s in parts) + scale, scale)
-    if {of.name for of in known} == {"ARRAY"} and (inner := common([of.inner[0] for of in known])) is not None:
-        return array(inner)
+        digit_pairs = [as_decimal(kind).digits for kind in distinct_kinds]
+        scale = max(scale_digits for _, scale_digits in digit_pairs)
+        return decimal_of(
+            max(precision_digits - scale_digits for precision_digits, scale_digits in digit_pairs) + scale, scale
+        )
+    if {kind.name for kind in distinct_kinds} == {"ARRAY"} and (
+        element_kind := common_kind([kind.inner[0] for kind in distinct_kinds])
+    ) is not None:
+        return array_of(element_kind)
     return None

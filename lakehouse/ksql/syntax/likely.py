@@ -19,44 +19,52 @@ TYPES = {
 }  # fmt: skip
 
 
-def meant_type(word: str, known: Iterable[str]) -> str:
+def likely_type(word: str, known_types: Iterable[str]) -> str:
     """Return which type an unknown word means: one that is near, or what another database's is here."""
-    if meant := suggest_near(word, list(known)):
-        return meant
+    if suggestion := suggest_near(word, list(known_types)):
+        return suggestion
     return f" Did you mean {TYPES[word.upper()]}?" if word.upper() in TYPES else ""
 
 
-def meant(text: str, at: int, found: str, expected: set[str]) -> str:
+def likely_meaning(text: str, position: int, found_text: str, expected_words: set[str]) -> str:
     """Return the likely intent of a text that can't be read at a place, with a blank before it; empty if unknown.
 
     found: what stands there. expected: the words that could stand there.
     """
-    before = text[:at].rstrip()
-    if "FROM" in expected and (name := re.search(r"(,|[-+*/%]|\bSELECT)\s*FROM\b", text[:at], re.IGNORECASE)):
-        lacks = "A column is missing" if name[1].upper() in (",", "SELECT") else "The right side is missing"
-        return f" {lacks} between {name[1]} and FROM."
-    if found == ")" and re.search(r"\bHOPPING\s*\(\s*SIZE\s+\d+\s+\w+$", before, re.IGNORECASE):
+    text_before = text[:position].rstrip()
+    if "FROM" in expected_words and (
+        select_match := re.search(r"(,|[-+*/%]|\bSELECT)\s*FROM\b", text[:position], re.IGNORECASE)
+    ):
+        missing_part = (
+            "A column is missing" if select_match[1].upper() in (",", "SELECT") else "The right side is missing"
+        )
+        return f" {missing_part} between {select_match[1]} and FROM."
+    if found_text == ")" and re.search(r"\bHOPPING\s*\(\s*SIZE\s+\d+\s+\w+$", text_before, re.IGNORECASE):
         return " A hopping window advances by a step: HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES); or TUMBLING."
-    if found.startswith("=") and before.endswith("="):
+    if found_text.startswith("=") and text_before.endswith("="):
         return " Values are compared with one =."
-    if found.upper() == "BY" and re.search(r"\bORDER$", before, re.IGNORECASE):
+    if found_text.upper() == "BY" and re.search(r"\bORDER$", text_before, re.IGNORECASE):
         return " There is no ORDER BY: rows come as records do. TOPK keeps the largest, and readers of the table sort."
-    if found.upper() == "WHERE":
+    if found_text.upper() == "WHERE":
         return " WHERE stands before GROUP BY and HAVING."
-    if found == "(" and re.search(r"\bWINDOW\s+\w+$", before, re.IGNORECASE):
+    if found_text == "(" and re.search(r"\bWINDOW\s+\w+$", text_before, re.IGNORECASE):
         return " A window is TUMBLING, HOPPING or SESSION."
-    if found == "(" and re.search(r"\b(FROM|JOIN)$", before, re.IGNORECASE):
+    if found_text == "(" and re.search(r"\b(FROM|JOIN)$", text_before, re.IGNORECASE):
         return " There is no query inside of a query: declare it by CREATE STREAM ... AS SELECT, and read that."
-    if found.upper() in ("SELECT", "ALL") and re.search(r"\bUNION$", before, re.IGNORECASE):
+    if found_text.upper() in ("SELECT", "ALL") and re.search(r"\bUNION$", text_before, re.IGNORECASE):
         return " There is no UNION: INSERT INTO ... SELECT adds the records of another query to a stream."
-    if found == "(" and (call := _last_word(before)):
-        return f" A comma is missing before {call}(...)."
+    if found_text == "(" and (call_name := _last_word(text_before)):
+        return f" A comma is missing before {call_name}(...)."
     # The word before is taken as a name (FROM s WERE ...), so the error comes one word late.
-    if (word := _last_word(before)) and (keyword := suggest_near(word, [one for one in expected if one.isalpha()])):
-        return f"{keyword.rstrip('?')} for {word}?"
+    if (last_word := _last_word(text_before)) and (
+        near_keyword := suggest_near(
+            last_word, [expected_word for expected_word in expected_words if expected_word.isalpha()]
+        )
+    ):
+        return f"{near_keyword.rstrip('?')} for {last_word}?"
     return ""
 
 
 def _last_word(text: str) -> str:
-    words = list(_WORD.finditer(text))
-    return words[-1][0] if words and words[-1].end() == len(text) else ""
+    word_matches = list(_WORD.finditer(text))
+    return word_matches[-1][0] if word_matches and word_matches[-1].end() == len(text) else ""

@@ -45,7 +45,7 @@ REFUSED = {
 
 
 @cache
-def grammar() -> Lark:
+def load_grammar() -> Lark:
     """Return the parser, made once: that takes about half a second."""
     text = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False)
@@ -57,9 +57,9 @@ def parse(text: str, types: Mapping[str, Kind] | None = None) -> Statement:
         raise SqlError(f"a statement has at most {LENGTH_MAX} characters", 0, found=f"{len(text)}").within(text[:100])
     _check_refused(text)
     try:
-        return StatementReader(types or {}).statement(grammar().parse(text))
+        return StatementReader(types or {}).statement(load_grammar().parse(text))
     except UnexpectedInput as error:
-        raise _unexpected(error, text) from None
+        raise _syntax_error(error, text) from None
     except SqlError as error:
         raise error.within(text) from None
     except RecursionError:
@@ -67,48 +67,72 @@ def parse(text: str, types: Mapping[str, Kind] | None = None) -> Statement:
 
 
 def _check_refused(text: str) -> None:
-    bare = re.sub(r"^(\s|--[^\n]*(\n|$)|/\*.*?\*/)+", "", text, flags=re.DOTALL)
-    for words, instead in REFUSED.items():
-        if found := re.match(words, bare, re.IGNORECASE):
-            word = " ".join(found[0].upper().split())
-            raise SqlError(f"lakehouse has no {word}: {instead}", len(text) - len(bare)).within(text)
+    bare_text = re.sub(r"^(\s|--[^\n]*(\n|$)|/\*.*?\*/)+", "", text, flags=re.DOTALL)
+    for pattern, alternative in REFUSED.items():
+        if match := re.match(pattern, bare_text, re.IGNORECASE):
+            statement_words = " ".join(match[0].upper().split())
+            raise SqlError(f"lakehouse has no {statement_words}: {alternative}", len(text) - len(bare_text)).within(
+                text
+            )
 
 
-def _unexpected(error: UnexpectedInput, text: str) -> SqlError:
-    at = min(error.pos_in_stream if error.pos_in_stream is not None else len(text), len(text))
+def _syntax_error(error: UnexpectedInput, text: str) -> SqlError:
+    position = min(error.pos_in_stream if error.pos_in_stream is not None else len(text), len(text))
     if isinstance(error, UnexpectedToken):
-        names = set(error.accepts or error.expected)
-        found = "the end of the statement" if error.token.type == "$END" else str(error.token)
-        at = len(text.rstrip()) if error.token.type == "$END" else at
+        terminal_names = set(error.accepts or error.expected)
+        found_text = "the end of the statement" if error.token.type == "$END" else str(error.token)
+        position = len(text.rstrip()) if error.token.type == "$END" else position
     elif isinstance(error, UnexpectedCharacters):
-        names, found = set(error.allowed or ()), text[at : at + 1]
-        if found in "'\"`" and found:
-            return SqlError(f"the quote {found} is not closed", at).within(text)
-        if text.startswith("/*", at):
-            return SqlError("the comment /* is not closed", at).within(text)
+        terminal_names, found_text = set(error.allowed or ()), text[position : position + 1]
+        if found_text in "'\"`" and found_text:
+            return SqlError(f"the quote {found_text} is not closed", position).within(text)
+        if text.startswith("/*", position):
+            return SqlError("the comment /* is not closed", position).within(text)
     else:
-        names, found = set(), "the end of the statement"
-    keywords = [word for name in names if (word := _word(name)).isupper()]
-    is_misspelt = found.isidentifier() and found.upper() not in ("SELECT", "ALL")
-    meant = (suggest_near(found, keywords) if is_misspelt else "") or likely.meant(text, at, found, set(keywords))
-    names -= _names() if "IDENT" in names else set()
-    words = sorted({word for name in names if (word := _word(name))}, key=lambda word: (word[0].isupper(), word))
-    shown = words[:EXPECTED_MAX] if len(words) <= EXPECTED_MAX else [*words[:EXPECTED_MAX], "..."]
-    return SqlError(f"can't read this.{meant}".rstrip("."), at, found=found, expected=", ".join(shown)).within(text)
+        terminal_names, found_text = set(), "the end of the statement"
+    expected_keywords = [word for terminal_name in terminal_names if (word := _terminal_word(terminal_name)).isupper()]
+    is_misspelt = found_text.isidentifier() and found_text.upper() not in ("SELECT", "ALL")
+    suggestion = (suggest_near(found_text, expected_keywords) if is_misspelt else "") or likely.likely_meaning(
+        text, position, found_text, set(expected_keywords)
+    )
+    terminal_names -= _keyword_names() if "IDENT" in terminal_names else set()
+    expected_words = sorted(
+        {word for terminal_name in terminal_names if (word := _terminal_word(terminal_name))},
+        key=lambda word: (word[0].isupper(), word),
+    )
+    listed_words = (
+        expected_words[:EXPECTED_MAX]
+        if len(expected_words) <= EXPECTED_MAX
+        else [*expected_words[:EXPECTED_MAX], "..."]
+    )
+    return SqlError(
+        f"can't read this.{suggestion}".rstrip("."), position, found=found_text, expected=", ".join(listed_words)
+    ).within(text)
 
 
-def _word(terminal: str) -> str:
+def _terminal_word(terminal: str) -> str:
     if terminal in TERMINALS:
         return TERMINALS[terminal]
-    return next((str(one.pattern.value) for one in grammar().terminals if one.name == terminal), terminal)
+    return next(
+        (
+            str(known_terminal.pattern.value)
+            for known_terminal in load_grammar().terminals
+            if known_terminal.name == terminal
+        ),
+        terminal,
+    )
 
 
-def keywords() -> set[str]:
+def grammar_keywords() -> set[str]:
     """Return the words that the grammar knows."""
-    return {word for one in grammar().terminals if (word := str(one.pattern.value)).isupper() and word.isalpha()}
+    return {
+        word
+        for terminal in load_grammar().terminals
+        if (word := str(terminal.pattern.value)).isupper() and word.isalpha()
+    }
 
 
 @cache
-def _names() -> set[str]:
+def _keyword_names() -> set[str]:
     """The keywords that are names as well: where a name is expected, they need not be listed."""
-    return {part.name for rule in grammar().rules if rule.origin.name == "word" for part in rule.expansion}
+    return {part.name for rule in load_grammar().rules if rule.origin.name == "word" for part in rule.expansion}

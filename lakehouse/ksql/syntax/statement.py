@@ -176,7 +176,7 @@ class Describe(Statement):
 
     name: str
     is_function: bool = False
-    extended: bool = False
+    is_extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Show(Statement):
     """SHOW or LIST."""
 
     what: str
-    extended: bool = False
+    is_extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

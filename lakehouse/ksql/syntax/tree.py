@@ -22,7 +22,7 @@ class Expr:
     def parts(self) -> Iterator[Expr]:
         """Give the expressions that this one is made of."""
         for item in fields(self):
-            yield from _written(getattr(self, item.name))
+            yield from _expressions_in(getattr(self, item.name))
 
     def walk(self) -> Iterator[Expr]:
         """Give this expression and all below it."""
@@ -31,12 +31,12 @@ class Expr:
             yield from part.walk()
 
 
-def _written(value: Any) -> Iterator[Expr]:
+def _expressions_in(value: Any) -> Iterator[Expr]:
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _written(item)
+            yield from _expressions_in(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class IsNull(Expr):
     """IS NULL, IS NOT NULL."""
 
     of: Expr
-    negated: bool
+    is_negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Distinct(Expr):
 
     left: Expr
     right: Expr
-    negated: bool
+    is_negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Between(Expr):
     of: Expr
     low: Expr
     high: Expr
-    negated: bool
+    is_negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class In(Expr):
 
     of: Expr
     items: tuple[Expr, ...]
-    negated: bool
+    is_negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Like(Expr):
     of: Expr
     pattern: Expr
     escape: str | None
-    negated: bool
+    is_negated: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from lakehouse.errors import NeedsSpark
 _PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 MONTHS = [date(2000, month, 1).strftime("%B").lower() for month in range(1, 13)]
 _OFFSET = r"[+-]\d\d"
-_READ = {
+_PATTERNS_BY_LETTERS = {
     "yyyy": r"(?P<Y>\d{4})", "yy": r"(?P<y>\d\d)", "MM": r"(?P<m>\d\d)", "M": r"(?P<m>\d\d?)", "dd": r"(?P<d>\d\d)",
     "d": r"(?P<d>\d\d?)", "HH": r"(?P<H>\d\d)", "H": r"(?P<H>\d\d?)", "hh": r"(?P<I>\d\d)", "h": r"(?P<I>\d\d?)",
     "mm": r"(?P<M>\d\d)", "ss": r"(?P<S>\d\d)", "a": "(?P<p>AM|PM)",
@@ -23,38 +23,38 @@ _READ = {
 }  # fmt: skip
 
 
-def format_parts(format: str) -> list[tuple[str, str]]:
+def format_parts(java_format: str) -> list[tuple[str, str]]:
     """Return the parts of a format: ("letters", "yyyy") or ("text", "-")."""
-    found, place = [], 0
-    while place < len(format):
-        part = _PARTS.match(format, place)
+    parts, position = [], 0
+    while position < len(java_format):
+        part = _PARTS.match(java_format, position)
         if part is None:
-            raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.")
-        text = part[0]
+            raise NeedsSpark(f"the model does not read the format {java_format!r}; run this on Spark.")
+        part_text = part[0]
         if part[2]:
-            found.append(("letters", text))
+            parts.append(("letters", part_text))
         else:
-            found.append(("text", (part[1] or "'").replace("''", "'") if text.startswith("'") else text))
-        place = part.end()
-    if any(kind == "text" and part in "[]{}#" for kind, part in found):
-        raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.")
-    return found
+            parts.append(("text", (part[1] or "'").replace("''", "'") if part_text.startswith("'") else part_text))
+        position = part.end()
+    if any(part_kind == "text" and part in "[]{}#" for part_kind, part in parts):
+        raise NeedsSpark(f"the model does not read the format {java_format!r}; run this on Spark.")
+    return parts
 
 
 @lru_cache(maxsize=256)
-def format_reader(format: str) -> re.Pattern[str]:
+def format_reader(java_format: str) -> re.Pattern[str]:
     """Return a pattern for the texts of a format, with a group for each part: Y, m, d, H, M, S, f, z, N and others."""
-    made = ""
-    for kind, part in format_parts(format):
-        if kind == "text":
-            made += re.escape(part)
+    pattern_text = ""
+    for part_kind, part in format_parts(java_format):
+        if part_kind == "text":
+            pattern_text += re.escape(part)
         elif set(part) == {"S"} and len(part) <= 6:
-            made += rf"(?P<f>\d{{{len(part)}}})"
-        elif part in _READ:
-            made += _READ[part]
+            pattern_text += rf"(?P<f>\d{{{len(part)}}})"
+        elif part in _PATTERNS_BY_LETTERS:
+            pattern_text += _PATTERNS_BY_LETTERS[part]
         else:
-            raise NeedsSpark(f"the model does not read {part!r} of the format {format!r}; run this on Spark.")
+            raise NeedsSpark(f"the model does not read {part!r} of the format {java_format!r}; run this on Spark.")
     try:
-        return re.compile(made, re.ASCII | re.IGNORECASE)  # as in Spark
+        return re.compile(pattern_text, re.ASCII | re.IGNORECASE)  # as in Spark
     except re.error as error:
-        raise NeedsSpark(f"the model does not read the format {format!r}; run this on Spark.") from error
+        raise NeedsSpark(f"the model does not read the format {java_format!r}; run this on Spark.") from error

@@ -6,42 +6,42 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _units(text: str) -> str:
+def _to_java_units(text: str) -> str:
     """A text with a character for each one of Java."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    return "".join(chr(data[place] << 8 | data[place + 1]) for place in range(0, len(data), 2))
+    encoded_text = text.encode("utf-16-be", "surrogatepass")
+    return "".join(chr(encoded_text[index] << 8 | encoded_text[index + 1]) for index in range(0, len(encoded_text), 2))
 
 
-def _whole(units: str) -> str:
+def _from_java_units(units: str) -> str:
     """The text of Java's characters."""
-    joined = units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
-    return "".join("?" if 0xD800 <= ord(character) <= 0xDFFF else character for character in joined)
+    decoded_text = units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+    return "".join("?" if 0xD800 <= ord(character) <= 0xDFFF else character for character in decoded_text)
 
 
-def _substring(text: str, begin: int, end: int) -> str | None:
-    units = _units(text)
-    return _whole(units[begin:end]) if 0 <= begin <= end <= len(units) else None
+def _substring_of_units(text: str, begin: int, end: int) -> str | None:
+    units = _to_java_units(text)
+    return _from_java_units(units[begin:end]) if 0 <= begin <= end <= len(units) else None
 
 
-def _find(text: str, part: str, start: int, number: int) -> int:
+def _find_occurrence(text: str, part: str, start: int, occurrence: int) -> int:
     """The place, from `start`, where a part begins for the so manieth time; -1 if it does not."""
-    units, part = _units(text), _units(part)
-    rest = units[max(start, 0) :] if start >= 0 else units[max(len(units) + start, 0) :]
-    if number <= 0:
+    units, part = _to_java_units(text), _to_java_units(part)
+    searched_units = units[max(start, 0) :] if start >= 0 else units[max(len(units) + start, 0) :]
+    if occurrence <= 0:
         return -1
     if not part:
         return 0
-    place = -1
-    for _ in range(number):
-        place = rest.find(part, place + 1)
-        if place < 0:
+    index = -1
+    for _ in range(occurrence):
+        index = searched_units.find(part, index + 1)
+        if index < 0:
             return -1
-    return place
+    return index
 
 
 STRICT: dict[str, Callable[..., Any]] = {
-    "ksql_length": lambda text: len(_units(text)),
-    "ksql_substring": _substring,
-    "ksql_find": _find,
+    "ksql_length": lambda text: len(_to_java_units(text)),
+    "ksql_substring": _substring_of_units,
+    "ksql_find": _find_occurrence,
     "ksql_reverse": lambda text: text[::-1],
 }

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import format_parts, format_reader
-from lakehouse.model.function.zone import offset_text, zone_by_short_name, zone_of
+from lakehouse.model.function.zone import find_zone, offset_text, zone_by_short_name
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -24,152 +24,163 @@ _NAMED_OTHERWISE = frozenset(
 _NAMES_SINCE = 1972  # London's summer of 1968 to 1971 has another name in Java
 
 
-def _number(value: int, width: int) -> str:
-    return f"{value:0{width}d}"
+def _pad_number(value: int, digit_count: int) -> str:
+    return f"{value:0{digit_count}d}"
 
 
 def _date_part(day: date, letters: str) -> str:
-    letter, width = letters[0], len(letters)
+    letter, letter_count = letters[0], len(letters)
     match letter:
-        case "y" | "u" if width == 2:
-            return _number(day.year % 100, 2)
-        case "y" | "u" if width <= 4:
-            return _number(day.year, width)
-        case "M" | "L" if width <= 2:
-            return _number(day.month, width)
-        case "M" if width <= 4:
-            return _MONTHS[day.month - 1][: 3 if width == 3 else None]
-        case "d" if width <= 2:
-            return _number(day.day, width)
-        case "D" if width <= 3:
-            return _number(day.timetuple().tm_yday, width)
-        case "E" if width <= 4:
-            return _DAYS[day.weekday()][: 3 if width <= 3 else None]
-        case "G" if width <= 3:
+        case "y" | "u" if letter_count == 2:
+            return _pad_number(day.year % 100, 2)
+        case "y" | "u" if letter_count <= 4:
+            return _pad_number(day.year, letter_count)
+        case "M" | "L" if letter_count <= 2:
+            return _pad_number(day.month, letter_count)
+        case "M" if letter_count <= 4:
+            return _MONTHS[day.month - 1][: 3 if letter_count == 3 else None]
+        case "d" if letter_count <= 2:
+            return _pad_number(day.day, letter_count)
+        case "D" if letter_count <= 3:
+            return _pad_number(day.timetuple().tm_yday, letter_count)
+        case "E" if letter_count <= 4:
+            return _DAYS[day.weekday()][: 3 if letter_count <= 3 else None]
+        case "G" if letter_count <= 3:
             return "AD"
     raise NeedsSpark(f"the model does not write {letters!r} of a format; run this on Spark.")
 
 
-def _time_part(at: time, letters: str) -> str:
-    letter, width = letters[0], len(letters)
-    if letter == "S" and width <= 9:
-        return f"{at.microsecond * 1000:09d}"[:width]
-    if letter == "a" and width == 1:
-        return "AM" if at.hour < 12 else "PM"
-    numbers = {"H": at.hour, "h": at.hour % 12 or 12, "K": at.hour % 12, "k": at.hour or 24, "m": at.minute,
-               "s": at.second}  # fmt: skip
-    if letter in numbers and width <= 2:
-        return _number(numbers[letter], width)
+def _time_part(time_of_day: time, letters: str) -> str:
+    letter, letter_count = letters[0], len(letters)
+    if letter == "S" and letter_count <= 9:
+        return f"{time_of_day.microsecond * 1000:09d}"[:letter_count]
+    if letter == "a" and letter_count == 1:
+        return "AM" if time_of_day.hour < 12 else "PM"
+    numbers = {"H": time_of_day.hour, "h": time_of_day.hour % 12 or 12, "K": time_of_day.hour % 12, "k": time_of_day.hour or 24, "m": time_of_day.minute,
+               "s": time_of_day.second}  # fmt: skip
+    if letter in numbers and letter_count <= 2:
+        return _pad_number(numbers[letter], letter_count)
     raise NeedsSpark(f"the model does not write {letters!r} of a format; run this on Spark.")
 
 
-def _zone_part(moment: datetime, zone: str, letters: str) -> str:
-    letter, width = letters[0], len(letters)
-    seconds = round((moment.utcoffset() or timedelta()).total_seconds())
-    if letter == "V" and width == 2:
-        return zone
-    if letter == "z" and width <= 3:
-        return _short_name(moment, zone)
-    if (letter == "O" and width in (1, 4)) or letters == "ZZZZ":
-        return _localized(seconds, is_short=width == 1)
-    if letter in "XxZ" and width <= 5:
-        if seconds == 0 and (letter == "X" or letters == "ZZZZZ"):
+def _zone_part(moment: datetime, zone_name: str, letters: str) -> str:
+    letter, letter_count = letters[0], len(letters)
+    offset_seconds = round((moment.utcoffset() or timedelta()).total_seconds())
+    if letter == "V" and letter_count == 2:
+        return zone_name
+    if letter == "z" and letter_count <= 3:
+        return _short_name(moment, zone_name)
+    if (letter == "O" and letter_count in (1, 4)) or letters == "ZZZZ":
+        return _localized_offset(offset_seconds, is_short=letter_count == 1)
+    if letter in "XxZ" and letter_count <= 5:
+        if offset_seconds == 0 and (letter == "X" or letters == "ZZZZZ"):
             return "Z"
-        return offset_text(seconds, 5 if letters == "ZZZZZ" else 2 if letter == "Z" else width)
+        return offset_text(offset_seconds, 5 if letters == "ZZZZZ" else 2 if letter == "Z" else letter_count)
     raise NeedsSpark(f"the model does not write {letters!r} of a format; run this on Spark.")
 
 
-def _localized(seconds: int, *, is_short: bool) -> str:
-    if not seconds:
+def _localized_offset(offset_seconds: int, *, is_short: bool) -> str:
+    if not offset_seconds:
         return "GMT"
-    hours, rest = divmod(abs(seconds), 3600)
-    minutes, rest = divmod(rest, 60)
-    made = f"GMT{'-' if seconds < 0 else '+'}{hours if is_short else _number(hours, 2)}"
-    if minutes or rest or not is_short:
-        made += f":{minutes:02d}"
-    return made + (f":{rest:02d}" if rest else "")
+    hours, left_seconds = divmod(abs(offset_seconds), 3600)
+    minutes, left_seconds = divmod(left_seconds, 60)
+    localized_text = f"GMT{'-' if offset_seconds < 0 else '+'}{hours if is_short else _pad_number(hours, 2)}"
+    if minutes or left_seconds or not is_short:
+        localized_text += f":{minutes:02d}"
+    return localized_text + (f":{left_seconds:02d}" if left_seconds else "")
 
 
 @lru_cache(maxsize=1024)
-def _names_of(zone: str) -> frozenset[str | None]:
+def _short_names_of(zone_name: str) -> frozenset[str | None]:
     """The short names that a zone has these days."""
-    return frozenset(datetime(2024, month, 1, tzinfo=UTC).astimezone(ZoneInfo(zone)).tzname() for month in (1, 7))
+    return frozenset(datetime(2024, month, 1, tzinfo=UTC).astimezone(ZoneInfo(zone_name)).tzname() for month in (1, 7))
 
 
-def _short_name(moment: datetime, zone: str) -> str:
+def _short_name(moment: datetime, zone_name: str) -> str:
     if not isinstance(moment.tzinfo, ZoneInfo):
-        return zone
-    if zone == "UTC":
-        return zone
-    name = moment.tzname() or ""
-    if zone in _NAMED_OTHERWISE or moment.year < _NAMES_SINCE or not name.isalpha() or name not in _names_of(zone):
-        raise NeedsSpark(f"the model does not know the short name of {zone} at {moment}; run this on Spark.")
-    return name
+        return zone_name
+    if zone_name == "UTC":
+        return zone_name
+    short_name = moment.tzname() or ""
+    if (
+        zone_name in _NAMED_OTHERWISE
+        or moment.year < _NAMES_SINCE
+        or not short_name.isalpha()
+        or short_name not in _short_names_of(zone_name)
+    ):
+        raise NeedsSpark(f"the model does not know the short name of {zone_name} at {moment}; run this on Spark.")
+    return short_name
 
 
-def _format(parts: list[tuple[str, str]], letters: str, written: Callable[[str], str]) -> str | None:
+def _format_letters(parts: list[tuple[str, str]], allowed_letters: str, write_part: Callable[[str], str]) -> str | None:
     """A text of the parts of a format; None for a letter of which there is nothing here."""
-    made = ""
-    for kind, part in parts:
-        if kind == "text":
-            made += part
-        elif part[0] not in letters:
+    formatted_text = ""
+    for part_kind, part in parts:
+        if part_kind == "text":
+            formatted_text += part
+        elif part[0] not in allowed_letters:
             if part[0] in _DATE + _TIME + _ZONE:
                 return None
             raise NeedsSpark(f"the model does not write {part!r} of a format; run this on Spark.")
         else:
-            made += written(part)
-    return made
+            formatted_text += write_part(part)
+    return formatted_text
 
 
-def _format_timestamp(moment: datetime, format: str, zone: str) -> str | None:
-    known = zone_of(zone)
-    if known is None:
+def _format_timestamp(moment: datetime, java_format: str, zone_name: str) -> str | None:
+    named_zone = find_zone(zone_name)
+    if named_zone is None:
         return None
     try:
-        local = moment.replace(microsecond=moment.microsecond // 1000 * 1000).astimezone(known[0])
+        local_moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000).astimezone(named_zone[0])
     except OverflowError as error:
         raise NeedsSpark("the model has no years beyond 1 to 9999; run this on Spark.") from error
 
-    def written(part: str) -> str:
+    def write_part(part: str) -> str:
         if part[0] in _ZONE:
-            return _zone_part(local, known[1], part)
-        return _date_part(local, part) if part[0] in _DATE else _time_part(local.time(), part)
+            return _zone_part(local_moment, named_zone[1], part)
+        return _date_part(local_moment, part) if part[0] in _DATE else _time_part(local_moment.time(), part)
 
-    return _format(format_parts(format), _DATE + _TIME + _ZONE, written)
-
-
-def _format_date(day: date, format: str) -> str | None:
-    return _format(format_parts(format), _DATE, lambda part: _date_part(day, part))
+    return _format_letters(format_parts(java_format), _DATE + _TIME + _ZONE, write_part)
 
 
-def _format_time(millis: int, format: str) -> str | None:
+def _format_date(day: date, java_format: str) -> str | None:
+    return _format_letters(format_parts(java_format), _DATE, lambda part: _date_part(day, part))
+
+
+def _format_time(millis: int, java_format: str) -> str | None:
     if not 0 <= millis < 86_400_000:
         return None
-    seconds, rest = divmod(millis, 1000)
-    at = time(seconds // 3600, seconds // 60 % 60, seconds % 60, rest * 1000)
-    return _format(format_parts(format), _TIME, lambda part: _time_part(at, part))
+    seconds, left_millis = divmod(millis, 1000)
+    time_of_day = time(seconds // 3600, seconds // 60 % 60, seconds % 60, left_millis * 1000)
+    return _format_letters(format_parts(java_format), _TIME, lambda part: _time_part(time_of_day, part))
 
 
-def _fields(text: str, format: str) -> dict[str, str] | None:
-    read = format_reader(format).fullmatch(text)
-    if read is not None and "N" in read.groupdict():
-        zone_by_short_name(read["N"])
-    return None if read is None else {name: value.lower() for name, value in read.groupdict().items()}
+def _parse_fields(text: str, java_format: str) -> dict[str, str] | None:
+    match = format_reader(java_format).fullmatch(text)
+    if match is not None and "N" in match.groupdict():
+        zone_by_short_name(match["N"])
+    return None if match is None else {group_name: value.lower() for group_name, value in match.groupdict().items()}
 
 
-def _parse_date(text: str, format: str) -> date | None:
+def _parse_date(text: str, java_format: str) -> date | None:
     """The day that a text names, whatever its zone; the last one of the month for a 30th of February."""
-    part = _fields(text, format)
-    if part is None:
+    fields = _parse_fields(text, java_format)
+    if fields is None:
         return None
-    if "b" in part:
-        part["m"] = str(next(n for n, name in enumerate(_MONTHS, 1) if name.lower().startswith(part["b"])))
-    if not (part.keys() >= {"m", "d"} and part.keys() & {"Y", "y"}):
+    if "b" in fields:
+        fields["m"] = str(
+            next(
+                month_number
+                for month_number, month_name in enumerate(_MONTHS, 1)
+                if month_name.lower().startswith(fields["b"])
+            )
+        )
+    if not (fields.keys() >= {"m", "d"} and fields.keys() & {"Y", "y"}):
         return None
-    year = int(part["Y"]) if "Y" in part else 2000 + int(part["y"])
-    month, day = int(part["m"]), int(part["d"])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and year) or not _is_clock(part):
+    year = int(fields["Y"]) if "Y" in fields else 2000 + int(fields["y"])
+    month, day = int(fields["m"]), int(fields["d"])
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year) or not _is_clock(fields):
         return None
     return date(year, month, min(day, monthrange(year, month)[1]))
 
@@ -180,18 +191,18 @@ def _is_clock(part: dict[str, str]) -> bool:
     return all(least <= int(part[name]) <= most for name, (least, most) in ends.items() if name in part)
 
 
-def _parse_time(text: str, format: str) -> int | None:
+def _parse_time(text: str, java_format: str) -> int | None:
     """The time of day that a text names, whatever its zone; a day in it has no place."""
-    part = _fields(text, format)
-    if part is None or part.keys() & {"Y", "y", "m", "d", "b"} or not part.keys() & {"H", "I"}:
+    fields = _parse_fields(text, java_format)
+    if fields is None or fields.keys() & {"Y", "y", "m", "d", "b"} or not fields.keys() & {"H", "I"}:
         return None
-    if "I" in part and ("p" not in part or not 1 <= int(part["I"]) <= 12):
+    if "I" in fields and ("p" not in fields or not 1 <= int(fields["I"]) <= 12):
         return None
-    hour = int(part["H"]) if "H" in part else int(part["I"]) % 12 + (12 if part["p"] == "pm" else 0)
-    minute, second = int(part.get("M", 0)), int(part.get("S", 0))
-    if hour > 23 or minute > 59 or second > 59 or ("M" not in part and "S" in part):
+    hour = int(fields["H"]) if "H" in fields else int(fields["I"]) % 12 + (12 if fields["p"] == "pm" else 0)
+    minute, second = int(fields.get("M", 0)), int(fields.get("S", 0))
+    if hour > 23 or minute > 59 or second > 59 or ("M" not in fields and "S" in fields):
         return None
-    return ((hour * 60 + minute) * 60 + second) * 1000 + int(part.get("f", "0").ljust(9, "0")[:3])
+    return ((hour * 60 + minute) * 60 + second) * 1000 + int(fields.get("f", "0").ljust(9, "0")[:3])
 
 
 STRICT: dict[str, Callable[..., Any]] = {

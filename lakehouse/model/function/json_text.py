@@ -19,7 +19,7 @@ _DIGITS_MAX = 38
 _PLAIN = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
-class Number(str):
+class NumberText(str):
     """A number as it is written."""
 
     __slots__ = ()
@@ -36,22 +36,26 @@ class _TwiceError(ValueError):
     """An object has two fields of one name."""
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise _TwiceError
     return members
 
 
-def _not_json(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json_text(text: str) -> Any:
     """What a text is as JSON. Raises ValueError for one that is none."""
     try:
         return json.loads(
-            text, object_pairs_hook=_members, parse_int=_whole, parse_float=Number, parse_constant=_not_json
+            text,
+            object_pairs_hook=_unique_members,
+            parse_int=_normalize_whole,
+            parse_float=NumberText,
+            parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":  # Spark's reader stops after the first value, and may not see it
@@ -59,38 +63,38 @@ def _parsed(text: str) -> Any:
         raise
 
 
-def _whole(digits: str) -> Number:
-    return Number("0" if digits == "-0" else digits)
+def _normalize_whole(digits: str) -> NumberText:
+    return NumberText("0" if digits == "-0" else digits)
 
 
 def try_parse_json(text: str) -> Variant | None:
     """Return the VARIANT of a text; None for one that is no JSON, or has two fields of one name."""
     try:
-        return Variant(_parsed(text))
+        return Variant(_parse_json_text(text))
     except (ValueError, RecursionError):
         return None
 
 
 def schema_of_variant(variant: Variant) -> str:
     """Return the type of a VARIANT; values of several types in an array are VARIANT."""
-    return _schema(variant.value)
+    return _schema_of_value(variant.value)
 
 
-def _schema(value: Any) -> str:
+def _schema_of_value(value: Any) -> str:
     match value:
         case None:
             return "VOID"
         case bool():
             return "BOOLEAN"
-        case Number():
+        case NumberText():
             return _number_schema(value)
         case str():
             return "STRING"
         case list():
-            kinds = {_schema(item) for item in value} or {"VOID"}
-            return f"ARRAY<{kinds.pop() if len(kinds) == 1 else 'VARIANT'}>"
-    fields = (f"{_field_name(name)}: {_schema(value[name])}" for name in sorted(value))
-    return f"OBJECT<{', '.join(fields)}>"
+            item_schemas = {_schema_of_value(item) for item in value} or {"VOID"}
+            return f"ARRAY<{item_schemas.pop() if len(item_schemas) == 1 else 'VARIANT'}>"
+    member_schemas = (f"{_field_name(name)}: {_schema_of_value(value[name])}" for name in sorted(value))
+    return f"OBJECT<{', '.join(member_schemas)}>"
 
 
 def _field_name(name: str) -> str:
@@ -99,92 +103,92 @@ def _field_name(name: str) -> str:
     return name if is_plain else "`" + name.replace("`", "``") + "`"
 
 
-def _number_schema(text: str) -> str:
-    if text.lstrip("-").isdecimal() and -_LONG <= int(text) < _LONG:
+def _number_schema(number_text: str) -> str:
+    if number_text.lstrip("-").isdecimal() and -_LONG <= int(number_text) < _LONG:
         return "BIGINT"
-    whole, _, fraction = text.lstrip("-").partition(".")
-    digits = len((whole + fraction.rstrip("0")).lstrip("0"))
-    if _PLAIN.fullmatch(text) and digits <= _DIGITS_MAX:
-        scale = len(text.partition(".")[2].rstrip("0"))
-        return f"DECIMAL({max(digits, scale, 1)},{scale})"
+    whole_digits, _, fraction = number_text.lstrip("-").partition(".")
+    digit_count = len((whole_digits + fraction.rstrip("0")).lstrip("0"))
+    if _PLAIN.fullmatch(number_text) and digit_count <= _DIGITS_MAX:
+        scale = len(number_text.partition(".")[2].rstrip("0"))
+        return f"DECIMAL({max(digit_count, scale, 1)},{scale})"
     return "DOUBLE"
 
 
-def cast_variant(kind: str) -> Callable[[Variant], Any]:
+def cast_variant(target_type: str) -> Callable[[Variant], Any]:
     """Return a cast of a VARIANT to a type. The cast raises NeedsSpark where the model leaves it to Spark."""
 
     def cast(variant: Variant) -> Any:
-        value = variant.value
-        match kind:
-            case "map<string, variant>" if isinstance(value, dict):
-                return {name: Variant(item) for name, item in value.items()}
-            case "array<variant>" if isinstance(value, list):
-                return [Variant(item) for item in value]
-            case "bigint" if isinstance(value, Number) and _number_schema(value) == "BIGINT":
-                return int(value)
-            case "double" if isinstance(value, Number):
-                return float(value)
-            case "string" if isinstance(value, str) and not isinstance(value, Number):
-                return value
-            case "boolean" if isinstance(value, bool):
-                return value
-        if value is None:
+        json_value = variant.value
+        match target_type:
+            case "map<string, variant>" if isinstance(json_value, dict):
+                return {name: Variant(item) for name, item in json_value.items()}
+            case "array<variant>" if isinstance(json_value, list):
+                return [Variant(item) for item in json_value]
+            case "bigint" if isinstance(json_value, NumberText) and _number_schema(json_value) == "BIGINT":
+                return int(json_value)
+            case "double" if isinstance(json_value, NumberText):
+                return float(json_value)
+            case "string" if isinstance(json_value, str) and not isinstance(json_value, NumberText):
+                return json_value
+            case "boolean" if isinstance(json_value, bool):
+                return json_value
+        if json_value is None:
             return None
-        raise NeedsSpark(f"the model does not cast a VARIANT to {kind} here; run this on Spark.")
+        raise NeedsSpark(f"the model does not cast a VARIANT to {target_type} here; run this on Spark.")
 
     return cast
 
 
 def from_json(text: str, schema: str) -> Any:
     """Return from_json of a map or an array of texts: what is no text inside is JSON; None for what does not fit."""
-    kind = schema.replace(" ", "").lower()
-    if kind not in ("map<string,string>", "array<string>"):
+    normalized_schema = schema.replace(" ", "").lower()
+    if normalized_schema not in ("map<string,string>", "array<string>"):
         raise NeedsSpark(f"the model reads JSON as a map or an array of texts, not as {schema!r}; run this on Spark.")
     try:
-        value = _parsed(text)
+        json_value = _parse_json_text(text)
     except _TwiceError as error:
         raise NeedsSpark("the model does not read two fields of one name; run this on Spark.") from error
     except (ValueError, RecursionError):
         return None
-    if isinstance(value, list) and kind == "array<string>":
-        return [_as_text(item) for item in value]
-    if isinstance(value, dict) and kind == "map<string,string>":
-        return {name: _as_text(item) for name, item in value.items()}
+    if isinstance(json_value, list) and normalized_schema == "array<string>":
+        return [_item_as_text(item) for item in json_value]
+    if isinstance(json_value, dict) and normalized_schema == "map<string,string>":
+        return {name: _item_as_text(item) for name, item in json_value.items()}
     return None
 
 
-def _as_text(value: Any) -> Any:
-    is_text = isinstance(value, str) and not isinstance(value, Number)
-    return value if value is None or is_text else written(value)
+def _item_as_text(value: Any) -> Any:
+    is_text = isinstance(value, str) and not isinstance(value, NumberText)
+    return value if value is None or is_text else to_compact_json(value)
 
 
-def written(value: Any) -> str:
+def to_compact_json(value: Any) -> str:
     """Return a value as JSON, compact: a Decimal with its digits, other numbers as Java writes them."""
     match value:
-        case Number():
+        case NumberText():
             return str(value) if value.lstrip("-").isdecimal() else java_double(float(value))
         case Decimal():
             return str(value) if value else str(abs(value))
         case dict():
-            return "{" + ",".join(f"{quoted(name)}:{written(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join(f"{quote_text(name)}:{to_compact_json(item)}" for name, item in value.items()) + "}"
         case list():
-            return "[" + ",".join(map(written, value)) + "]"
+            return "[" + ",".join(map(to_compact_json, value)) + "]"
         case str():
-            return quoted(value)
+            return quote_text(value)
     return json.dumps(value)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text as Java writes it: escapes in capitals."""
-    written = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"\\(?:u([0-9a-f]{4})|.)", lambda part: f"\\u{part[1].upper()}" if part[1] else part[0], written)
+    json_string = json.dumps(text, ensure_ascii=False)
+    return re.sub(r"\\(?:u([0-9a-f]{4})|.)", lambda part: f"\\u{part[1].upper()}" if part[1] else part[0], json_string)
 
 
 def to_json(value: Any, options: Mapping[str, str] | None = None) -> str:
     """Return to_json of an array, a map or a struct. NeedsSpark for moments, and for fields that may be left out."""
     if options != {"ignoreNullFields": "false"} and (options or _has_null_member(value)):
         raise NeedsSpark("the model writes null fields with map('ignoreNullFields', 'false') alone; run this on Spark.")
-    return _json(value)
+    return _to_json_text(value)
 
 
 def _has_null_member(value: Any) -> bool:
@@ -193,23 +197,25 @@ def _has_null_member(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_null_member, value))
 
 
-def _json(value: Any) -> str:
+def _to_json_text(value: Any) -> str:
     match value:
         case None | bool() | int():
             return json.dumps(value)
         case str():
-            return quoted(value)
+            return quote_text(value)
         case float():
-            shown = java_double(value)
-            return shown if shown[-1].isdigit() else f'"{shown}"'
+            double_text = java_double(value)
+            return double_text if double_text[-1].isdigit() else f'"{double_text}"'
         case Decimal():
             return str(value)
         case bytes():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
-            return "{" + ",".join(f"{quoted(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
+            return (
+                "{" + ",".join(f"{quote_text(str(name))}:{_to_json_text(item)}" for name, item in value.items()) + "}"
+            )
         case list() | tuple():
-            return "[" + ",".join(map(_json, value)) + "]"
+            return "[" + ",".join(map(_to_json_text, value)) + "]"
         case date() | datetime():
             raise NeedsSpark(f"the model does not write {value!r} as JSON; run this on Spark.")
     raise NeedsSpark(f"the model does not write {value!r:.60} as JSON; run this on Spark.")

@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.function.zone import zone_of
+from lakehouse.model.function.zone import find_zone
 from lakehouse.semantics.moment import EPOCH
 from lakehouse.semantics.years import LAST_MS, is_possible_time
 
@@ -29,12 +29,12 @@ def to_date(value: Any) -> date | None:
     if isinstance(value, date):
         return value
     if isinstance(value, str):
-        read = _DAY.fullmatch(value.strip(_BLANKS))
-        return None if read is None else _or_null(lambda: date(*_day(value, *read.groups())))
+        match = _DAY.fullmatch(value.strip(_BLANKS))
+        return None if match is None else _null_if_invalid(lambda: date(*_date_parts(value, *match.groups())))
     raise NeedsSpark(f"the model does not cast {value!r} to a date; run this on Spark.")
 
 
-def _day(text: str, year: str, month: str | None, day: str | None) -> tuple[int, int, int]:
+def _date_parts(text: str, year: str, month: str | None, day: str | None) -> tuple[int, int, int]:
     if not 1 <= int(year) <= MAXYEAR:
         raise NeedsSpark(f"the model has the years 1 to 9999, and {text!r} is none of them; run this on Spark.")
     return int(year), int(month or 1), int(day or 1)
@@ -53,23 +53,25 @@ def to_timestamp(value: Any) -> datetime | None:
 
 
 def _read_timestamp(text: str) -> datetime | None:
-    read = _TIMESTAMP.match(text)
-    if read is None:
+    match = _TIMESTAMP.match(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction = read.groups()
-    rest = text[read.end() :]
-    zone = zone_of(rest.strip()) if rest and second else (UTC, "")
-    if rest and (zone is None or not second):
+    year, month, day, hour, minute, second, fraction = match.groups()
+    zone_text = text[match.end() :]
+    named_zone = find_zone(zone_text.strip()) if zone_text and second else (UTC, "")
+    if zone_text and (named_zone is None or not second):
         if hour is None:
             return None
         raise NeedsSpark(f"the model does not read the zone of {text!r:.60}; run this on Spark.")
     hours, minutes, seconds = (int(part or 0) for part in (hour, minute, second))
     micros = int((fraction or "")[:6].ljust(6, "0"))
-    clock = _or_null(lambda: time(hours, minutes, seconds, micros, zone[0] if zone is not None else UTC))
-    of = _or_null(lambda: date(*_day(text, year, month, day)))
-    local = None if of is None or clock is None else datetime.combine(of, clock)
+    clock_parts = _null_if_invalid(
+        lambda: time(hours, minutes, seconds, micros, named_zone[0] if named_zone is not None else UTC)
+    )
+    of = _null_if_invalid(lambda: date(*_date_parts(text, year, month, day)))
+    local_moment = None if of is None or clock_parts is None else datetime.combine(of, clock_parts)
     try:
-        return None if local is None else local.astimezone(UTC)
+        return None if local_moment is None else local_moment.astimezone(UTC)
     except OverflowError:
         raise NeedsSpark(f"the model has the years 1 to 9999, and {text!r} is outside; run this on Spark.") from None
 
@@ -83,9 +85,9 @@ def _from_seconds(value: float | Decimal) -> datetime | None:
     return EPOCH + timedelta(microseconds=micros) if is_possible_time(micros // 1000) else None
 
 
-def _or_null(read: Callable[[], T]) -> T | None:
+def _null_if_invalid(construct: Callable[[], T]) -> T | None:
     """What is read; null for a day or a time that there is not, such as February 30."""
     try:
-        return read()
+        return construct()
     except ValueError:
         return None

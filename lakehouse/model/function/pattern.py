@@ -7,15 +7,15 @@ import re
 from lakehouse.errors import NeedsSpark
 
 
-def like(text: str, pattern: str, escape: str = "\\") -> bool:
+def matches_like(text: str, pattern: str, escape: str = "\\") -> bool:
     """Return text LIKE pattern: % is any text, _ any character, a sign of escape takes their meaning from them."""
-    parts, rest = [], iter(pattern)
-    for character in rest:
+    regex_parts, characters = [], iter(pattern)
+    for character in characters:
         if character == escape:
-            following = next(rest, None)
+            following = next(characters, None)
             if following not in ("%", "_", escape):
                 raise NeedsSpark(f"the pattern {pattern!r} is refused by Spark; run this there.")
-            parts.append(re.escape(following))
+            regex_parts.append(re.escape(following))
         else:
-            parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+            regex_parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
+    return re.fullmatch("".join(regex_parts), text, re.DOTALL) is not None

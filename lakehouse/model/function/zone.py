@@ -21,16 +21,16 @@ _BY_SHORT_NAME = {
 
 def offset_text(seconds: int, width: int) -> str:
     """Return an offset in Java's form of so many letters x: +01, +0130, +01:30; with seconds from four letters on."""
-    hours, rest = divmod(abs(seconds), 3600)
-    minutes, rest = divmod(rest, 60)
+    hours, left_seconds = divmod(abs(seconds), 3600)
+    minutes, left_seconds = divmod(left_seconds, 60)
     colon = ":" if width in (3, 5) else ""
-    made = f"{hours:02d}"
+    offset = f"{hours:02d}"
     if width > 1 or minutes:
-        made += f"{colon}{minutes:02d}"
-    if width >= 4 and rest:
-        made += f"{colon}{rest:02d}"
-    is_zero = not hours and not minutes and not (width >= 4 and rest)
-    return ("+" if seconds >= 0 or is_zero else "-") + made
+        offset += f"{colon}{minutes:02d}"
+    if width >= 4 and left_seconds:
+        offset += f"{colon}{left_seconds:02d}"
+    is_zero = not hours and not minutes and not (width >= 4 and left_seconds)
+    return ("+" if seconds >= 0 or is_zero else "-") + offset
 
 
 def zone_by_short_name(name: str) -> tzinfo:
@@ -43,17 +43,17 @@ def zone_by_short_name(name: str) -> tzinfo:
 
 
 @lru_cache(maxsize=1024)
-def zone_of(name: str) -> tuple[tzinfo, str] | None:
+def find_zone(zone_name: str) -> tuple[tzinfo, str] | None:
     """Return a zone, and its name as Java writes it; None for one that there is not."""
-    if name == "Z":
-        return UTC, name
-    if (offset := _OFFSET.fullmatch(name)) is not None:
+    if zone_name == "Z":
+        return UTC, zone_name
+    if (offset := _OFFSET.fullmatch(zone_name)) is not None:
         prefix, sign, *parts = offset.groups()
         hours, minutes, seconds = (int(part or 0) for part in parts)
-        total = hours * 3600 + minutes * 60 + seconds
-        if minutes > 59 or seconds > 59 or total > 18 * 3600 or (len(parts[0]) == 1 and parts[1]):
+        total_seconds = hours * 3600 + minutes * 60 + seconds
+        if minutes > 59 or seconds > 59 or total_seconds > 18 * 3600 or (len(parts[0]) == 1 and parts[1]):
             return None
-        signed = total if sign == "+" else -total
-        shown = offset_text(signed, 5) if total else "" if prefix else "Z"
-        return timezone(timedelta(seconds=signed)), prefix + shown
-    return (ZoneInfo(name), name) if name in available_timezones() else None
+        signed_seconds = total_seconds if sign == "+" else -total_seconds
+        offset_name = offset_text(signed_seconds, 5) if total_seconds else "" if prefix else "Z"
+        return timezone(timedelta(seconds=signed_seconds)), prefix + offset_name
+    return (ZoneInfo(zone_name), zone_name) if zone_name in available_timezones() else None

@@ -20,8 +20,8 @@ from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.layout import Layout
 from lakehouse.model import fold, keyed_table, model
-from lakehouse.model.event import Event, Late, comparable
-from lakehouse.model.fold import Made
+from lakehouse.model.event import Event, Late, to_sortable
+from lakehouse.model.fold import TableResult
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import meeting_streams
@@ -84,7 +84,7 @@ def explain(
         compare_with_table(
             table, row_key, steps_by_key.get(row_key, ()), rows_by_key.get(row_key), applied_moment.watermark
         )
-        for row_key in sorted({*steps_by_key, *rows_by_key}, key=comparable)
+        for row_key in sorted({*steps_by_key, *rows_by_key}, key=to_sortable)
     ]
 
 
@@ -94,7 +94,7 @@ def fold_steps(
     """Return the steps of a key's rows, by the model. Raises NeedsSpark."""
     events, horizons = _events_reaching_key(layout, table, sought_key, cut, listen)
     events.sort(key=lambda event: event.position)
-    fold_result = keyed_table.run(table, events, cut.event_ms, horizons)
+    fold_result = keyed_table.run_table(table, events, cut.event_ms, horizons)
     counted_events = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
     return _steps_by_key(table, counted_events, fold_result)
 
@@ -118,7 +118,7 @@ def _events_reaching_key(
             listen(record_count)
             records = [record for record in chunk if record.tick <= cut.tick and _is_counted(cut, record)]
             for event in model.events(table.stream, records, decode_record):
-                row_key = fold.reached(table.fold, table, event)
+                row_key = fold.reached_key(table.fold, table, event)
                 if row_key is None:
                     continue
                 if sought_key.is_key(row_key):
@@ -128,7 +128,7 @@ def _events_reaching_key(
     if not table.has_clock:
         return key_events, None
     if needs_all:
-        return key_events, fold.horizons(table, sorted(clock_events, key=lambda event: event.position))
+        return key_events, fold.judging_times(table, sorted(clock_events, key=lambda event: event.position))
     late_windows = _late_windows(layout, table, {event.position[:1] + event.position[2:] for event in key_events})
     return key_events, {
         event.position: _late_horizon(table, late_windows.get(event.position[:1] + event.position[2:]))
@@ -180,7 +180,7 @@ def _late_horizon(table: Table, late_spans: list[Span | None] | None) -> int:
     return max(close_times, default=ALWAYS_MS)
 
 
-def _steps_by_key(table: Table, events: Iterable[Event], fold_result: Made) -> dict[Key, tuple[RowStep, ...]]:
+def _steps_by_key(table: Table, events: Iterable[Event], fold_result: TableResult) -> dict[Key, tuple[RowStep, ...]]:
     """Put each record's effect beside the record, row by row."""
     outcomes_by_position: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
@@ -189,7 +189,7 @@ def _steps_by_key(table: Table, events: Iterable[Event], fold_result: Made) -> d
     unqualified_ids = {id(change) for change in fold_result.unqualified}
     steps_by_key: dict[Key, list[RowStep]] = {}
     for event in events:
-        row_key = fold.reached(table.fold, table, event)
+        row_key = fold.reached_key(table.fold, table, event)
         assert row_key is not None
         for row_outcome in outcomes_by_position.get(event.position, [None]):
             if isinstance(row_outcome, Change):

@@ -14,7 +14,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.markup.text import InNotebook, as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
-from lakehouse.model.event import key_of, unhashable
+from lakehouse.model.event import from_hashable, key_of
 from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.of_key import SoughtKey
@@ -154,7 +154,7 @@ def compare_with_table(
 ) -> Explained:
     """Return a row, after a comparison of the steps' result with the table's own row."""
     folded_row = steps[-1].row if steps else None
-    key_columns = {name: unhashable(part) for name, part in zip(table.key, key, strict=False)}
+    key_columns = {name: from_hashable(part) for name, part in zip(table.key, key, strict=False)}
     agrees = (folded_row is None) == (table_row is None) and (
         folded_row is None or is_same_value(plain_value(folded_row), plain_value(table_row))
     )

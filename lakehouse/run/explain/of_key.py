@@ -17,7 +17,7 @@ from lakehouse.lake.keys import key_columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.model import model
-from lakehouse.model.event import hashable, unhashable
+from lakehouse.model.event import from_hashable, to_hashable
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import expression_type
 from lakehouse.plan.origin import Source
@@ -51,7 +51,7 @@ class SoughtKey:
         return all(
             hashable_form(part) == hashable_form(value)
             if column.type
-            else write_key([unhashable(part)]) == (value or "")
+            else write_key([from_hashable(part)]) == (value or "")
             for column, part, value in zip(self.columns, key, self.values, strict=True)
         )
 
@@ -63,7 +63,7 @@ def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
         columns = key_columns_of(reader.open_dataset(path).schema, column_names)
     else:
         columns = tuple(Column(name, _declared_type(table, name)) for name in column_names)
-    return SoughtKey(columns, tuple(map(hashable, parse_key(text, columns))))
+    return SoughtKey(columns, tuple(map(to_hashable, parse_key(text, columns))))
 
 
 def _declared_type(table: Table, name: str) -> str:
@@ -152,4 +152,4 @@ def _records_reaching_key(table: Table, chunk: Sequence[Record], sought_key: Sou
 
 def key_to_text(key: Key) -> str:
     """Return a key in the form of the command line."""
-    return write_key([unhashable(part) for part in key])
+    return write_key([from_hashable(part) for part in key])

@@ -166,7 +166,7 @@ class Job:
 
         def after_tick(tick: int, rows: int) -> None:
             self._say("tick", tick, rows, took=round(ingest.took, 3))
-            upkeeping.after(tick)
+            upkeeping.run_if_due(tick)
             self._turns.wait_for(tick)
 
         ingest = Ingest(self._lake, feed, after_tick)
@@ -239,7 +239,7 @@ class Job:
                     details = {"table": table, "function": failure.function, "first": failure.first}
                     self._say("function failed", tick, failure.records, **details, error=failure.error)
                 publish(tick)
-                upkeeping.after(tick)
+                upkeeping.run_if_due(tick)
                 self._turns.reached(tick)
 
             with Silver(self._lake, self._app, after_batch) as silver:

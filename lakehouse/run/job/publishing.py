@@ -142,7 +142,9 @@ class _OpenSink:
         # Close the changes here, even if a transaction fails: Spark frees what it keeps for them while it still runs.
         with (
             closing(changes),
-            closing(cut_changes(changes, point_before.tick, tick, point_before.sent, point_before.at)) as transactions,
+            closing(
+                cut_changes(changes, point_before.tick, tick, point_before.sent_count, point_before.sent_position)
+            ) as transactions,
         ):
             for transaction in transactions:
                 part_cover = self._cover(transaction, own_publication)
@@ -150,8 +152,8 @@ class _OpenSink:
                 self._resume_point = replace(
                     point_before,
                     tick=transaction.tick,
-                    sent=transaction.sent,
-                    at=transaction.at,
+                    sent_count=transaction.sent_count,
+                    sent_position=transaction.sent_position,
                     covered=part_cover.next,
                 )
                 self._clock = None if part_cover.clock is None else (part_cover.tick, part_cover.clock)
@@ -172,8 +174,8 @@ class _OpenSink:
             declaration_of(node),
             clock,
             point_before.before,
-            transaction.sent,
-            transaction.at,
+            transaction.sent_count,
+            transaction.sent_position,
             point_before.state,
             published.needed_offsets(self._lake, node, transaction.tick),
         )

@@ -22,14 +22,14 @@ TOO_LARGE = 5  # times that many: the transaction ends in the middle of the tick
 class Transaction:
     """The records of one transaction. tick: the last tick that is then complete in the topic.
 
-    sent: how many records of the ticks after it are in the topic, too; at: the position of the last of them, as in its
-    header.
+    sent_count: how many records of the ticks after it are in the topic, too; sent_position: of the last of them, as in
+    its header.
     """
 
     records: list[ProducerRecord]
     tick: int
-    sent: int = 0
-    at: str | None = None
+    sent_count: int = 0
+    sent_position: str | None = None
 
 
 def cut_changes(

@@ -55,7 +55,7 @@ class Upkeeping:
         self._path = None if "://" in path else Path(path)
         self._last = self._read()
 
-    def after(self, tick: int) -> None:
+    def run_if_due(self, tick: int) -> None:
         """Do the upkeep if it is due, between the batch that ended with a tick and the next one."""
         now = time.time()
         if not self._last:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakehouse.formats.epoch import moments_to_numbers, strip_epoch_suffix
 from lakehouse.formats.json_text import write_json
-from lakehouse.model.event import Late, unhashable
+from lakehouse.model.event import Late, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of
@@ -125,7 +125,7 @@ def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> lis
     for change in changes:
         key, value = change.key, change.value
         if key is not None:
-            key_parts = dict(zip(key_names, map(unhashable, key), strict=False))
+            key_parts = dict(zip(key_names, map(from_hashable, key), strict=False))
             key = (*moments_to_numbers(key_parts).values(), *key[len(key_names) :])
         converted.append(replace(change, key=key, value=None if value is None else moments_to_numbers(value)))
     return converted

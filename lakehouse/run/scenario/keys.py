@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakehouse.model.event import unhashable
+from lakehouse.model.event import from_hashable
 from lakehouse.plan.app import App, named_window, read_window
 from lakehouse.plan.names.field import field_name
 from lakehouse.plan.operator import WINDOW_COLUMNS
@@ -58,5 +58,5 @@ def key_value(columns: tuple[str, ...], key: Key | None) -> Any:
     """Return a key as a scenario writes it: one column as its value; several columns, or a struct, as an object."""
     if key is None:
         return None
-    parts = {name: plain_value(unhashable(part)) for name, part in zip(columns, key, strict=True)}
+    parts = {name: plain_value(from_hashable(part)) for name, part in zip(columns, key, strict=True)}
     return parts if len(parts) > 1 else parts[columns[0]]

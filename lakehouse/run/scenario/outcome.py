@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.model.event import comparable, hashable, unhashable
+from lakehouse.model.event import from_hashable, to_hashable, to_sortable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App, named_window
 from lakehouse.plan.stream import Stream
@@ -50,7 +50,7 @@ class Replayed:
         declaration = self._app.table(table)
         rows_by_key = self._result.tables[declaration.name]
         return [
-            {**_key_to_dict(declaration.key, key), **rows_by_key[key]} for key in sorted(rows_by_key, key=comparable)
+            {**_key_to_dict(declaration.key, key), **rows_by_key[key]} for key in sorted(rows_by_key, key=to_sortable)
         ]
 
     def row(self, table: str, *key: Any) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ class Replayed:
                 f"row({table!r}, {', '.join(map(repr, key))}): found {len(key)} values; the key is "
                 f"{', '.join(declaration.key)}."
             )
-        key_parts = [hashable(part) for part in key]
+        key_parts = [to_hashable(part) for part in key]
         if named_window(declaration) is not None:
             key_parts[-2:] = [to_datetime(part) if isinstance(part, int) else part for part in key_parts[-2:]]
         row_values = self._result.tables[declaration.name].get(tuple(key_parts))
@@ -142,4 +142,4 @@ def _changes_to_dicts(node: Table | Stream, changes: Iterable[Change]) -> list[d
 
 
 def _key_to_dict(columns: tuple[str, ...], key: Key) -> dict[str, Any]:
-    return {name: unhashable(part) for name, part in zip(columns, key, strict=True)}
+    return {name: from_hashable(part) for name, part in zip(columns, key, strict=True)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.model.event import Late, hashable
+from lakehouse.model.event import Late, to_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
@@ -168,7 +168,7 @@ def _read_late(layout: Layout, table: Table, by_identity: dict[Identity, Record]
 
 
 def _hashable_key(names: tuple[str, ...], row: dict[str, Any]) -> Key:
-    return tuple(hashable(row[name]) for name in names)
+    return tuple(to_hashable(row[name]) for name in names)
 
 
 def _visible_value(key: tuple[str, ...], row: dict[str, Any]) -> dict[str, Any]:

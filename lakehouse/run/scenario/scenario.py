@@ -139,7 +139,7 @@ def load_application(scenario: Scenario) -> App:
     """
     if scenario.statements:
         script = _declared_script(scenario)
-        script.inserted()  # refuse a record that does not fit its stream, as a statement
+        script.inserted_records()  # refuse a record that does not fit its stream, as a statement
         script.expected()
         return script.app()
     module_name, _, name = scenario.app.partition(":")
@@ -205,7 +205,7 @@ def build_records(scenario: Scenario, app: App, batch: Batch = "all") -> list[Re
 
     A tick ends earlier where the next record would change places with a record in it.
     """
-    inserted = _declared_script(scenario).inserted() if scenario.statements else []
+    inserted = _declared_script(scenario).inserted_records() if scenario.statements else []
     all_inputs = [
         *inserted,
         *(item for item in scenario.inputs if item.get("topic") not in _unread_topics(scenario, app)),

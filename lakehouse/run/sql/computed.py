@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakehouse.formats.decode import decode_record
-from lakehouse.ksql.facts import Answer, Deleted
+from lakehouse.ksql.facts import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
-from lakehouse.ksql.properties import limits
-from lakehouse.ksql.query import QueryTarget, beginning, compiled
+from lakehouse.ksql.properties import read_aggregate_limits
+from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.ksql.syntax.tree import Call, Name
@@ -61,14 +61,14 @@ class _ComputedQuery:
                 key = dict(zip(self.node.key, change.key or (), strict=False))
                 row = {name.lower(): value for name, value in {**(change.value or {}), **key}.items()}
                 values = tuple(row.get(name.lower()) for name in self.names)
-                yield Deleted(values) if is_table and change.value is None else values
+                yield DeletedRow(values) if is_table and change.value is None else values
 
 
 def _compile_query(query: Query, script: Script) -> _ComputedQuery:
-    query_start = beginning(query, script.find, NAME)
+    query_start = compile_from(query, script.find, NAME)
     kind = "TABLE" if query.group_by or query_start.is_table else "STREAM"
-    query_target = QueryTarget(kind, NAME, query.at, limits(script.settings))
-    compiled_query = compiled(
+    query_target = QueryTarget(kind, NAME, query.at, read_aggregate_limits(script.settings))
+    compiled_query = compile_query(
         replace(query, items=(*query.items, *_missing_key_items(query, query_start.key)), limit=None),
         script.find,
         query_target,

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, bound
-from lakehouse.ksql.expression import Seen, Visible
+from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
+from lakehouse.ksql.expression import ScopeColumn, Visible
 from lakehouse.ksql.facts import Answer
-from lakehouse.ksql.function.sql import column
+from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.items import Side, aggregates_in, named_items
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import kind as k
@@ -65,9 +65,10 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
     key_columns = [c for c in entry.columns if c.is_key]
     all_columns = (*key_columns, *bound_columns, *(c for c in entry.columns if not c.is_key))
     visible_columns = tuple(
-        Seen(c.name, alias, bound(c.name) if c in bound_columns else column(c.name, c.kind)) for c in all_columns
+        ScopeColumn(c.name, alias, window_bound(c.name) if c in bound_columns else column_sql(c.name, c.kind))
+        for c in all_columns
     )
-    pseudo_columns = tuple(Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in entry.pseudo)
+    pseudo_columns = tuple(ScopeColumn(c.name, alias, column_sql(c.name.lower(), c.kind)) for c in entry.pseudo_columns)
     scope = Visible(visible_columns, pseudo_columns)
     items = named_items(query.items, (Side(alias, all_columns),), scope)
     for item in items:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import Entry
-from lakehouse.ksql.facts import Answer, Deleted
+from lakehouse.ksql.facts import Answer, DeletedRow
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
@@ -68,4 +68,4 @@ def _changed_rows(
         if not row_reading.keep({n.lower(): v for n, v in visible.items()}):
             continue
         row = row_reading.row({n.lower(): None if is_deleted and n not in key_names else v for n, v in visible.items()})
-        yield Deleted(row) if is_deleted else row
+        yield DeletedRow(row) if is_deleted else row

@@ -12,11 +12,11 @@ from lakehouse.durable import write_durably
 from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import encode_written_key, encode_written_value
-from lakehouse.ksql.facts import Answer, described, explained, shown
+from lakehouse.ksql.facts import Answer, answer_describe, answer_explain, answer_show
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.texts import Text, placed
-from lakehouse.ksql.values import record
+from lakehouse.ksql.syntax.texts import StatementText, locate_errors
+from lakehouse.ksql.values import values_record
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
@@ -49,7 +49,7 @@ class SqlSession:
     def run(self, text: str) -> Iterator[Answer]:
         """Yield the answers to the statements of a text, in their order. An error has its place in the text."""
         for statement, source_text in self.script.read(text):
-            with placed(statement.at, source_text):
+            with locate_errors(statement.at, source_text):
                 answer = self._answer(statement, source_text.text)
             yield replace(answer, rows=_place_rows(answer, statement, source_text))
 
@@ -69,11 +69,11 @@ class SqlSession:
             case s.Query():
                 return self._select(statement)
             case s.Show():
-                return self._topics() if statement.what.endswith("TOPICS") else shown(statement, self.script)
+                return self._topics() if statement.what.endswith("TOPICS") else answer_show(statement, self.script)
             case s.Describe():
-                return described(statement, self.script)
+                return answer_describe(statement, self.script)
             case s.Explain():
-                return explained(statement, self.script)
+                return answer_explain(statement, self.script)
             case s.Print():
                 return Answer(PRINTED, islice(self._print(statement), statement.limit), ends=False)
             case s.AssertTopic():
@@ -138,7 +138,7 @@ class SqlSession:
         from lakehouse.kafka.produce import ProducerRecord, produce
 
         target = self.script.find(statement.target, statement.at)
-        values = record(statement, target)
+        values = values_record(statement, target)
         node = target.made.node
         source = (node.stream if isinstance(node, Table) else node).source
         assert isinstance(source, Source)
@@ -168,7 +168,7 @@ def _declaration_message(statement: s.Statement) -> str:
     return "Done."
 
 
-def _place_rows(answer: Answer, statement: s.Statement, text: Text) -> Iterator[tuple[object, ...]]:
+def _place_rows(answer: Answer, statement: s.Statement, text: StatementText) -> Iterator[tuple[object, ...]]:
     """Yield the rows of an answer; an error while they are read has its place in the text, too."""
-    with placed(statement.at, text):
+    with locate_errors(statement.at, text):
         yield from answer.rows

@@ -31,14 +31,14 @@ class LoadedApp:
     """An application and its place: a file or a module, and its name in there."""
 
     app: App
-    where: str
+    location: str
     name: str
     module: ModuleType
 
     @property
     def file(self) -> Path | None:
         """The file of Python or SQL; None for a module."""
-        return Path(self.where) if self.where.endswith((".py", ".sql")) else None
+        return Path(self.location) if self.location.endswith((".py", ".sql")) else None
 
 
 def load_app(target: str) -> App:
@@ -108,7 +108,7 @@ def load_function(target: str, loaded_app: LoadedApp) -> Callable[..., Any]:
         description = (
             f"found {value_in_message(candidate)}"
             if name in vars(module)
-            else f"{location or loaded_app.where} has no {name!r}"
+            else f"{location or loaded_app.location} has no {name!r}"
         )
         function_names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
         raise ConfigError(

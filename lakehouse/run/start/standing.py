@@ -69,16 +69,16 @@ class OwnPublication:
 class ResumePoint:
     """The tick after which publishing goes on.
 
-    sent: how many records of the ticks after it are in the topic already; at: the position of the last of them. before:
-    earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its records.
-    state: see `Cover`.
+    sent_count: how many records of the ticks after it are in the topic already; sent_position: of the last of them.
+    before: earlier origins, with their last ticks. covered: the offsets of a stream up to which the topic has its
+    records. state: see `Cover`.
     """
 
     tick: int = NO_TICK
-    sent: int = 0
+    sent_count: int = 0
     before: tuple[tuple[str, int], ...] = ()
     covered: NextOffsets = field(default_factory=dict)
-    at: str | None = None
+    sent_position: str | None = None
     state: str | None = None
 
     @property

@@ -41,7 +41,7 @@ class Watcher:
         self._waiting, self._listen, self._metrics, self._lag_seconds = waiting, listen, metrics, lag_seconds
         self._clock, self._began = clock, clock()
         self._away_since: float | None = None
-        self._told_at: float | None = None
+        self._lag_reported_at: float | None = None
         self._failures = 0
 
     def look(self) -> None:
@@ -70,8 +70,8 @@ class Watcher:
             self._away_since = None
         if self._metrics is not None:
             self._metrics.look(waiting_records)
-        if self._lag_seconds and (self._told_at is None or now - self._told_at >= self._lag_seconds):
-            self._told_at = now
+        if self._lag_seconds and (self._lag_reported_at is None or now - self._lag_reported_at >= self._lag_seconds):
+            self._lag_reported_at = now
             self._say("lag", records=sum(waiting_records.values()), topics=lag_by_topic(waiting_records))
 
     def _say(self, kind: str, records: int = 0, **details: object) -> None:

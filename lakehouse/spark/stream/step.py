@@ -73,7 +73,7 @@ def _retime(step: Retime, flow: Flow) -> Flow:
     frame = flow.frame.withColumn("_time", compute_columns(flow.frame, [step.time])[0])
     time = F.col("_time") if dict(frame.dtypes)["_time"] == "bigint" else F.unix_millis("_time")
     frame = frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time)).drop("_time")
-    return flow.of(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
+    return flow.with_frame(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
 
 
 @apply_step.register
