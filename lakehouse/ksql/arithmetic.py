@@ -1,4 +1,4 @@
-"""Types of computed values, places in arrays, patterns: where ksqlDB's rules are not Spark's."""
+"""Types of computed values, positions in arrays, patterns: where ksqlDB's rules differ from Spark's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse.ksql.syntax.kind import Kind
 
 
 def element_at(array: str, index: Sql) -> str:
-    """Return an array's element, counted from 1, or from its end with a negative number; null where there is none."""
+    """Return an array's element: positions count from 1, negative ones from the end; null if there is none."""
     if index.literal is not None:
         number = int(index.literal)
         return f"get({array}, size({array}) - {-number})" if number < 0 else f"get({array}, {number - 1})"
@@ -22,7 +22,7 @@ def element_at(array: str, index: Sql) -> str:
 
 
 def arithmetic_kind(sign: str, left: Kind, right: Kind) -> Kind:
-    """Return the type of a sum, a product and so on, by ksqlDB's rules, which are SQL's for DECIMAL."""
+    """Return the type of a sum, a product and so on, by ksqlDB's rules; for DECIMAL they are standard SQL's."""
     if "DOUBLE" in (left.name, right.name):
         return k.DOUBLE
     if "DECIMAL" not in (left.name, right.name):
@@ -57,17 +57,19 @@ def compile_arithmetic(sign: str, left: Sql, right: Sql, position: int) -> Sql:
     result_kind = arithmetic_kind(sign, left.kind, right.kind)
     if sign == "/" and result_kind.is_whole:
         return Sql(f"cast({left.text} div {right.text} AS {result_kind.spark})", result_kind)
-    if (
-        sign == "/" and result_kind.name == "DECIMAL"
-    ):  # Spark takes a written number for one of as many digits as it has
-        left, right = (fitted(of, k.as_decimal(of.kind)) if of.kind.is_whole else of for of in (left, right))
+    # Spark gives a literal a DECIMAL type of just its own digits.
+    if sign == "/" and result_kind.name == "DECIMAL":
+        left, right = (
+            fitted(operand, k.as_decimal(operand.kind)) if operand.kind.is_whole else operand
+            for operand in (left, right)
+        )
     operation = f"({left.text} {sign} {right.text})"
     if result_kind.name == "DECIMAL":
         if sign in "+-" and (made_exactly := _exact_sum(sign, left, right, result_kind)) is not None:
             return Sql(made_exactly, result_kind)
         return Sql(f"cast({operation} AS {result_kind.spark})", result_kind)
     if sign in "/%" and result_kind == k.DOUBLE and (right.literal is None or not float(right.literal)):
-        # Spark's is null. In Java a number by zero is infinite, and zero by zero, or what is left over, is no number.
+        # Spark gives null. In Java a double divided by zero is infinite; 0 / 0 and a remainder by zero are NaN.
         special_word = "Infinity" if sign == "/" else "NaN"
         operation = (
             f"coalesce({operation}, CASE WHEN {right.text} = 0 THEN {left.text} * cast('{special_word}' AS double) END)"
@@ -76,26 +78,38 @@ def compile_arithmetic(sign: str, left: Sql, right: Sql, position: int) -> Sql:
 
 
 def _exact_sum(sign: str, left: Sql, right: Sql, kind: Kind) -> str | None:
-    """A sum with all its digits, where its type has more than Spark's 38 and Spark would round it; None if it has not.
+    """Return a sum with all its digits if its type needs more than Spark's 38, so that Spark would round; else None.
 
-    It is made of operands of fewer digits before the point; only one that has more is rounded.
+    The operands are first cast to fewer digits before the point; only an operand that has more is rounded.
     """
-    kinds = [k.as_decimal(of.kind) for of in (left, right)]
-    scale = max(scale for _, scale in (of.digits for of in kinds))
-    whole, room = max(digits - own for digits, own in (of.digits for of in kinds)), k.DIGITS_MAX - 1 - scale
-    if whole <= room or room < 1:
+    kinds = [k.as_decimal(operand.kind) for operand in (left, right)]
+    scale = max(scale for _, scale in (operand_kind.digits for operand_kind in kinds))
+    whole_digits, room = (
+        max(digits - own for digits, own in (operand_kind.digits for operand_kind in kinds)),
+        k.DIGITS_MAX - 1 - scale,
+    )
+    if whole_digits <= room or room < 1:
         return None
-    small = [k.decimal_of(min(digits, room + own), own).spark for digits, own in (of.digits for of in kinds)]
+    short_types = [
+        k.decimal_of(min(digits, room + own), own).spark
+        for digits, own in (operand_kind.digits for operand_kind in kinds)
+    ]
 
-    def added(one: str, other: str) -> str:
-        exact = f"cast(cast({one} AS {small[0]}) {sign} cast({other} AS {small[1]}) AS {kind.spark})"
-        return f"coalesce({exact}, cast({one} {sign} {other} AS {kind.spark}))"
+    def add_exactly(left_text: str, right_text: str) -> str:
+        exact = (
+            f"cast(cast({left_text} AS {short_types[0]}) {sign} cast({right_text} AS {short_types[1]}) AS {kind.spark})"
+        )
+        return f"coalesce({exact}, cast({left_text} {sign} {right_text} AS {kind.spark}))"
 
-    return let_sql(left.text, "_left", lambda one: let_sql(right.text, "_right", lambda other: added(one, other)))
+    return let_sql(
+        left.text,
+        "_left",
+        lambda left_text: let_sql(right.text, "_right", lambda right_text: add_exactly(left_text, right_text)),
+    )
 
 
 def like_pattern(pattern: str, escape: str | None, position: int) -> str:
-    """Return a pattern for Spark, whose escape character is the backslash. What follows an escape is itself."""
+    """Return a pattern for Spark, whose escape character is the backslash; a character after an escape is literal."""
     spark_pattern, characters = "", iter(pattern)
     for character in characters:
         if character == escape:
@@ -109,10 +123,10 @@ def like_pattern(pattern: str, escape: str | None, position: int) -> str:
 
 
 def escaped_pattern(pattern: str, escape: str | None) -> str:
-    """Return the same of a pattern that is Spark SQL; one that ends with its escape character is null."""
+    """Return the same for a pattern given as Spark SQL; null for a pattern that ends with its escape character."""
     if escape is None:
         return f"replace({pattern}, '\\\\', '\\\\\\\\')"
     escape_pattern = re.escape(escape)
-    # In Spark an escape character stands before %, _ or itself alone; here what follows one is itself.
+    # Spark allows an escape character only before %, _ or itself; here any character may follow it.
     escape_regexp = f"({escape_pattern}[%_{escape_pattern}])|{escape_pattern}(.)"
     return f"regexp_replace({pattern}, {text_literal(escape_regexp)}, '$1$2') ESCAPE {text_literal(escape)}"

@@ -1,4 +1,4 @@
-"""CAST, and texts that are read as moments."""
+"""CAST, and texts that ksqlDB reads as moments."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import field_name
 
-# Columns of times in milliseconds.
+# Columns that hold times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 TRUE_WORDS = "('true', 'tru', 'tr', 't', 'yes', 'ye', 'y')"  # as ksqlDB reads them; every other text is false
-# A time as ksqlDB reads it; Spark reads more, such as a zone behind it.
+# A time as ksqlDB reads it; Spark also reads others, such as a time followed by a zone.
 _CLOCK = "^[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(?!.|\\\\n)"
-# Digits behind the point of a DECIMAL that Java writes as they are; beyond, 0 is 0E-7.
+# Java writes a DECIMAL with up to so many decimal places plainly; with more it writes 0 as 0E-7.
 _NO_EXPONENT = 6
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
 
 
 def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
-    """Return a cast; what fails is null. Raises SqlError for types between which there is none."""
+    """Return a cast, null for a value that it fails on. Raises SqlError for types that have no cast between them."""
     value_text, kind_name = value.text, value.kind.name
     plain_cast = Sql(f"cast({value_text} AS {target_kind.spark})", target_kind)
-    if value.kind == target_kind:  # a key that is cast is no longer the key
+    if value.kind == target_kind:  # a key that is cast to its own type is a key no longer
         return value if value.literal is not None else replace(value, text=copy_sql(value_text))
     if value.kind.is_null:
         return plain_cast
@@ -57,7 +57,7 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
             if value.literal is not None and target_kind.name in k.MOMENTS:
                 return moment_literal(value.literal, target_kind, at)
             if target_kind.is_whole:
-                # Spark cuts '1.5' off.
+                # Spark would cut off the fraction of '1.5'.
                 return Sql(f"CASE WHEN {value_text} NOT LIKE '%.%' THEN {plain_cast.text} END", target_kind)
             return plain_cast
     if value.kind.is_number and (target_kind.is_number or target_kind == k.STRING):
@@ -68,7 +68,7 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
 
 
 def _java_text(text: str, kind: Kind, depth: int = 0) -> str:
-    """An array, a map or a struct as Java writes it: [1, null], {a=1}, Struct{A=1}."""
+    """Return an array, a map or a struct as Java writes it: [1, null], {a=1}, Struct{A=1}."""
     item = f"item{depth}"
     match kind.name:
         case "ARRAY":
@@ -83,51 +83,57 @@ def _java_text(text: str, kind: Kind, depth: int = 0) -> str:
                 f"concat({literal(f'{field_name(name)}=')}, {_java_text(f'{text}.`{name}`', field_kind, depth)})"
                 for name, field_kind in zip(kind.names, kind.inner, strict=True)
             ]
-            return f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', concat_ws(',', {', '.join(member_texts)}), '}}') END"
+            members = f"concat_ws(',', {', '.join(member_texts)})"
+            return f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', {members}, '}}') END"
     if kind.name == "DECIMAL":
         return f"cast({text} AS string)"
     return cast(Sql(text, kind), k.STRING, 0).text
 
 
 def _cast_inside(text: str, kind: Kind, target_kind: Kind, position: int) -> str:
-    """An array, a map or a struct with what is inside of it cast; a field that a struct does not have is null."""
+    """Return an array, a map or a struct with its contents cast; a field that the struct lacks is null."""
     item = f"item{_kind_depth(target_kind)}"
     match kind.name:
         case "ARRAY":
             return f"transform({text}, {item} -> {cast(Sql(item, kind.inner[0]), target_kind.inner[0], position).text})"
         case "MAP":
-            part_casts = (cast(Sql(f"{item}.{part}", part_kind), inner_kind, position).text
-                     for part, part_kind, inner_kind in zip(("key", "value"), kind.inner, target_kind.inner, strict=True))  # fmt: skip
+            part_casts = (
+                cast(Sql(f"{item}.{part}", part_kind), inner_kind, position).text
+                for part, part_kind, inner_kind in zip(("key", "value"), kind.inner, target_kind.inner, strict=True)
+            )
             key_cast, value_cast = part_casts
             pair_struct = f"named_struct('key', {key_cast}, 'value', {value_cast})"
             return f"map_from_entries(transform(map_entries({text}), {item} -> {pair_struct}))"
     kinds_by_name = dict(zip(kind.names, kind.inner, strict=True))
     member_texts = [
         f"{literal(name)}, "
-        + (cast(Sql(f"{text}.{name_text(name)}", kinds_by_name[name]), inner_kind, position).text if name in kinds_by_name
-           else f"cast(NULL AS {inner_kind.spark})")
+        + (
+            cast(Sql(f"{text}.{name_text(name)}", kinds_by_name[name]), inner_kind, position).text
+            if name in kinds_by_name
+            else f"cast(NULL AS {inner_kind.spark})"
+        )
         for name, inner_kind in zip(target_kind.names, target_kind.inner, strict=True)
-    ]  # fmt: skip
+    ]
     return f"CASE WHEN {text} IS NOT NULL THEN named_struct({', '.join(member_texts)}) END"
 
 
 def _kind_depth(kind: Kind) -> int:
-    """How deep types are nested in a type: what stands inside has another name."""
+    """Return how deep a type is nested: each level needs a name of its own for its items."""
     return 1 + max(map(_kind_depth, kind.inner), default=0)
 
 
 def as_moment(position: int, value: Sql, kind: Kind) -> Sql:
-    """Return a text as the moment that a function takes. Raises SqlError for a text in quotes that is none."""
+    """Return a text as the moment that a function takes. Raises SqlError for a literal that is no moment."""
     return cast(value, kind, position) if value.literal is None else moment_literal(value.literal, kind, position)
 
 
 def as_times(left_node: t.Expr, right_node: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
-    """Return two values that are compared: a text in quotes beside ROWTIME or a window's bound is read as a time."""
+    """Return two values to compare; a text literal beside ROWTIME or a window's bound becomes a time."""
     return _as_time(left, left_node.at, right_node), _as_time(right, right_node.at, left_node)
 
 
 def _as_time(value: Sql, position: int, other_node: t.Expr) -> Sql:
-    """A value, in milliseconds if it is a text beside a column of times."""
+    """Return a value, in milliseconds if it is a text beside a column that holds times."""
     if (
         value.literal is None
         or value.kind != k.STRING

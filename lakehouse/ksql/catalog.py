@@ -1,4 +1,4 @@
-"""The streams and tables that statements have declared, by their names."""
+"""The streams and tables that statements have declared, by name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Relational:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of its key; none for a stream without one."""
+        """The names of the key columns; none for a stream without a key."""
         return tuple(column.name for column in self.columns if column.is_key)
 
 
@@ -46,11 +46,12 @@ class Relational:
 class Entry:
     """A stream or a table of the catalog.
 
-    topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
-    INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
-    object around it. delimiter: of values that are delimited text;
-    key_delimiter: of keys. limits: see `Visible`. time: Spark SQL for the time of its records, by TIMESTAMP of a query;
-    empty for that which they have. over: the name of what writes the topic that it reads, if it is here.
+    topic: the topic that it reads, or that its query writes. statement: its text. query: the query of its CREATE ...
+    AS; insert_queries: the queries of INSERT INTO, with their names. formats: those of its key and of its value.
+    is_wrapped: whether a single value in JSON has an object around it. delimiter: the delimiter in values that are
+    delimited text; key_delimiter: the one in keys. limits: see `Visible`. time: Spark SQL for the time of its records,
+    by TIMESTAMP of a query; empty if they keep their own time. over: the name of the entry that writes the topic which
+    this one reads, if there is one here.
     """
 
     kind: str
@@ -77,14 +78,14 @@ class Entry:
 
     @property
     def pseudo_columns(self) -> tuple[SqlColumn, ...]:
-        """The columns that every stream has besides its own."""
+        """The columns that every stream has besides its declared ones."""
         if self.kind == "TABLE":
             return ()
         return tuple(SqlColumn(name, kind) for name, kind in PSEUDO.items())
 
     @property
     def is_windowed(self) -> bool:
-        """Whether its key names windows."""
+        """Whether the key names windows."""
         return is_windowed(self.made.node)
 
 
@@ -104,7 +105,7 @@ def window_bound(name: str) -> Sql:
 
 @dataclass(slots=True)
 class Catalog:
-    """What is declared, in its order; and the types of CREATE TYPE."""
+    """All that is declared, in order; and the types of CREATE TYPE."""
 
     declared: dict[str, Entry] = field(default_factory=dict)
     types: dict[str, Kind] = field(default_factory=dict)
@@ -121,26 +122,26 @@ class Catalog:
         return self.declared[name]
 
     def reader_names(self, name: str) -> list[str]:
-        """Return the names of what is made of a stream or a table directly."""
+        """Return the names of the streams and tables that read this one directly."""
         return [entry.name for entry in self.declared.values() if name in input_names(entry)]
 
     def writer(self, topic: str, name: str) -> Entry | None:
-        """Return what else, by another name, writes a topic by its queries."""
+        """Return the entry of another name whose queries write this topic, if there is one."""
         written_entries = [entry for entry in self.declared.values() if queries_of(entry) and entry.topic == topic]
         return next((entry for entry in written_entries if entry.name != name), None)
 
     def unread_notes(self) -> tuple[str, ...]:
-        """Return a sentence for each stream over a topic that queries insert into: its own records are not read."""
+        """Return a sentence for each declared stream that queries insert into: records from elsewhere are not read."""
         return tuple(
-            f"stream {entry.name}: INSERT INTO {entry.name} SELECT makes it what these queries insert. Records that topic "
-            f"{entry.topic!r} has from elsewhere are not read: declare them as a stream of another name and topic, and "
-            f"insert that, too."
+            f"stream {entry.name}: INSERT INTO {entry.name} SELECT makes it what these queries insert. Records that "
+            f"topic {entry.topic!r} has from elsewhere are not read: declare them as a stream of another name and "
+            "topic, and insert that, too."
             for entry in self.declared.values()
             if entry.query is None and entry.insert_queries
         )
 
-    def reached(self, query: Query) -> set[str]:
-        """Return the names of all that a query reads, directly or through others."""
+    def names_read_by(self, query: Query) -> set[str]:
+        """Return the names of all streams and tables that a query reads, directly or through others."""
         reached_names: set[str] = set()
         waiting_names = sources_of(query)
         while waiting_names:
@@ -151,12 +152,12 @@ class Catalog:
         return reached_names
 
     def next_query_name(self, prefix: str, given_name: str = "") -> str:
-        """Return a query's name: the given one, or as ksqlDB counts them: CTAS_VISITS_3."""
+        """Return a query's name: the given one, or one with a number, as in ksqlDB: CTAS_VISITS_3."""
         self.query_count += 1
         return given_name or f"{prefix}_{self.query_count}"
 
     def add(self, entry: Entry) -> None:
-        """Add a stream or a table, or put it in the place of the earlier one."""
+        """Add a stream or a table; one of the same name is replaced in its place."""
         self.declared[entry.name] = entry
 
     def insert(self, target: str, query_name: str, query: Query) -> None:
@@ -171,22 +172,22 @@ def queries_of(entry: Entry) -> list[Query]:
 
 
 def input_names(entry: Entry) -> list[str]:
-    """Return the names of what a stream or a table is made of directly."""
+    """Return the names of the streams and tables that this one reads directly."""
     return [*([entry.over] if entry.over else []), *(name for query in queries_of(entry) for name in sources_of(query))]
 
 
 def sources_of(query: Query) -> list[str]:
-    """Return the names of what a query reads."""
+    """Return the names of the streams and tables that a query reads."""
     return [query.relation.name, *(join.right.name for join in query.joins)]
 
 
 def list_choices(names: Iterable[str]) -> str:
-    """Return names as a message lists what there is."""
+    """Return names as a message lists the choices."""
     return f"one of {', '.join(names)}" if names else "a stream or a table that is declared before"
 
 
 def checked_name(name: str, subject: str, position: int) -> str:
-    """Return a name if it can be a table's or a column's here, and so a folder's. Raises SqlError."""
+    """Return a name if a table or a column can have it here, and so a folder. Raises SqlError."""
     try:
         return check_name(name, subject)
     except PlanError as error:

@@ -1,4 +1,4 @@
-"""Lists of values that have one type together: those of ARRAY, MAP and IN; and values as they are compared."""
+"""Common types of values: the items of ARRAY, MAP and IN, and the values of a comparison."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FALSE = ("false", "fals", "fal", "fa", "f", "no", "n")
 
 
 def coerce_list(nodes: Sequence[t.Expr], compile_node: Callable[[t.Expr], Sql], position: int) -> list[Sql]:
-    """Return the values of a list. Raises SqlError.
+    """Return the values of a list, all of one type. Raises SqlError.
 
-    The first one that is not null leads: literals beside it are what it is, a number, true or false, or a text, also
-    inside of ARRAY[...], MAP(...) and STRUCT(...). sql: what an expression is in Spark SQL.
+    The first value that is not null leads: literals beside it take its type (a number, true or false, or a text), also
+    inside of ARRAY[...], MAP(...) and STRUCT(...). compile_node: called with an expression; gives its Spark SQL.
     """
     values = [*map(compile_node, nodes)]
     leading_value = next((value for value in values if not value.kind.is_null), None)
     if leading_value is None:
         return values
     coerced_nodes = [_coerce_literal(node, leading_value.kind) for node in nodes]
-    # Compiled again only where something has changed: lists may be deep in each other.
+    # Compile again only where something has changed: lists may be nested deeply.
     coerced_values = (
         value if coerced_node == node else compile_node(coerced_node)
         for value, coerced_node, node in zip(values, coerced_nodes, nodes, strict=True)
@@ -38,7 +38,7 @@ def coerce_list(nodes: Sequence[t.Expr], compile_node: Callable[[t.Expr], Sql], 
 
 
 def _coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
-    """An expression whose literals are of a type, where they are of another one and can be."""
+    """Return an expression with its literals converted to a type where that is possible."""
     match node:
         case t.Value(value=str() as text) if kind.is_number:
             return replace(node, value=_parse_number(text, kind, node.at))
@@ -85,13 +85,13 @@ def _parse_boolean(text: str, position: int) -> bool:
 
 
 def _moment_value(value: Sql, kind: Kind, position: int) -> Sql:
-    """A text in quotes beside a moment is one, too."""
+    """Return a text literal beside a moment as a moment; other values as they are."""
     is_text = value.kind == k.STRING and value.literal is not None
     return moment_literal(str(value.literal), kind, position) if is_text and kind.name in k.MOMENTS else value
 
 
 def common_list_kind(kinds: Sequence[Kind]) -> Kind | None:
-    """Return the type that the values of a list have together: of structs all their fields; None if there is none."""
+    """Return the common type of a list's values, None if there is none; for structs it has all their fields."""
     distinct_kinds = list(dict.fromkeys(kind for kind in kinds if not kind.is_null))
     if len(distinct_kinds) < 2 or {kind.name for kind in distinct_kinds} not in ({"ARRAY"}, {"MAP"}, {"STRUCT"}):
         return k.common_kind(distinct_kinds)
@@ -111,7 +111,7 @@ def common_list_kind(kinds: Sequence[Kind]) -> Kind | None:
 
 
 def require_common_kind(items: list[Sql], subject: str, position: int) -> Kind:
-    """Return the type that values have together; SqlError if there is none."""
+    """Return the common type of values. Raises SqlError if there is none."""
     kind = common_list_kind([item.kind for item in items])
     if kind is None or not items:
         kind_texts = ", ".join(dict.fromkeys(str(item.kind) for item in items)) or "nothing"
@@ -122,21 +122,21 @@ def require_common_kind(items: list[Sql], subject: str, position: int) -> Kind:
 
 
 def cast_to_kind(value: Sql, kind: Kind, position: int) -> Sql:
-    """Return a value as one of the type that a list has."""
+    """Return a value, cast to a list's type if it has another."""
     return value if value.kind in (kind, k.NULL) else cast(value, kind, position)
 
 
 def has_map_inside(kind: Kind) -> bool:
-    """Say whether there is a map in the type, below its top: Spark can't compare that."""
+    """Say whether a map is nested inside the type: Spark can't compare such values."""
     return any(inner_kind.name == "MAP" or has_map_inside(inner_kind) for inner_kind in kind.inner)
 
 
 def check_key_type(kind: Kind, subject: str, position: int) -> None:
-    """Raise SqlError for a type that no key has: the entries of a map have no order."""
+    """Raise SqlError for a type that a key can't have: a map's entries have no order."""
     if kind.name == "MAP" or has_map_inside(kind):
         raise SqlError(f"{subject}: a key can't be a {kind} here", position)
 
 
 def comparable_value(value: Sql) -> Sql:
-    """Return a value as Spark can compare it: of a map its entries, in order."""
+    """Return a value in a form that Spark can compare: a map becomes its entries, in order."""
     return value if value.kind.name != "MAP" else Sql(f"array_sort(map_entries({value.text}))", value.kind)

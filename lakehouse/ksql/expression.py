@@ -1,8 +1,8 @@
 """Expressions with ksqlDB's meaning, as Spark SQL.
 
-What ksqlDB does otherwise than Spark: a whole number divided by one is a whole number; a position in an array counts
-from 1, a negative one from its end; + joins texts; a text and a number are never compared; LIKE knows no backslash; a
-text beside a moment is read as one when the statement is.
+ksqlDB differs from Spark: a whole number divided by another gives a whole number; positions in an array count from 1,
+negative ones from its end; + joins texts; a text is never compared with a number; in LIKE a backslash has no meaning; a
+text literal beside a moment is read as a moment when the statement is compiled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TEXT_MAX = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ScopeColumn:
-    """A column that an expression may read: its name, its source's alias, and what it is in Spark SQL."""
+    """A column that an expression may read: its name, its source's alias, and its Spark SQL."""
 
     name: str
     of: str
@@ -49,9 +49,11 @@ class ScopeColumn:
 
 @dataclass(frozen=True)
 class Visible:
-    """The columns that an expression may read. pseudo: those that * leaves out. ready: values that are made already.
+    """The columns that an expression may read.
 
-    names: those of lambdas; depth: how many are around. limits: how many values an aggregate keeps, by its name.
+    pseudo_columns: those that * leaves out. precomputed: the Spark SQL of expressions that columns hold already.
+    names: the parameters of lambdas; depth: how many lambdas are around. limits: how many values an aggregate keeps,
+    by its name.
     """
 
     columns: tuple[ScopeColumn, ...]
@@ -74,7 +76,7 @@ class Visible:
         return compiled
 
     def predicate(self, node: t.Expr, clause: str) -> str:
-        """Return a condition as Spark SQL, for a place where null is as good as false."""
+        """Return a condition as Spark SQL, for a place where null counts as false."""
         compiled = self._compile_condition(node, clause)
         return compiled.loose or compiled.text
 
@@ -100,7 +102,8 @@ class Visible:
         matches = [column for column in scope_columns if column.name == node.name and node.of in (None, column.of)]
         if node.of is not None and node.of not in {column.of for column in scope_columns}:
             raise SqlError(
-                f"'{node.of}' is not a source of this statement.{suggest_near(node.of, {column.of for column in scope_columns})}",
+                f"'{node.of}' is not a source of this statement."
+                f"{suggest_near(node.of, {column.of for column in scope_columns})}",
                 node.at,
             )
         if not matches:
@@ -109,7 +112,7 @@ class Visible:
                 f"{node.of}.{node.name}" if node.of else node.name,
                 suggest_near(node.name, known_names),
             )
-            if node.of is None and not node.name.isupper():  # it was given in double quotes
+            if node.of is None and not node.name.isupper():  # it was written in double quotes
                 suggestion += f" A text stands in single quotes: '{node.name}'."
             raise SqlError(
                 f"column '{full_name}' cannot be resolved.{suggestion} There are: {', '.join(known_names)}", node.at
@@ -138,7 +141,7 @@ class Visible:
         return compile_arithmetic(node.sign, left, right, node.at)
 
     def _compared_pair(self, left: Sql, right: Sql, sign: str, position: int) -> tuple[Sql, Sql]:
-        """Two values as they are compared: a text beside a moment is one, too. SqlError if they never can be."""
+        """Return two values to compare; a text beside a moment becomes a moment. Raises SqlError."""
         if (left.kind.is_null or right.kind.is_null) and sign in COMPARED:
             raise SqlError(f"comparison with NULL is not supported: {sign}. Write IS NULL or IS NOT NULL", position)
         for moment_side, text_side in ((left, right), (right, left)):
@@ -257,7 +260,8 @@ class Visible:
             raise SqlError("->* stands in a SELECT alone", node.at)
         if node.name not in struct.kind.names:
             raise SqlError(
-                f"unknown field {node.name}.{suggest_near(node.name, struct.kind.names)} There are: {', '.join(struct.kind.names)}",
+                f"unknown field {node.name}.{suggest_near(node.name, struct.kind.names)} "
+                f"There are: {', '.join(struct.kind.names)}",
                 node.at,
             )
         field_kind = struct.kind.inner[struct.kind.names.index(node.name)]

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN: what is declared, as tables of words."""
+"""SHOW, DESCRIBE and EXPLAIN: the declarations, as tables of texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse.plan.names.field import field_name
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a statement: rows under names, or a message. ends: False if rows come as they arise.
+    """The answer to a statement: rows under names, or a message. ends: False if rows keep coming.
 
     is_long: there may be more rows than a terminal shows.
     """
@@ -32,13 +32,13 @@ class Answer:
 
 
 class DeletedRow(tuple[object, ...]):
-    """A row of an answer that tells of a delete: its key, and nulls."""
+    """A row of an answer that stands for a delete: the key, and nulls."""
 
     __slots__ = ()
 
 
 def answer_show(statement: s.Show, script: Script) -> Answer:
-    """Return the answer to SHOW, for all but topics, which Kafka has."""
+    """Return the answer to SHOW, for all but topics: Kafka lists those."""
     entries = [script.find(name, 0) for name in script.catalog.declared]
     match statement.what:
         case "STREAMS" | "TABLES":
@@ -77,7 +77,7 @@ def _columns_text(entry: Entry) -> str:
 
 
 def answer_describe(statement: s.Describe, script: Script) -> Answer:
-    """Return the answer to DESCRIBE. Raises SqlError for what does not exist."""
+    """Return the answer to DESCRIBE. Raises SqlError if there is nothing of this name."""
     if statement.is_function:
         return Answer(("function", "takes", "nulls", "example"), [_function_row(statement)])
     if statement.name in ("STREAMS", "TABLES") and statement.name not in script.catalog.declared:
@@ -90,7 +90,8 @@ def answer_describe(statement: s.Describe, script: Script) -> Answer:
     if not statement.is_extended:
         return Answer(("column", "type", ""), column_rows)
     facts = [
-        f"{entry.kind} {entry.name}, topic {entry.topic}, key format {entry.formats[0]}, value format {entry.formats[1]}"
+        f"{entry.kind} {entry.name}, topic {entry.topic}, "
+        f"key format {entry.formats[0]}, value format {entry.formats[1]}"
     ]
     facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.reader_names(entry.name)) else []
     facts += [entry.statement, declaration_text(entry.made.node)]

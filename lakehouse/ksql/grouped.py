@@ -51,13 +51,15 @@ def compile_group_by(
     key_items = _grouping_keys(scope, items, group_values, query)
     aggregations: dict[str, Aggregation] = {}
     columns = [SqlColumn(item.name, value.kind, is_key=True) for item, value in key_items]
-    aggregated_columns: dict[t.Expr, Sql] = {expression: column_sql(item.name, value.kind)
-                                     for expression, (item, value) in zip(query.group_by, key_items, strict=True)}  # fmt: skip
+    aggregated_columns: dict[t.Expr, Sql] = {
+        expression: column_sql(item.name, value.kind)
+        for expression, (item, value) in zip(query.group_by, key_items, strict=True)
+    }
     window = query.window
     if window is None and query.emit == "FINAL":
         raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
     value_items = [item for item in items if not any(item is key for key, _ in key_items)]
-    # A group of a table's rows stays when its rows are gone: what is computed of its key must not come from a row.
+    # A group stays when its table's rows are gone: a value computed from its key must not be read from a row.
     computes_of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in value_items)
     if computes_of_key or _computes_of_aggregates(items, query):
         return _compile_computed(stream, scope, key_items, items, query, table_name)
@@ -86,7 +88,7 @@ def _emit_mode(query: Query) -> Emit:
 
 
 def _computes_of_aggregates(items: list[NamedItem], query: Query) -> bool:
-    """Whether something is computed of aggregates or of a window's bounds, or an aggregate is only in HAVING."""
+    """Say whether an item computes with aggregates or a window's bounds, or HAVING alone has an aggregate."""
     window_name = query.window.name if query.window is not None else ""
     if window_name in ("HOPPING", "SESSION") and any(_reads_bounds(item.expression, window_name) for item in items):
         return True
@@ -96,7 +98,10 @@ def _computes_of_aggregates(items: list[NamedItem], query: Query) -> bool:
 
 
 def _reads_bounds(node: t.Expr, window_name: str) -> bool:
-    """Whether a window's bounds are read in a way that its records don't tell; of a session they tell each alone."""
+    """Say whether the query reads a window's bounds in a way that the window's records can't answer.
+
+    A session's records give each bound only by itself.
+    """
     if window_name == "SESSION" and isinstance(node, t.Name):
         return False
     return any(isinstance(part, t.Name) and part.name in BOUNDS for part in node.walk())
@@ -114,7 +119,7 @@ def _compile_computed(
     query: Query,
     table_name: str,
 ) -> Relational:
-    """The table of what is computed of aggregates: over the rows of one that keeps these, NAME_AGGREGATES."""
+    """Return a table that computes with aggregates; it reads a table that holds the aggregates, NAME_AGGREGATES."""
     expressions = [*(item.expression for item in items), *([query.having] if query.having is not None else [])]
     calls = list(dict.fromkeys(call for node in expressions for call in aggregates_in(node)))
     aggregates_by_name = {f"AGGREGATE_{number}": aggregation(call, scope) for number, call in enumerate(calls)}
@@ -161,7 +166,7 @@ def _compile_computed(
 
 
 def _group_text(node: t.Expr, scope: Visible) -> str | None:
-    """What a part of an expression is in Spark SQL before the aggregates; None for an aggregate, or a lambda's part."""
+    """Return the Spark SQL of a part before the aggregates; None for an aggregate or a part of a lambda."""
     if aggregates_in(node) or isinstance(node, t.Value | t.Lambda):
         return None
     try:
@@ -171,7 +176,7 @@ def _group_text(node: t.Expr, scope: Visible) -> str | None:
 
 
 def _tumbling_bounds(size: int) -> dict[str, Sql]:
-    """The bounds of a record's window: a tumbling one is told by the record's time."""
+    """Return the bounds of a record's tumbling window, which follow from the record's time."""
     start = f"(rowtime - pmod(rowtime, {size}))"
     return {"WINDOWSTART": Sql(start, k.BIGINT), "WINDOWEND": Sql(f"({start} + {size})", k.BIGINT)}
 
@@ -188,7 +193,7 @@ def _check_bounds(items: list[NamedItem], query: Query, known_names: set[str]) -
 def _grouping_keys(
     scope: Visible, items: list[NamedItem], group_values: list[Sql], query: Query
 ) -> list[tuple[NamedItem, Sql]]:
-    """The items that are the grouping expressions, in their order."""
+    """Return the items that are the grouping expressions, in their order."""
     key_items = []
     for expression, value in zip(query.group_by, group_values, strict=True):
         check_key_type(value.kind, "GROUP BY", expression.at)
@@ -217,7 +222,7 @@ def _item_text(scope: Visible, node: t.Expr) -> str | None:
 
 
 def _group_value(item: NamedItem, scope: Visible, group_values: list[Sql], query: Query) -> tuple[Aggregation, Kind]:
-    """A value of the group: an aggregate, or an expression over the group's key, which all its records share."""
+    """Return a value of a group: an aggregate, or an expression over the key that all its records share."""
     node = item.expression
     if isinstance(node, t.Name) and node.name in BOUNDS and query.window is not None and query.window.name == "SESSION":
         return (ours.min if node.name == "WINDOWSTART" else ours.max)("rowtime"), k.BIGINT
@@ -273,7 +278,7 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
 
 
 def _split_options(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr], list[Option]]:
-    """The arguments of a call, and the literals after them, which are its options. Raises SqlError."""
+    """Split a call into its arguments and its options, the literals after them. Raises SqlError."""
     arguments: list[t.Expr] = list(call.arguments)
     options: list[Option] = []
     while _ends_in_option(arguments) and len(options) < max(map(len, record.options)):
@@ -318,7 +323,7 @@ def _declared_window(window: WindowClause) -> Declared:
 
 
 def _retention_ms(window: WindowClause) -> int:
-    """How long after its end a window's row is kept; ksqlDB counts from the window's begin."""
+    """Return how long a window's row is kept after the window's end; ksqlDB counts from its start."""
     assert window.retention is not None
     if window.name == "SESSION":
         return window.retention

@@ -1,4 +1,4 @@
-"""The items of a SELECT under their names, as ksqlDB gives them: KSQL_COL_0 for what has none."""
+"""The items of a SELECT under their names, by ksqlDB's rules: KSQL_COL_0 for an item without a name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Side:
     columns: tuple[SqlColumn, ...]
 
     def with_key_last(self) -> Side:
-        """Return what * means where PARTITION BY makes another key: the values, then the key until now, its window."""
+        """Return the side with * for a PARTITION BY that makes another key: the values, the old key, its window."""
         key_columns = [side_column for side_column in self.columns if side_column.is_key]
         bound_columns = [
             side_column for side_column in self.columns if side_column.name in BOUNDS and not side_column.is_key
@@ -51,9 +51,9 @@ class Side:
 def named_items(
     item_list: Iterable[Item], sides: Sequence[Side], scope: Visible, *, rowkey: str = ""
 ) -> list[NamedItem]:
-    """Return the items with * spelled out, each under its name. Raises SqlError for a name that is given twice.
+    """Return the items with * spelled out, each under its name. Raises SqlError for a name that stands twice.
 
-    rowkey: the name of a join's key that no column is; * begins with it.
+    rowkey: the name of a join's key that is no column; * begins with it.
     """
     result_items: list[NamedItem] = []
     clashing_names = _clashing_names(sides)
@@ -78,7 +78,7 @@ def named_items(
             result_items.append(NamedItem(_column_name(item.expression, clashing_names), item.expression))
         elif isinstance(item.expression, t.FieldOf):
             assert item.expression.name is not None
-            # The name of a column of the source is taken, too: s->id beside a column ID is ID_1.
+            # Names of the source's columns are taken, too: s->id beside a column ID becomes ID_1.
             free_name = _free_field_name(
                 item.expression.name, taken_names | {result_item.name for result_item in result_items}
             )
@@ -91,13 +91,15 @@ def named_items(
     result_names = [result_item.name for result_item in result_items]
     for result_item in result_items:
         if result_names.count(result_item.name) > 1:
-            raise SqlError(f"the projection contains the column {result_item.name} more than once. Give it an alias: AS ...",
-                           result_item.expression.at)  # fmt: skip
+            raise SqlError(
+                f"the projection contains the column {result_item.name} more than once. Give it an alias: AS ...",
+                result_item.expression.at,
+            )
     return result_items
 
 
 def check_alias(item: Item) -> None:
-    """Raise SqlError for an alias that ksqlDB keeps for what every record or window has, of something else."""
+    """Raise SqlError for an alias that ksqlDB reserves for a record's or a window's own columns."""
     alias = (item.alias or "").upper()
     is_own_name = isinstance(item.expression, t.Name | t.FieldOf) and (item.expression.name or "").upper() == alias
     if alias in RESERVED and not is_own_name:
@@ -134,7 +136,7 @@ def _clashing_names(sides: Sequence[Side]) -> set[str]:
 
 
 def _free_field_name(name: str, taken_names: set[str | None]) -> str:
-    """A struct's field keeps its name; a second one of the name gets a number."""
+    """Return a struct field's name, with a number if the name is taken."""
     number, free_name = 0, name
     while free_name in taken_names:
         number += 1
@@ -148,12 +150,12 @@ def aggregates_in(node: t.Expr) -> list[t.Call]:
 
 
 def table_functions_in(node: t.Expr) -> list[t.Call]:
-    """Return the calls of functions that give several rows."""
+    """Return the calls of table functions, which give several rows."""
     return [part for part in node.walk() if isinstance(part, t.Call) and part.name in TABLE_FUNCTIONS]
 
 
 def check_places(node: t.Expr) -> None:
-    """Raise SqlError for a function of several rows where it can't stand: in CASE, a lambda, another such one."""
+    """Raise SqlError for a table function where none can stand: in CASE, in a lambda, in another one."""
     for outer_node in node.walk():
         match outer_node:
             case t.CaseOf():

@@ -23,7 +23,7 @@ Find = Callable[[str, int], Entry]
 
 
 def compile_joins(query: Query, left: Entry, find: Find, result_name: str) -> Joined:
-    """Return the join of a query's sources, one after the other. name: of what the query makes. Raises SqlError."""
+    """Join a query's sources, one after the other. result_name: the name of the query's result. Raises SqlError."""
     aliases = [query.relation.alias, *(join.right.alias for join in query.joins)]
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
@@ -59,7 +59,7 @@ def compile_joins(query: Query, left: Entry, find: Find, result_name: str) -> Jo
 
 
 def _check_windows(query: Query, left: Entry, find: Find) -> None:
-    """Raise SqlError for a declared source with windows in its keys, unless two streams with the same ones meet."""
+    """Raise SqlError for a declared source with windows in its keys, unless two streams have the same windows."""
     joined_entries = [
         (left, query.relation.at),
         *((find(join.right.name, join.right.at), join.at) for join in query.joins),
@@ -73,8 +73,11 @@ def _check_windows(query: Query, left: Entry, find: Find) -> None:
     if len(joined_entries) == len(read_windows) == 2 and read_windows[0] == read_windows[1]:
         return
     for entry, position in windowed_entries:
-        raise SqlError(f"{entry.name} has a WINDOW_TYPE: a key with a window in it is joined with a stream of the same "
-                       "windows alone. Read it with a SELECT that has PARTITION BY, and join that", position)  # fmt: skip
+        raise SqlError(
+            f"{entry.name} has a WINDOW_TYPE: a key with a window in it is joined with a stream of the same "
+            "windows alone. Read it with a SELECT that has PARTITION BY, and join that",
+            position,
+        )
 
 
 def _pseudo_columns(entry: Entry, alias: str) -> list[ScopeColumn]:
@@ -85,7 +88,7 @@ def _pseudo_columns(entry: Entry, alias: str) -> list[ScopeColumn]:
 
 
 def _row_time(column_name: str, alias: str) -> list[ScopeColumn]:
-    """The ROWTIME of a table, where a column has it."""
+    """Return the ROWTIME of a table, if a column holds it."""
     return [ScopeColumn("ROWTIME", alias, column_sql(column_name, PSEUDO["ROWTIME"]))] if column_name else []
 
 
@@ -108,7 +111,7 @@ def _join_table(joining: Joining, join: JoinClause, right: Entry, table: Table, 
 
 
 def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stream) -> None:
-    """Both are keyed by what they are joined on; the keys that they had are values then."""
+    """Join two streams: both get the join's key, and their own keys become values."""
     if join.within is None:
         raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.at)
     right_alias = join.right.alias
@@ -116,8 +119,8 @@ def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stre
     right_scope = Visible(right_columns, tuple(_pseudo_columns(right, right_alias)))
     left_node, right_node = _stream_join_sides(join, joining.scope, right_scope)
     assert isinstance(joining.node, Stream)
-    left_stream, left_pseudo = joining.placed(joining.node, joining.pseudo_columns)
-    stream, right_pseudo = joining.placed(stream, _pseudo_columns(right, right_alias))
+    left_stream, left_pseudo = joining.with_pseudo_columns(joining.node, joining.pseudo_columns)
+    stream, right_pseudo = joining.with_pseudo_columns(stream, _pseudo_columns(right, right_alias))
     key_name, prefix = free_column_name("JOIN_KEY", left_stream), _column_prefix(right_alias, left_stream)
     window_columns = WINDOW_COLUMNS if right.query is None and right.is_windowed else ()
     key_names = {c.name for c in (*joining.sides[0].columns, *right.columns) if c.is_key}
@@ -133,7 +136,9 @@ def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stre
     grace = None if join.grace is None else f"{join.grace} milliseconds"
     joining.node = left_stream.join(right_stream, how=join.how, before=before, after=after, grace=grace, prefix=prefix)
     key_kind = joining.scope.sql(left_node).kind
-    joining.seen += [ScopeColumn(c.name, right_alias, column_sql(prefix + c.name, c.kind)) for c in right.columns]
+    joining.scope_columns += [
+        ScopeColumn(c.name, right_alias, column_sql(prefix + c.name, c.kind)) for c in right.columns
+    ]
     joining.sides.append(Side(right_alias, right.columns))
     left_pseudo += [
         ScopeColumn(
@@ -149,7 +154,7 @@ def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stre
 
 
 def _stream_join_sides(join: JoinClause, scope: Visible, right_scope: Visible) -> tuple[t.Expr, t.Expr]:
-    """The two sides of ON: the left's, and the right's."""
+    """Return the two sides of ON: the left source's, and the right one's."""
     on_clause = join.on
     if not isinstance(on_clause, t.Binary) or on_clause.sign != "=":
         raise SqlError("invalid join condition: expected ON left.column = right.column", on_clause.at)
@@ -166,7 +171,7 @@ def _stream_join_sides(join: JoinClause, scope: Visible, right_scope: Visible) -
 
 
 def _reads_only(node: t.Expr, scope: Visible, other_scope: Visible) -> bool:
-    """Whether an expression reads columns of these sources, and of no other."""
+    """Say whether an expression reads columns of these sources, and of no other."""
     name_nodes = [part for part in node.walk() if isinstance(part, t.Name)]
 
     def has(visible: Visible, name: t.Name) -> bool:
@@ -190,7 +195,7 @@ def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table,
     join_value, left_node, right_node = _table_join_sides(join, joining.scope, right)
     prefix = _column_prefix(join.right.alias, joining.node)
     left_table = joining.node
-    if isinstance(left_table, Stream):  # the rows of a join before this one; a table is joined with a table
+    if isinstance(left_table, Stream):  # the rows of an earlier join; here a table joins a table
         left_table = left_table.latest(f"{joining.name}_JOIN_{number}")
     by_key = [join_value.text] == [scope_column.text for scope_column in joining.key]
     if not by_key and join.how not in ("inner", "left"):
@@ -202,12 +207,12 @@ def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table,
     joining.add(right, join.right.alias, prefix)
     joining.pseudo_columns += _row_time(time_column and prefix + time_column, join.right.alias)
     if by_key and join.how in ("right", "outer"):
-        are_keys = [scope_column.sql.text == join_value.text for scope_column in joining.seen]
-        joining.seen = [
+        are_keys = [scope_column.sql.text == join_value.text for scope_column in joining.scope_columns]
+        joining.scope_columns = [
             ScopeColumn(scope_column.name, scope_column.of, _key_if_matched(scope_column.sql, indicator, "right"))
             if is_key
             else scope_column
-            for scope_column, is_key in zip(joining.seen, are_keys, strict=True)
+            for scope_column, is_key in zip(joining.scope_columns, are_keys, strict=True)
         ]
     _add_right_key(joining, join, right, join_value, indicator)
     if by_key:
@@ -215,7 +220,10 @@ def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table,
 
 
 def _indicator_name(joining: Joining, join: JoinClause, right: Entry, prefix: str) -> str:
-    """The name of a column that says which sides have a row; empty if nothing reads the key of one that may not."""
+    """Return the name of a column that says which sides have a row; empty if nothing needs it.
+
+    Only the key of a side that may have no row needs it.
+    """
     if join.how == "inner":
         return ""
     key_sides = [(join.right.alias, right.columns)]
@@ -230,7 +238,7 @@ def _indicator_name(joining: Joining, join: JoinClause, right: Entry, prefix: st
 
 
 def _key_if_matched(key_value: Sql, indicator: str, lone_side: str) -> Sql:
-    """The key of a side: null where the other side, `alone`, has a row and this one has none."""
+    """Return the key of a side: null where only the other side, `lone_side`, has a row."""
     return (
         Sql(f"CASE WHEN `{indicator}` <> '{lone_side}' THEN {key_value.text} END", key_value.kind)
         if indicator
@@ -239,15 +247,15 @@ def _key_if_matched(key_value: Sql, indicator: str, lone_side: str) -> Sql:
 
 
 def _add_right_key(joining: Joining, join: JoinClause, right: Entry, join_value: Sql, indicator: str) -> None:
-    """The right side's key equals what it is joined on, if there is a row."""
+    """Add the right side's key, which equals the join's value where there is a row."""
     right_key = _key_if_matched(join_value, indicator, "left") if join.how in ("left", "outer") else join_value
-    joining.seen += [ScopeColumn(c.name, join.right.alias, right_key) for c in right.columns if c.is_key]
+    joining.scope_columns += [ScopeColumn(c.name, join.right.alias, right_key) for c in right.columns if c.is_key]
 
 
 def _add_key_choices(joining: Joining, join: JoinClause, key: Sql, left_node: t.Expr, right_node: t.Expr) -> None:
-    """What may be selected as the key: the sides of ON that are columns, the left one first; ROWKEY if there is none.
+    """Add the items that select the key: the sides of ON that are columns, the left one first; ROWKEY if there is none.
 
-    Also what equals them by an earlier ON, and what it is joined on, as it is written.
+    An item that an earlier ON makes equal to them counts, too, and so does the join's expression as it is written.
     """
     side_texts = [joining.scope.sql(side).text for side in (left_node, right_node)]
     is_same = side_texts[0] in joining.equal
@@ -273,14 +281,14 @@ def _add_key_choices(joining: Joining, join: JoinClause, key: Sql, left_node: t.
 
 
 def _rowkey_name(joining: Joining) -> str:
-    """The name of a key that no column is: ROWKEY, with a number where a column has that name."""
+    """Return the name of a key that is no column: ROWKEY, with a number if a column has that name."""
     taken_names = {column.name for side in joining.sides for column in side.columns}
     free_names = ("ROWKEY", *(f"ROWKEY_{number}" for number in range(1, len(taken_names) + 1)))
     return next(name for name in free_names if name not in taken_names)
 
 
 def _table_join_sides(join: JoinClause, scope: Visible, right: Entry) -> tuple[Sql, t.Expr, t.Expr]:
-    """The left side of ON, in Spark SQL and as written; and the other one, which must be the right table's key."""
+    """Return the left side of ON, in Spark SQL and as written, and the right one, which must be the table's key."""
     on_clause = join.on
     if not isinstance(on_clause, t.Binary) or on_clause.sign != "=":
         raise SqlError("invalid join condition: expected ON left.column = right.key", on_clause.at)

@@ -1,4 +1,4 @@
-"""What FROM means, and a join while it is made of its sources, one after the other."""
+"""The meaning of FROM, and a join in the making, source by source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """One way to select the key of a join. by: the text of the item that is it; shown: how a message names it."""
+    """One way to select the key of a join. by: the text of an item that selects it; shown: its form in a message."""
 
     by: str
     of: Sql
@@ -26,7 +26,7 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What FROM means: the node, its sides, the columns, the key's names.
+    """The meaning of FROM: the node, its sides, the columns, the key's names.
 
     keys: the ways to select the key of a join; none if it is `key`. is_table: the node holds rows. rowkey: the
     name of a key that is no column of a source: ROWKEY, or ROWKEY_1 beside a column of that name.
@@ -45,14 +45,14 @@ class Joined:
 class Joining:
     """The join so far.
 
-    key: that of its rows, if it has some. keys: the ways to select the key, once it has joined. equal: what the last
-    ON, and those before it by the same key, say to be equal, as texts.
+    key: the key of its rows, if they have one. keys: the ways to select the key, after the first ON. equal: the
+    texts of the expressions that are equal by the last ON, and by those before it with the same key.
     """
 
     query: Query
     name: str
     node: Stream | Table
-    seen: list[ScopeColumn]
+    scope_columns: list[ScopeColumn]
     pseudo_columns: list[ScopeColumn]
     sides: list[Side]
     key: list[Sql]
@@ -63,11 +63,11 @@ class Joining:
 
     @property
     def scope(self) -> Visible:
-        return Visible(tuple(self.seen), tuple(self.pseudo_columns))
+        return Visible(tuple(self.scope_columns), tuple(self.pseudo_columns))
 
     def add(self, right: Entry, alias: str, prefix: str) -> None:
-        """Take in the right side's values."""
-        self.seen += [
+        """Add the right side's values."""
+        self.scope_columns += [
             ScopeColumn(right_column.name, alias, column_sql(prefix + right_column.name, right_column.kind))
             for right_column in right.columns
             if not right_column.is_key
@@ -75,7 +75,7 @@ class Joining:
         self.sides.append(Side(alias, right.columns))
 
     def names(self, skipped_join: JoinClause | None = None) -> list[t.Name]:
-        """The columns that the query names, besides those in the ON of a join."""
+        """Return the columns that the query names, without those in the ON of `skipped_join`."""
         query = self.query
         expressions = [item.expression for item in query.items if item.expression is not None]
         expressions += [clause_node for clause_node in (query.where, query.having) if clause_node is not None]
@@ -87,24 +87,24 @@ class Joining:
         return [part for node in expressions for part in node.walk() if isinstance(part, t.Name)]
 
     def reads_key(self, alias: str, columns: tuple[SqlColumn, ...], skipped_join: JoinClause) -> bool:
-        """Whether the query reads the key of this side, besides the ON of a join."""
+        """Say whether the query reads this side's key outside the ON of `skipped_join`."""
         if any(item.expression is None and item.of in (None, alias) for item in self.query.items):
             return True
         key_names = {side_column.name for side_column in columns if side_column.is_key}
         return any(part.name in key_names and part.of in (None, alias) for part in self.names(skipped_join))
 
     def with_time(self, table: Table, alias: str) -> tuple[Table, str]:
-        """A table, and the name of a column with the ROWTIME of its rows; empty if the query does not name that.
+        """Return a table, and the name of its column for ROWTIME; empty if the query does not name ROWTIME.
 
-        The time of a row is not part of it, so a table of rows with their times is kept.
+        A row does not contain its time, so a table of rows with their times is kept.
         """
         if not any((part.of, part.name) == (alias, "ROWTIME") for part in self.names()):
             return table, ""
         time_column = free_column_name(f"{alias}_ROWTIME", table)
         return table.rows.with_columns(**{time_column: "rowtime"}).latest(f"{self.name}_{alias}_ROWTIME"), time_column
 
-    def placed(self, stream: Stream, pseudo: Iterable[ScopeColumn]) -> tuple[Stream, list[ScopeColumn]]:
-        """A stream with a column for each of its pseudo columns that the query names with its source."""
+    def with_pseudo_columns(self, stream: Stream, pseudo: Iterable[ScopeColumn]) -> tuple[Stream, list[ScopeColumn]]:
+        """Return a stream with a column for each pseudo column that the query names with its source."""
         named_columns = {(part.of, part.name) for part in self.names()}
         columns_by_name = {
             free_column_name(f"{pseudo_column.of}_{pseudo_column.name}", stream): pseudo_column
@@ -123,7 +123,7 @@ class Joining:
 
 
 def free_column_name(name: str, node: Stream | Table) -> str:
-    """Return a name that no column of a stream or a table has: this one, or one like it."""
+    """Return a name that no column of a stream or a table has: this one, or a variant of it."""
     while any(node_column.name.lower() == name.lower() for node_column in node.columns):
         name += "_"
     return name

@@ -1,8 +1,6 @@
-"""Moments on the way in and out: a DATE is days since 1970 there, a TIMESTAMP milliseconds."""
+"""Moments in topics: a DATE is days since 1970 there, a TIMESTAMP milliseconds since then."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from lakehouse.ksql.syntax.kind import ON_THE_WAY, Kind
 
@@ -11,17 +9,17 @@ _OUT = {"DATE": "unix_date", "TIMESTAMP": "unix_millis"}
 
 
 def has_moment(kind: Kind) -> bool:
-    """Say whether a type is, or has in it, a moment that is a number on the way."""
+    """Say whether a type is or contains a moment that topics hold as a number."""
     return kind.name in ON_THE_WAY or any(map(has_moment, kind.inner))
 
 
 def sql_from_topic(text: str, kind: Kind) -> str:
-    """Return Spark SQL for a value as it is here, of one as it was read."""
+    """Return Spark SQL that turns a value as a topic holds it into the value used here."""
     return _convert_moments(text, kind, _IN, 0)
 
 
 def sql_to_topic(text: str, kind: Kind) -> str:
-    """Return Spark SQL for a value as it is written, of one as it is here."""
+    """Return Spark SQL that turns a value used here into the value that a topic holds."""
     return _convert_moments(text, kind, _OUT, 0)
 
 
@@ -31,9 +29,10 @@ def _convert_moments(text: str, kind: Kind, functions: dict[str, str], depth: in
     if kind.name in functions:
         return f"{functions[kind.name]}({text})"
     item = f"item{depth}"
-    convert_inner: Callable[[str, Kind], str] = lambda inner_text, inner_kind: _convert_moments(
-        inner_text, inner_kind, functions, depth + 1
-    )  # noqa: E731
+
+    def convert_inner(inner_text: str, inner_kind: Kind) -> str:
+        return _convert_moments(inner_text, inner_kind, functions, depth + 1)
+
     if kind.name == "ARRAY":
         return f"transform({text}, {item} -> {convert_inner(item, kind.inner[0])})"
     if kind.name == "MAP":

@@ -1,4 +1,4 @@
-"""The properties in WITH (...): which there are, and what they may be."""
+"""The properties in WITH (...): their names and their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_topic
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
-# What stands for a character that can't be seen.
+# Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
 LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 OF_BOTH = (
@@ -32,8 +32,8 @@ WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 class WithClause:
     """The properties of a statement. at: where the statement begins.
 
-    is_wrapped: whether a single value has an object around it; None: not, if there is one alone.
-    window: what stands behind a key: the size of a window in milliseconds, 0 for a session; None for nothing.
+    is_wrapped: whether a single value has an object around it; None: not around the only value column.
+    window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
     max_ahead: see `lakehouse.plan.build.stream`.
     """
 
@@ -52,11 +52,11 @@ class WithClause:
     max_ahead: str | None = None
 
     def over(self, value_count: int) -> WithClause:
-        """Return the same for a number of value columns, of which it is known then whether they are wrapped."""
+        """Return the clause for a known number of value columns, which decides `is_wrapped`."""
         return self if self.is_wrapped is not None else replace(self, is_wrapped=value_count > 1)
 
 
-# Settings of SET that have an effect, and what they are called in ksqlDB.
+# Settings of SET that have an effect, and their names in ksqlDB.
 WRAPS = "ksql.persistence.wrap.single.values"
 DEFAULTS = {
     "KEY_FORMAT": "ksql.persistence.default.format.key",
@@ -109,7 +109,7 @@ def query_properties(
     source_delimiters: tuple[str, str],
     settings: Mapping[str, str],
 ) -> WithClause:
-    """Return the properties of CREATE ... AS; formats: those of what it reads, and its delimiters."""
+    """Return the properties of CREATE ... AS. source_formats, source_delimiters: those of its first source."""
     properties = statement.properties
     _check_known(properties, OF_QUERY, statement.at)
     both_formats = _format_property(properties, "FORMAT")
@@ -148,12 +148,20 @@ def _with_clause(
     position: int,
     delimiters: tuple[str, str] = (",", ","),
 ) -> WithClause:
-    """delimiters: of values and of keys, where none are given."""
+    """Return the typed clause. delimiters: those of values and of keys that apply by default."""
     return WithClause(
-        topic, key_format, value_format, _number_property(properties, "PARTITIONS"), _column_property(properties, "TIMESTAMP"),
-        _text_property(properties, "TIMESTAMP_FORMAT"), _column_property(properties, "KEY"), position, _is_wrapped(properties, value_format),
-        _read_delimiter(properties, "KEY_DELIMITER") or delimiters[1], _read_delimiter(properties, "VALUE_DELIMITER") or delimiters[0],
-    )  # fmt: skip
+        topic,
+        key_format,
+        value_format,
+        _number_property(properties, "PARTITIONS"),
+        _column_property(properties, "TIMESTAMP"),
+        _text_property(properties, "TIMESTAMP_FORMAT"),
+        _column_property(properties, "KEY"),
+        position,
+        _is_wrapped(properties, value_format),
+        _read_delimiter(properties, "KEY_DELIMITER") or delimiters[1],
+        _read_delimiter(properties, "VALUE_DELIMITER") or delimiters[0],
+    )
 
 
 def query_id(properties: Properties) -> str:
@@ -173,13 +181,16 @@ def insert_id(properties: Properties, position: int) -> str:
 def _check_known(properties: Properties, known_names: tuple[str, ...], position: int) -> None:
     for name, value in properties.items():
         if name not in known_names:
-            raise SqlError(f"invalid config variable {name} in the WITH clause.{suggest_near(name, known_names)}", value.at,
-                           expected=", ".join(known_names))  # fmt: skip
+            raise SqlError(
+                f"invalid config variable {name} in the WITH clause.{suggest_near(name, known_names)}",
+                value.at,
+                expected=", ".join(known_names),
+            )
     _number_property(properties, "REPLICAS")
 
 
 def _with_wrap_setting(with_clause: WithClause, properties: Properties, settings: Mapping[str, str]) -> WithClause:
-    """The same, with what settings say of a single value that has no object around it."""
+    """Return the clause with the setting for a single value without an object around it."""
     is_explicit = "WRAP_SINGLE_VALUE" in properties or with_clause.value_format != "JSON"
     return (
         with_clause
@@ -189,13 +200,13 @@ def _with_wrap_setting(with_clause: WithClause, properties: Properties, settings
 
 
 def read_aggregate_limits(settings: Mapping[str, str]) -> dict[str, int]:
-    """Return how many values an aggregate keeps, by its name, where settings say so; a negative limit is none."""
+    """Return how many values an aggregate keeps, by its name, where settings limit it; a negative limit means none."""
     limit_texts = {name: settings[setting] for name, setting in LIMITS.items() if setting in settings}
     return {name: int(text) for name, text in limit_texts.items() if text.strip().isdecimal() and int(text)}
 
 
 def _with_settings(properties: Properties, settings: Mapping[str, str], position: int) -> Properties:
-    """The properties, with those that settings have by default."""
+    """Return the properties, with the defaults that settings give."""
     named_formats = {name for name in ("KEY_FORMAT", "VALUE_FORMAT") if name in properties or "FORMAT" in properties}
     properties = dict(properties)
     properties |= {
@@ -207,15 +218,18 @@ def _with_settings(properties: Properties, settings: Mapping[str, str], position
 
 
 def _window_size_ms(properties: Properties) -> int | None:
-    """The size of the window that keys name, 0 for a session, None without one. Raises SqlError."""
+    """Return the size of the window in the keys, 0 for a session, None without one. Raises SqlError."""
     kind, size_text = _text_property(properties, "WINDOW_TYPE"), _text_property(properties, "WINDOW_SIZE")
     if kind is None:
         if size_text is not None:
             raise SqlError("WINDOW_SIZE is for a WINDOW_TYPE of TUMBLING or HOPPING", properties["WINDOW_SIZE"].at)
         return None
     if kind.upper() not in WINDOW_TYPES:
-        raise SqlError(f"unknown window type {kind}.{suggest_near(kind.upper(), WINDOW_TYPES)}", properties["WINDOW_TYPE"].at,
-                       expected=", ".join(WINDOW_TYPES))  # fmt: skip
+        raise SqlError(
+            f"unknown window type {kind}.{suggest_near(kind.upper(), WINDOW_TYPES)}",
+            properties["WINDOW_TYPE"].at,
+            expected=", ".join(WINDOW_TYPES),
+        )
     if kind.upper() == "SESSION":
         if size_text is not None:
             raise SqlError("'WINDOW_SIZE' should not be set for SESSION windows", properties["WINDOW_SIZE"].at)
@@ -272,7 +286,7 @@ def _text_property(properties: Properties, name: str) -> str | None:
 
 
 def _column_property(properties: Properties, name: str) -> str | None:
-    """A column's name: in upper case, unless it is in quotes of its own inside the text."""
+    """Return a column's name: in upper case, unless the text has it in quotes of its own."""
     text = _text_property(properties, name)
     if text is None:
         return None

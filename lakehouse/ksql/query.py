@@ -1,4 +1,4 @@
-"""SELECT: the nodes of the graph that it means."""
+"""SELECT, as nodes of the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Find = Callable[[str, int], Entry]
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """What is asked of a query: the name of its result, and whether that is a STREAM or a TABLE.
+    """The expected result of a query: its name, and whether it is a STREAM or a TABLE.
 
     limits: how many values an aggregate keeps, by its name.
     """
@@ -40,7 +40,10 @@ class QueryTarget:
 
 
 def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
-    """Return what a query makes. find: gives a stream or a table by its name. Raises SqlError, PlanError."""
+    """Return the result of a query. find: called with a name and its place; gives the stream or table.
+
+    Raises SqlError, PlanError.
+    """
     from_clause = compile_from(query, find, target.name)
     if query.moment is not None or query.limit is not None:
         raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.at)
@@ -69,7 +72,7 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
 
 
 def compile_from(query: Query, find: Find, name: str) -> Joined:
-    """Return what a query's FROM means, with the columns that its expressions read. name: of what the query makes."""
+    """Return a query's FROM, with the columns that its expressions read. name: the name of the query's result."""
     left = find(query.relation.name, query.relation.at)
     if query.joins:
         return compile_joins(query, left, find, name)
@@ -88,15 +91,20 @@ def compile_from(query: Query, find: Find, name: str) -> Joined:
         for name in BOUNDS
         if left.is_windowed and name not in own_names
     )
-    star_side = _source_side(
-        left, source_alias, bound_columns if is_table else ()
-    )  # as in ksqlDB; its tables of windows can't be selected from
-    return Joined(left.made.node, (star_side,), Visible(scope_columns, (*pseudo_columns, *bound_columns)), left.made.key,
-                  (), is_table)  # fmt: skip
+    # The bounds are part of * for tables alone, as in ksqlDB, which can't select from a table of windows.
+    star_side = _source_side(left, source_alias, bound_columns if is_table else ())
+    return Joined(
+        left.made.node,
+        (star_side,),
+        Visible(scope_columns, (*pseudo_columns, *bound_columns)),
+        left.made.key,
+        (),
+        is_table,
+    )
 
 
 def _source_side(entry: Entry, alias: str, bounds: tuple[ScopeColumn, ...]) -> Side:
-    """What * means: the key, the bounds of its window, and the values."""
+    """Return the columns of *: the key, the bounds of its window, and the values."""
     key_columns = [column for column in entry.columns if column.is_key]
     value_columns = [column for column in entry.columns if not column.is_key]
     return Side(
@@ -110,7 +118,7 @@ def _source_side(entry: Entry, alias: str, bounds: tuple[ScopeColumn, ...]) -> S
 
 
 def _items_with_keys(query: Query) -> tuple[Item, ...]:
-    """The items of a query; * has the expressions of PARTITION BY, too, as the key."""
+    """Return the items of a query; * includes the expressions of PARTITION BY, as the key."""
     if not any(item.expression is None and item.of is None for item in query.items):
         return query.items
     listed_nodes = {item.expression for item in query.items}
@@ -121,7 +129,7 @@ def _items_with_keys(query: Query) -> tuple[Item, ...]:
 
 
 def _is_in_star(node: t.Expr) -> bool:
-    """Whether * has an expression: a column of the source, but for those that every record has besides."""
+    """Say whether * includes an expression: a column of the source that is no pseudo column."""
     return isinstance(node, t.Value) or (isinstance(node, t.Name) and node.name not in PSEUDO)
 
 
@@ -172,7 +180,7 @@ def _check_table(query: Query, from_clause: Joined) -> None:
 def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:
     """Return the stream with a record for each element of the array that an item explodes.
 
-    Of several, each record has the elements at one place; a shorter array is followed by nulls.
+    Several arrays are exploded side by side; nulls fill up the shorter ones.
     """
     calls = list(dict.fromkeys(call for item in items for call in table_functions_in(item.expression)))
     if not calls:
@@ -206,7 +214,7 @@ def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tup
 def _compile_select(
     stream: Stream, scope: Visible, items: list[NamedItem], query: Query, from_clause: Joined
 ) -> Relational:
-    """The stream of a SELECT without a GROUP BY."""
+    """Return the stream of a SELECT without a GROUP BY."""
     compiled_items = [(item, scope.sql(item.expression)) for item in items]
     partition_values = [scope.sql(choice) for choice in query.partition_by]
     for node, value in zip(query.partition_by, partition_values, strict=True):
@@ -238,8 +246,8 @@ def _compile_select(
             )
         if len(named_items) > 1 and len({item.expression for item in named_items}) < len(named_items):
             raise SqlError(
-                f"the projection contains the key {choice.shown} more than once. Use AS_VALUE to copy it into the value: "
-                f"AS_VALUE({choice.shown}) AS ...",
+                f"the projection contains the key {choice.shown} more than once. "
+                f"Use AS_VALUE to copy it into the value: AS_VALUE({choice.shown}) AS ...",
                 named_items[1].expression.at,
             )
         key_columns[named_items[0].name] = choice.of
@@ -261,9 +269,9 @@ def _compile_select(
 def rekey_stream(
     stream: Stream, keys: dict[str, Sql], values: dict[str, Sql], has_null_key: bool, *, is_windowed: bool
 ) -> Stream:
-    """Return the stream with this key and these values; with the key that it has, if no other is named.
+    """Return the stream with these values and this key, or its present key if none is named.
 
-    nothing: with a null key. windowed: the window in its key stays.
+    has_null_key: the key becomes null. is_windowed: the window in its key stays.
     """
     value_texts = {name: value.text for name, value in values.items()}
     window_key = [] if has_null_key or not is_windowed else [*stream.key[-len(WINDOW_COLUMNS) :]]
@@ -275,7 +283,7 @@ def rekey_stream(
         return _select_texts(stream.rekey(f"cast(NULL AS string) AS {null_key}"), value_texts)
     if is_same_key or not keys:
         return _select_texts(stream, value_texts)
-    # In three steps, since a name may be one of the key and one of a value, before and after.
+    # In three steps, since the key and a value may have the same name, before and after.
     temporary_names = {name: free_column_name(f"KEY_{number}", stream) for number, name in enumerate(keys)}
     stream = stream.rekey(*(f"{value.text} AS {temporary_names[name]}" for name, value in keys.items()), *window_key)
     stream = _select_texts(stream, value_texts).rekey(

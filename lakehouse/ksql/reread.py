@@ -1,6 +1,6 @@
-"""A stream or a table that is declared over a topic which a query of the same application writes.
+"""Streams and tables that are declared over a topic which a query of the same application writes.
 
-It is made of what the query makes, and not read back from Kafka: the same records, at the same positions.
+They read the query's result directly, not back from Kafka: the same records, at the same positions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lakehouse.semantics.window import Hopping, Session
 
 
 def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:
-    """Return what is declared over a topic, with the name of what writes the topic, if that is declared before.
+    """Return a declared entry, with the name of the entry that writes its topic, if that is declared before.
 
-    Raises SqlError for a schema that this does not have.
+    Raises SqlError for a schema that does not fit the writer's.
     """
     if (writer := catalog.writer(entry.topic, entry.name)) is None:
         return entry
@@ -30,20 +30,26 @@ def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:
 
 
 def read_from_writer(entry: Entry, writer: Entry) -> Relational:
-    """Return what `of` declares over the topic of `writer`. Raises SqlError for a schema that it does not have."""
+    """Return `entry`, declared over the topic of `writer`, as a stream or table that reads the writer's result.
+
+    Raises SqlError for a schema that does not fit the writer's.
+    """
     writer_result = writer.made
     declared_stream = entry.made.node.stream if isinstance(entry.made.node, Table) else entry.made.node
     source = declared_stream.source
     if isinstance(source, Source) and (source.event_time is not None or source.headers):
-        raise SqlError(f"{writer.name} of this application writes topic {entry.topic}: its records have their time, and "
-                       "no headers. Leave TIMESTAMP and HEADERS out", 0)  # fmt: skip
+        raise SqlError(
+            f"{writer.name} of this application writes topic {entry.topic}: its records have their time, and "
+            "no headers. Leave TIMESTAMP and HEADERS out",
+            0,
+        )
     key_columns = [declared_column for declared_column in entry.columns if declared_column.is_key]
     written_windows, declared_windows = (_windows_text(node) for node in (writer_result.node, declared_stream))
     if key_columns and written_windows != declared_windows:
         raise SqlError(
             f"{writer.name} of this application writes topic {entry.topic}, and the windows in its keys are not those "
-            f"that are declared: found {declared_windows or 'none'}, expected {written_windows or 'none'}. Give it these, or leave the key "
-            f"out, or select from {writer.name}",
+            f"that are declared: found {declared_windows or 'none'}, "
+            f"expected {written_windows or 'none'}. Give it these, or leave the key out, or select from {writer.name}",
             0,
         )
     writer_keys = [declared_column for declared_column in writer_result.columns if declared_column.is_key]
@@ -79,7 +85,7 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
 
 
 def _windows_text(node: Stream | Table) -> str | None:
-    """The windows that keys name, as WITH has them."""
+    """Return the windows that keys name, in the words of WITH."""
     match named_window(node) if isinstance(node, Table) else read_window(node):
         case Session():
             return "WINDOW_TYPE='SESSION'"
@@ -89,7 +95,7 @@ def _windows_text(node: Stream | Table) -> str | None:
 
 
 def _written_column(declared_column: SqlColumn, place: int, writer: Entry) -> SqlColumn | None:
-    """The column of the writer that a declared one reads: in JSON by its name, in other formats by its place."""
+    """Return the writer's column that a declared column reads: in JSON by name, in other formats by position."""
     writer_values = [writer_column for writer_column in writer.columns if not writer_column.is_key]
     if writer.formats[1] != "JSON" or not writer.is_wrapped:
         return writer_values[place] if place < len(writer_values) else None
@@ -101,8 +107,11 @@ def _written_column(declared_column: SqlColumn, place: int, writer: Entry) -> Sq
 
 
 def _schema_error(entry: Entry, writer: Entry, missing_text: str) -> SqlError:
-    return SqlError(f"topic {entry.topic} is written by {writer.name} of this application, which does not have {missing_text}. "
-                    f"It has {_list_columns(writer.columns)}", 0)  # fmt: skip
+    return SqlError(
+        f"topic {entry.topic} is written by {writer.name} of this application, which does not have {missing_text}. "
+        f"It has {_list_columns(writer.columns)}",
+        0,
+    )
 
 
 def _list_columns(columns: list[SqlColumn] | tuple[SqlColumn, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Statements in their order: what they declare, and the application that this is."""
+"""Statements in their order: their declarations, and the application that these make."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _VARIABLE = re.compile(r"\$\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
 @dataclass(slots=True)
 class Script:
-    """What statements have declared so far; variables are those of DEFINE, settings those of SET."""
+    """The declarations of statements so far. variables: those of DEFINE; settings: those of SET."""
 
     catalog: Catalog = field(default_factory=Catalog)
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     values: list[s.InsertValues] = field(default_factory=list)
     asserts: list[s.AssertValues] = field(default_factory=list)
-    _made: dict[str, Relational] = field(default_factory=dict)
+    _relations: dict[str, Relational] = field(default_factory=dict)
 
     def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
-        """Give the statements of a text, each with its own text, in which variables are replaced. Raises SqlError."""
+        """Yield the statements of a text, each with its own text, its variables replaced. Raises SqlError."""
         for statement_text in split_statements(text):
             replaced_text = StatementText(
                 _VARIABLE.sub(partial(self._variable_value, text=statement_text), statement_text.text),
@@ -72,7 +72,7 @@ class Script:
         return self.variables[name]
 
     def run(self, text: str) -> list[s.Statement]:
-        """Take in the statements of a text, and return those that ask or do, and so declare nothing."""
+        """Declare the statements of a text, and return those that declare nothing: questions and commands."""
         other_statements = []
         for statement, statement_text in self.read(text):
             with locate_errors(statement.at, statement_text):
@@ -81,7 +81,7 @@ class Script:
         return other_statements
 
     def declare(self, statement: s.Statement, text: str) -> bool:
-        """Take in a statement; False for one that declares nothing. Raises SqlError, PlanError."""
+        """Declare a statement; return False for a statement that declares nothing. Raises SqlError, PlanError."""
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
@@ -116,7 +116,7 @@ class Script:
         return True
 
     def app(self) -> App:
-        """Return the application of all that is declared. Raises PlanError."""
+        """Return the application of all declarations. Raises PlanError."""
         app_parts: list[Table | Sink] = []
         for name in self.catalog.declared:
             entry = self.find(name, 0)
@@ -124,7 +124,9 @@ class Script:
             if isinstance(node, Table):
                 app_parts.append(sink_of(changes_of(node, entry), entry) if entry.query else node)
             elif queries_of(entry):
-                written_relation = self._written(self.catalog.declared[name]) if entry.query is None else entry.made
+                written_relation = (
+                    self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.made
+                )
                 assert isinstance(written_relation.node, Stream)
                 app_parts.append(sink_of(written_stream(written_relation), entry))
         if not app_parts:
@@ -135,30 +137,30 @@ class Script:
         return replace(app(*app_parts), notes=self.catalog.unread_notes())
 
     def inserted_records(self) -> list[dict[str, Any]]:
-        """Return the records of INSERT INTO ... VALUES, as a scenario has them. Raises SqlError, NeedsSpark."""
+        """Return the records of INSERT INTO ... VALUES, in a scenario's form. Raises SqlError, NeedsSpark."""
         return [values_record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
 
     def expected(self) -> list[dict[str, Any]]:
-        """Return the records of ASSERT VALUES, as a scenario has outputs. Raises SqlError, NeedsSpark."""
+        """Return the records of ASSERT VALUES, in the form of a scenario's outputs. Raises SqlError, NeedsSpark."""
         return [
             expected_record(statement, self.catalog.get(statement.name, statement.at)) for statement in self.asserts
         ]
 
     def find(self, name: str, position: int) -> Entry:
-        """Return a stream or a table with its node, in which all queries that insert into it are. Raises SqlError."""
+        """Return a stream or a table; its node includes all queries that insert into it. Raises SqlError."""
         entry = self.catalog.get(name, position)
-        if name not in self._made:
-            self._made[name] = entry.made
+        if name not in self._relations:
+            self._relations[name] = entry.made
             if entry.query is not None:
-                self._made[name] = self._written(entry)
+                self._relations[name] = self._written_relation(entry)
             elif entry.over:
-                self._made[name] = read_from_writer(entry, self.find(entry.over, position))
+                self._relations[name] = read_from_writer(entry, self.find(entry.over, position))
             elif entry.insert_queries:
-                self._made[name] = read_from_writer(entry, replace(entry, made=self._written(entry)))
-        return replace(entry, made=self._made[name])
+                self._relations[name] = read_from_writer(entry, replace(entry, made=self._written_relation(entry)))
+        return replace(entry, made=self._relations[name])
 
-    def _written(self, entry: Entry) -> Relational:
-        """What the queries of a stream or a table write, together."""
+    def _written_relation(self, entry: Entry) -> Relational:
+        """Return the union of the records that all queries of a stream or a table write."""
         query_target = QueryTarget(entry.kind, entry.name, 0, entry.limits)
         query_results = (compile_query(query, self.find, query_target) for query in queries_of(entry))
         first_result, *other_results = (
@@ -178,7 +180,7 @@ class Script:
         return retime_stream(first_result, entry)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
-        """Whether a statement declares something: False if it does not apply to what exists."""
+        """Say whether a statement declares something: not if its IF [NOT] EXISTS fails."""
         name, kind, position = statement.name, statement.kind, statement.at
         existing = self.catalog.declared.get(name)
         if existing is None:
@@ -202,20 +204,20 @@ class Script:
         if previous is None:
             self.catalog.add(entry)
             return
-        # The queries that insert into it go on, and what reads it is compiled again.
-        self._made.clear()
+        # The queries that insert into it go on, and its readers are compiled again.
+        self._relations.clear()
         self.catalog.add(replace(entry, insert_queries=previous.insert_queries))
         try:
             check_queries(self.catalog, self.find, position)
         except SqlError:
-            self._made.clear()
+            self._relations.clear()
             self.catalog.add(previous)
             raise
 
     def _compile_create_as(self, statement: s.CreateAs, text: str) -> Entry:
         checked_name(statement.name, statement.kind.lower(), statement.at)
         query = statement.query
-        if statement.name in self.catalog.reached(query):
+        if statement.name in self.catalog.names_read_by(query):
             raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
         first_source = self.catalog.get(query.relation.name, query.relation.at)
         properties = query_properties(
@@ -228,11 +230,21 @@ class Script:
         check_key(query_result, statement, properties.key_format)
         name_prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
-            statement.kind, statement.name, properties.topic, (properties.key_format, properties.value_format), query_result, text, query,
-            partitions=properties.partitions, query_name=self.catalog.next_query_name(name_prefix, query_id(statement.properties)),
-            is_wrapped=properties.is_wrapped is not False, delimiter=properties.value_delimiter,
-            key_delimiter=properties.key_delimiter, limits=query_target.limits, time=time_sql(query_result, properties),
-        )  # fmt: skip
+            statement.kind,
+            statement.name,
+            properties.topic,
+            (properties.key_format, properties.value_format),
+            query_result,
+            text,
+            query,
+            partitions=properties.partitions,
+            query_name=self.catalog.next_query_name(name_prefix, query_id(statement.properties)),
+            is_wrapped=properties.is_wrapped is not False,
+            delimiter=properties.value_delimiter,
+            key_delimiter=properties.key_delimiter,
+            limits=query_target.limits,
+            time=time_sql(query_result, properties),
+        )
 
     def _insert(self, statement: s.InsertSelect) -> None:
         target = self.catalog.get(statement.target, statement.at)
@@ -242,17 +254,17 @@ class Script:
             )
         if target.is_source:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
-        if target.name in self.catalog.reached(statement.query):
+        if target.name in self.catalog.names_read_by(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
         query_target = QueryTarget("STREAM", target.name, statement.at)
         query_result = widen_columns(compile_query(statement.query, self.find, query_target), target.columns)
         check_inserted(query_result, target, statement.query.at)
         query_name = self.catalog.next_query_name("INSERTQUERY", insert_id(statement.properties, statement.at))
         self.catalog.insert(target.name, query_name, statement.query)
-        self._made.clear()
+        self._relations.clear()
 
     def _compile_alter(self, statement: s.Alter, text: str) -> Entry:
-        """What is declared over a topic, with more columns. Raises SqlError."""
+        """Return a declared entry with the columns that ALTER adds. Raises SqlError."""
         entry = self.catalog.get(statement.name, statement.at)
         source.check_altered(statement, entry, self.catalog.reader_names(entry.name))
         statements = [earlier_statement for earlier_statement, _ in self.read(entry.statement)]
@@ -276,7 +288,7 @@ class Script:
             reader_text = ", ".join(reader_names)
             raise SqlError(f"cannot drop {statement.name}. It is read by {reader_text}: drop these first", statement.at)
         del self.catalog.declared[statement.name]
-        self._made.clear()
+        self._relations.clear()
 
     def _type(self, statement: s.CreateType) -> None:
         if statement.name in self.catalog.types:
@@ -296,8 +308,8 @@ def _set_or_unset(mapping: dict[str, str], name: str, value: str | None) -> None
 def application(text: str) -> App:
     """Return the application that a text's statements declare. Raises SqlError, PlanError.
 
-    Statements that only ask (SHOW, DESCRIBE, SELECT, ...) are left out. INSERT INTO ... VALUES is refused: an
-    application is run again and again, and would insert each time.
+    Questions (SHOW, DESCRIBE, SELECT, ...) are left out. INSERT INTO ... VALUES is refused: an application runs
+    again and again, and would insert each time.
     """
     script = Script()
     for statement in script.run(text):

@@ -1,4 +1,4 @@
-"""What queries write: topics, and the formats of their values."""
+"""The outputs of queries: topics, and the formats of their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
 def written_stream(relational: Relational) -> Stream:
-    """Return a stream as it is written: moments are numbers."""
+    """Return a stream in the form that a topic holds: moments become numbers."""
     assert isinstance(relational.node, Stream)
     value_kinds: dict[str, Kind] = {
         sql_column.name: sql_column.kind for sql_column in relational.columns if not sql_column.is_key
@@ -39,8 +39,10 @@ def written_stream(relational: Relational) -> Stream:
 
 
 def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
-    """Return what INSERT INTO writes: numbers as the sink's wider ones, texts as its moments, where the columns are its
-    columns otherwise."""
+    """Return a query's result, cast to the sink's wider numbers and to its moments.
+
+    Only a result whose columns fit the sink's otherwise is cast.
+    """
     column_pairs = list(zip(query_result.columns, sink_columns, strict=False))
     wider_columns = {
         source.name: sink
@@ -50,8 +52,11 @@ def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...])
     if not wider_columns or [source.name for source, _ in column_pairs] != [sink.name for _, sink in column_pairs]:
         return query_result
     assert isinstance(query_result.node, Stream)
-    cast_texts = {name: cast(column_sql(name, source.kind), wider_columns[name].kind, 0).text for source in query_result.columns
-             if (name := source.name) in wider_columns}  # fmt: skip
+    cast_texts = {
+        name: cast(column_sql(name, source.kind), wider_columns[name].kind, 0).text
+        for source in query_result.columns
+        if (name := source.name) in wider_columns
+    }
     return Relational(
         query_result.node.with_columns(**cast_texts),
         tuple(wider_columns.get(source.name, source) for source in query_result.columns),
@@ -59,7 +64,7 @@ def widen_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...])
 
 
 def _can_widen(narrow_kind: Kind, wide_kind: Kind) -> bool:
-    """Whether INSERT INTO casts a type to another: a whole number also to a DECIMAL into which not every one fits."""
+    """Say whether INSERT INTO casts a type to another: also a whole number to a DECIMAL that can't hold every one."""
     if narrow_kind.name == wide_kind.name == "DECIMAL":
         (precision, scale), (wide_precision, wide_scale) = narrow_kind.digits, wide_kind.digits
         return scale <= wide_scale and precision - scale <= wide_precision - wide_scale
@@ -69,7 +74,7 @@ def _can_widen(narrow_kind: Kind, wide_kind: Kind) -> bool:
 
 
 def pad_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -> Relational:
-    """Return what a query inserts, with nulls for the columns that its sink got behind the others since."""
+    """Return a query's result, with nulls for the columns that its sink got later, behind the others."""
     missing_columns = [
         sink_column for sink_column in sink_columns[len(query_result.columns) :] if not sink_column.is_key
     ]
@@ -81,7 +86,7 @@ def pad_columns(query_result: Relational, sink_columns: tuple[SqlColumn, ...]) -
 
 
 def time_sql(query_result: Relational, properties: WithClause) -> str:
-    """Return Spark SQL for the time that TIMESTAMP gives to what a query writes; none before 1970, as in Kafka."""
+    """Return Spark SQL for the time that TIMESTAMP gives to a query's records; as in Kafka, none before 1970."""
     if properties.timestamp is None:
         return ""
     time_column_kind = time_kind(
@@ -104,12 +109,12 @@ def retime_stream(query_result: Relational, entry: Entry) -> Relational:
 
 
 def changes_of(table: Table, entry: Entry) -> Stream | Changes:
-    """Return what a table's topic has: its changelog, at the time that TIMESTAMP gives to its records."""
+    """Return a table's changelog for its topic, at the time that TIMESTAMP gives to its records."""
     return table.to_stream().retime(entry.time) if entry.time else table.changes()
 
 
 def sink_of(stream: Stream | Changes, entry: Entry) -> Sink:
-    """Return the sink of an entry's topic, in its format; moments are numbers."""
+    """Return the sink of an entry's topic, in its format, with moments as numbers."""
     value_format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
     if value_format == "delimited" and entry.delimiter != ",":
         value_format += entry.delimiter
@@ -162,7 +167,7 @@ def check_format(query_result: Relational, value_format: str, position: int, *, 
 def check_key(query_result: Relational, statement: CreateAs, format: str) -> None:
     """Raise SqlError for a key that its format can't hold, and for KEY_FORMAT where there is no key.
 
-    format: as the statement says, or that of what the query reads.
+    format: the statement's, or that of the query's source.
     """
     format_property = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
     position = format_property.at if format_property is not None else statement.at
@@ -189,7 +194,7 @@ def _check_nested_key(query_result: Relational, format: str, position: int) -> N
 
 
 def fit_columns(query_result: Relational, first_result: Relational) -> Stream:
-    """Return a stream with the columns of the first, in their order and under the hidden key's name."""
+    """Return a stream with the columns of the first result, in its order and under the hidden key's name."""
     assert isinstance(query_result.node, Stream)
     assert isinstance(first_result.node, Stream)
     if query_result.node.key != first_result.node.key:
@@ -200,7 +205,7 @@ def fit_columns(query_result: Relational, first_result: Relational) -> Stream:
 
 
 def check_queries(catalog: Catalog, find: Find, position: int) -> None:
-    """Raise SqlError if a query does not fit what a statement at a place has replaced in the catalog."""
+    """Raise SqlError if a query does not fit a declaration that the statement at `position` has replaced."""
     for entry in catalog.declared.values():
         for query_name, query in entry.insert_queries:
             query_result = widen_columns(
@@ -209,8 +214,8 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
             if columns_of(pad_columns(query_result, entry.columns)) != columns_of(entry.made):
                 raise SqlError(
                     f"cannot replace it: query {query_name} inserts into {entry.name}, and its result schema "
-                    f"{schema_of(query_result)} does not fit the schema {schema_of(entry.made)}. Keep these columns, and add "
-                    f"new ones behind them; or DROP {entry.kind} {entry.name} first",
+                    f"{schema_of(query_result)} does not fit the schema {schema_of(entry.made)}. Keep these columns, "
+                    f"and add new ones behind them; or DROP {entry.kind} {entry.name} first",
                     position,
                 )
         if entry.query is not None:
@@ -220,7 +225,7 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
 
 
 def check_inserted(query_result: Relational, target: Entry, position: int) -> None:
-    """Raise SqlError for a query that does not give the columns of what it inserts into."""
+    """Raise SqlError for a query whose columns are not those of its target."""
     if columns_of(query_result) != columns_of(target.made):
         raise SqlError(
             f"incompatible schema between results and sink. Result schema is {schema_of(query_result)}, but the sink "
@@ -230,7 +235,7 @@ def check_inserted(query_result: Relational, target: Entry, position: int) -> No
 
 
 def columns_of(relational: Relational) -> list[tuple[str, Kind, bool]]:
-    """Return the columns of a stream or a table, as two of them are compared."""
+    """Return the columns of a stream or a table in a form that can be compared."""
     return [(column.name, column.kind, column.is_key) for column in relational.columns]
 
 

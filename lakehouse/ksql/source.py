@@ -53,10 +53,18 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
     sql_columns = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
     sql_columns += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
     return Entry(
-        statement.kind, statement.name, properties.topic, (properties.key_format, properties.value_format),
-        Relational(node, tuple(sql_columns)), text, partitions=properties.partitions, is_source=statement.is_source,
-        is_wrapped=properties.is_wrapped is not False, delimiter=properties.value_delimiter, key_delimiter=properties.key_delimiter,
-    )  # fmt: skip
+        statement.kind,
+        statement.name,
+        properties.topic,
+        (properties.key_format, properties.value_format),
+        Relational(node, tuple(sql_columns)),
+        text,
+        partitions=properties.partitions,
+        is_source=statement.is_source,
+        is_wrapped=properties.is_wrapped is not False,
+        delimiter=properties.value_delimiter,
+        key_delimiter=properties.key_delimiter,
+    )
 
 
 def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
@@ -130,9 +138,14 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
     while headers_name and headers_name in {name for name, _ in (*key_columns, *value_columns)}:
         headers_name += "_"
     declared_stream = stream(
-        properties.topic, key=_schema_text(key_columns), schema=_schema_text(value_columns), format=properties.value_format.lower(),
-        key_format=properties.key_format.lower() if columns.key else None, name=statement.name, headers=headers_name,
-    )  # fmt: skip
+        properties.topic,
+        key=_schema_text(key_columns),
+        schema=_schema_text(value_columns),
+        format=properties.value_format.lower(),
+        key_format=properties.key_format.lower() if columns.key else None,
+        name=statement.name,
+        headers=headers_name,
+    )
     assert isinstance(declared_stream.source, Source)
     source = replace(
         declared_stream.source,
@@ -167,14 +180,14 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
 
 
 def _hidden_name(name: str, other_columns: list[tuple[str, str]]) -> str:
-    """The name of a column that stands for those that there are none of."""
+    """Return a name for the column that stands in where there are no others."""
     while name in {taken_name for taken_name, _ in other_columns}:
         name += "_"
     return name
 
 
 def _with_field_names(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Columns with the names of their fields, and of those inside structs."""
+    """Return the columns with the names of their fields, and of the fields inside structs."""
     named_columns = []
     for column, field in zip(columns, fields_of(columns), strict=True):
         field_title = field.name if field.name != column.name else None
@@ -185,7 +198,7 @@ def _with_field_names(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 def _with_window_key(keyed_stream: Stream, source: Source, window_size: int) -> Stream:
-    """The stream with the bounds of the window that its key names as the last columns of its key."""
+    """Return the stream with the bounds of its key's window as the last key columns."""
     bound_columns = tuple(Column(name, "timestamp") for name in WINDOW_COLUMNS)
     source = replace(
         source, key=(*source.key, *bound_columns), key_format=format_with(source.key_format, window_size or None)
@@ -195,7 +208,7 @@ def _with_window_key(keyed_stream: Stream, source: Source, window_size: int) -> 
 
 
 def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Stream:
-    """The stream with moments in its key, which are numbers in the topic. In steps, since the names stay the same."""
+    """Return the stream with its key's numbers as moments, in steps, since the names stay the same."""
     window_key = keyed_stream.key[len(key) :]
     temporary_names = {element: f"KEY_{number}" for number, element in enumerate(key)}
     taken_names = {column.name for column in keyed_stream.columns}
@@ -212,14 +225,14 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
 
 
 def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
-    """A format as ksqlDB reads it. is_bare: a single value in JSON has no object around it; a single key has none."""
+    """Return the name of a format. is_bare: a single value in JSON has no object around it, as a single key."""
     if name == "delimited" and delimiter != ",":
         return f"delimited{delimiter}"
     return name if name != "json" else "json_bare" if is_bare else "json_any_case"
 
 
 def _header_sql(name: str, element: SchemaElement) -> str:
-    """Spark SQL for a column of the record's headers: all of them, or the value of the last one with a key."""
+    """Return Spark SQL for a column of headers: all of the record's, or the last one's value under a key."""
     if element.role == "HEADERS":
         return f"transform({name}, header -> named_struct('KEY', header.key, 'VALUE', header.value))"
     return f"try_element_at(filter({name}, _header -> _header.key = {literal(element.header)}), -1).value"
@@ -240,7 +253,7 @@ def _event_time(declared_stream: Stream, columns: _Columns, properties: WithClau
 
 
 def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
-    """Return the type of the column that TIMESTAMP names. Raises SqlError if that can't be a time."""
+    """Return the type of the column that TIMESTAMP names. Raises SqlError for a column that can't be a time."""
     column_kind = columns.get(properties.timestamp or "")
     if column_kind is None:
         raise SqlError(f"TIMESTAMP='{properties.timestamp}' names no column", properties.at)
@@ -258,7 +271,7 @@ def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
 
 
 def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
-    """Raise SqlError for what can't get more columns: what a query writes, or something reads."""
+    """Raise SqlError for an entry that can't get more columns: a query writes it, or something reads it."""
     if entry.kind != statement.kind:
         raise SqlError(f"incompatible data source type is {entry.kind}, but statement was ALTER {statement.kind}",
                        statement.at)  # fmt: skip
@@ -274,7 +287,7 @@ def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
 
 
 def alter_source(statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:
-    """Return what statements have declared over a topic, with the columns of one more."""
+    """Return the declaration of a topic with the columns that one more statement adds."""
     created, *alterations = statements
     assert isinstance(created, CreateSource)
     added_elements = [

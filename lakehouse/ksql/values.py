@@ -1,4 +1,4 @@
-"""INSERT INTO ... VALUES, and ASSERT: the records that they mean, and what is declared."""
+"""INSERT INTO ... VALUES and ASSERT: their records, and the declarations that ASSERT checks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lakehouse.semantics.moment import to_milliseconds
 
 
 def values_record(statement: InsertValues, target: Entry, *, is_expected: bool = False) -> dict[str, Any]:
-    """Return a record as a scenario has one: topic, key, value, and timestamp if given. Raises SqlError, NeedsSpark.
+    """Return a record in a scenario's form: topic, key, value, and timestamp if given. Raises SqlError, NeedsSpark.
 
-    is_expected: it is not inserted: it is what a query is expected to write, with names for single values.
+    is_expected: a query is expected to write the record, nothing inserts it; single values have names then.
 
-    A stream without a key has a null one. ROWTIME may be given; the other columns that are left out are null.
+    A stream without a key gets a null key. ROWTIME may be given; other columns that are left out are null.
     """
     has_query = target.query is not None or target.over
     if (has_query or target.is_source) and not is_expected:
@@ -50,9 +50,8 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
                 f"column name {column_name} does not exist", value_node.at, expected=list_choices(kinds_by_name)
             )
         if kinds_by_name[column_name] == k.BYTES and value_sql.literal is not None:
-            value_sql = call.compile_call(
-                "TO_BYTES", [value_sql, literal_sql("base64")], value_node.at
-            )  # as JSON has them
+            # A text for BYTES is base64, as in JSON.
+            value_sql = call.compile_call("TO_BYTES", [value_sql, literal_sql("base64")], value_node.at)
         values_by_name[column_name] = _evaluate_sql(
             Sql(
                 sql_to_topic(
@@ -92,7 +91,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
 
 
 def _name_fields(value: Any, kind: Kind) -> Any:
-    """A value whose structs have the names of fields."""
+    """Return a value with the fields of its structs under the names that they have in a table."""
     if value is None or not kind.inner:
         return value
     if kind.name == "STRUCT":
@@ -113,7 +112,7 @@ def _evaluate_sql(value_sql: Sql) -> Any:
 
 
 def check_source(statement: AssertSource, entry: Entry) -> None:
-    """Raise SqlError where a stream or a table is not declared as the statement says: columns, topic, formats."""
+    """Raise SqlError where a declaration differs from the statement's: columns, topic, formats."""
     if entry.kind != statement.kind:
         raise SqlError(f"{entry.name} is a {entry.kind}, and not a {statement.kind}", statement.at)
     if statement.elements:

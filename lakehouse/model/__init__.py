@@ -1,1 +1,1 @@
-"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and gives quick feedback."""
+"""The model runs a plan over lists, record by record, in plain Python: an oracle for tests, and quick feedback."""

@@ -1,4 +1,4 @@
-"""Alerts in the model: the changes of a table at which its row crosses a condition, as records."""
+"""Alerts in the model: the changes at which a table's row crosses a condition, as records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.semantics.tombstone import Row
 
 
 def find_crossings(alert: Crossings, changes: Iterable[Change], records: Records) -> list[Event]:
-    """Return the crossings of a table's changes, in order. records: by position, those that caused the changes."""
+    """Return the crossings of a table's changes, in order. records: the causes of the changes, by position."""
     rows: dict[Key, Row] = {}
     events: list[Event] = []
     for numbered_change in number_changes(changes):

@@ -1,4 +1,4 @@
-"""Decimals in Python, for the model: exact until they are cast to the type that they have in Spark; and BIGINTs."""
+"""Decimals for the model, exact until a cast to their type in Spark; and arithmetic of BIGINTs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.model.scalar import BLANKS, negate_number, wrap_around
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
-# More digits than any product of two decimals has; a quotient is rounded far behind the digits that Spark keeps.
+# More digits than any product of two decimals has; quotients are rounded far beyond the digits that Spark keeps.
 _DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
 _WIDEST = 38
 _WIDE = Context(prec=2 * LENGTH_MAX)
@@ -43,11 +43,11 @@ def exact_operator(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 
 def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
-    """Return a cast to DECIMAL(precision, scale): rounded half up, null for what does not fit."""
+    """Return a cast to DECIMAL(precision, scale): rounded half up, null for a value that does not fit."""
 
     def cast(value: Any) -> Decimal | None:
         if isinstance(value, str):
-            # Java reads the digits of all alphabets.
+            # Java reads the digits of all scripts.
             value = "".join(
                 str(decimal(character)) if character.isdecimal() and character <= "\uffff" else character
                 for character in value
@@ -56,7 +56,8 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
                 return None
             value = exact_decimal(value.strip(BLANKS))
             _, digits, exponent = value.as_tuple()
-            if len(digits) + int(exponent) > _WIDEST:  # Spark looks at no zeros: 0e40 does not fit either
+            # Spark counts zeros like other digits: 0e40 does not fit either.
+            if len(digits) + int(exponent) > _WIDEST:
                 return None
         if isinstance(value, float):
             if not math.isfinite(value):
@@ -64,7 +65,7 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
             value = repr(value)
         decimal_value = Decimal(value)
         if decimal_value and decimal_value.adjusted() > precision:
-            return None  # before rounding, which writes its digits out
+            return None  # before rounding, which would write out all digits
         with localcontext(_WIDE):
             rounded = decimal_value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
         rounded = rounded if rounded else abs(rounded)
@@ -86,7 +87,7 @@ _LONG_CALLS = ("unix_millis", "unix_micros", "unix_seconds")
 
 
 def _is_long(node: exp.Expression) -> bool:
-    """Say whether the text of an expression says that it is a BIGINT."""
+    """Say whether an expression's own text makes it a BIGINT."""
     if isinstance(node, exp.Paren | exp.Neg):
         return _is_long(node.this)
     if isinstance(node, exp.Cast | exp.TryCast):
@@ -99,7 +100,7 @@ def _is_long(node: exp.Expression) -> bool:
 
 
 def long_arithmetic(node: exp.Expression, fallback: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return +, - or * over whole numbers of a known type, wrapping around as in Java; `other` over other values."""
+    """Return +, - or * over whole numbers of a known type, wrapping around as in Java; `fallback` over other values."""
     if type(node) not in _WHOLE_OPERATORS:
         return fallback
     operation, bit_count = (
@@ -112,6 +113,6 @@ def long_arithmetic(node: exp.Expression, fallback: Callable[[Any, Any], Any]) -
 
 
 def negation_for_type(node: exp.Expression) -> Callable[[Any], Any]:
-    """Return -, which wraps around where the type is known."""
+    """Return the minus sign's function, which wraps around if the type is known."""
     bit_count = node.meta.get(BITS)
     return negate_number if bit_count is None else lambda value: wrap_around(-value, bit_count)

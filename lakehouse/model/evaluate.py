@@ -1,4 +1,4 @@
-"""Expressions in Python, for the model: the common part of Spark SQL, with its nulls; for the rest, `NeedsSpark`."""
+"""Expressions in Python, for the model: the common part of Spark SQL, nulls included; the rest raises `NeedsSpark`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from lakehouse.plan.written.parse import name_of_call
 
 
 def evaluate(expression: Expression, values: ColumnValues) -> Any:
-    """Return an expression's value over columns by lower-case name; NeedsSpark if Python can't tell."""
+    """Return an expression's value over columns by lower-case name. Raises NeedsSpark if Python can't tell."""
     try:
         return _compile_text(expression.text, expression.types)(values)
-    except (TypeError, ValueError, ArithmeticError) as error:  # arguments that Spark casts, other forms of a function
+    except (TypeError, ValueError, ArithmeticError) as error:  # Spark may cast such arguments
         raise NeedsSpark(f"{expression.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 
@@ -62,7 +62,7 @@ def _compile_text(expression_text: str, column_types: tuple[Column, ...]) -> Eva
     try:
         return _compile_top(cast_to_one_type(Expression(expression_text).written, column_types))
     except NeedsSpark as error:
-        return partial(_raise_needs_spark, str(error))  # kept as the others are: a record more costs nothing
+        return partial(_raise_needs_spark, str(error))  # cached like the others, so that further records cost nothing
 
 
 def _raise_needs_spark(message: str, values: ColumnValues) -> Any:
@@ -70,7 +70,7 @@ def _raise_needs_spark(message: str, values: ColumnValues) -> Any:
 
 
 def _compile_top(node: exp.Expression) -> Evaluator:
-    """A whole expression: a moment beyond the years 1 to 9999 is null there, and only there."""
+    """Compile a whole expression: only its final value becomes null for a moment beyond the years 1 to 9999."""
     if not isinstance(node, exp.Anonymous) or name_of_call(node) not in _MOMENT_FUNCTIONS:
         return _compile_node(node)
     return strict_function(null_beyond_years(STRICT[name_of_call(node)]), *map(_compile_node, node.expressions))
@@ -106,7 +106,7 @@ def _compile_call(node: exp.Anonymous) -> Evaluator:
 
 
 def _compile_lambda(node: exp.Expression) -> Evaluator:
-    """A function over the values: of its own arguments."""
+    """Compile a lambda: its evaluator gives a function of the lambda's own arguments."""
     parameter_names, body = [parameter.name.lower() for parameter in node.expressions], _compile_node(node.this)
     return lambda values: lambda *arguments: body({**values, **dict(zip(parameter_names, arguments, strict=True))})
 
@@ -117,12 +117,12 @@ def _compile_dot(node: exp.Expression) -> Evaluator:
 
 
 def _compile_bracket(node: exp.Expression) -> Evaluator:
-    """of[place], counted from 0, or of[key]."""
+    """Compile collection[index], counted from 0, or collection[key]."""
     return strict_function(element_at, _compile_node(node.this), _compile_node(node.expressions[0]))
 
 
 def _compile_like(node: exp.Expression, escape: str = "\\") -> Evaluator:
-    """LIKE, and NOT LIKE, which sqlglot has as one node."""
+    """Compile LIKE and NOT LIKE, which sqlglot has as one node."""
     expected = not node.args.get("negate")
     matches = lambda text, pattern: matches_like(text, pattern, escape) is expected  # noqa: E731
     return strict_function(matches, _compile_node(node.this), _compile_node(node.expression))
@@ -232,7 +232,7 @@ def _compile_exact(node: exp.Expression) -> Evaluator:
 
 
 def _compile_between(node: exp.Expression) -> Evaluator:
-    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null would be.
+    # Two comparisons, not one: 5 BETWEEN NULL AND 3 is false, whatever the null stands for.
     lower_bound = exp.GTE(this=node.this, expression=node.args["low"])
     return and_evaluator(
         _compile_node(lower_bound), _compile_node(exp.LTE(this=node.this, expression=node.args["high"]))
@@ -259,7 +259,7 @@ def _compile_substring(node: exp.Expression) -> Evaluator:
     )
 
 
-# Functions of which a moment far away may come.
+# Functions that may give a moment beyond the years 1 to 9999.
 _MOMENT_FUNCTIONS = ("timestamp_millis", "date_from_unix_date", "add_months", "date_add")
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.EQ: strict_comparison(operator.eq),
@@ -300,10 +300,12 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Case: _compile_case,
     exp.Between: _compile_between,
     exp.Cast: _compile_cast,
-    exp.TryCast: _compile_cast,  # sqlglot's node for both of Spark's; `safe` is TRY_CAST's
+    exp.TryCast: _compile_cast,  # sqlglot's node for CAST and TRY_CAST; `safe` marks TRY_CAST
     exp.StrPosition: _compile_position,
     exp.Trim: _compile_trim,
-    exp.RegexpLike: lambda node: strict_function(STRICT["rlike"], _compile_node(node.this), _compile_node(node.expression)),
+    exp.RegexpLike: lambda node: strict_function(
+        STRICT["rlike"], _compile_node(node.this), _compile_node(node.expression),
+    ),
     exp.Substring: _compile_substring,
 }  # fmt: skip
 

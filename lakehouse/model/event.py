@@ -1,4 +1,4 @@
-"""A stream's records in the model, and their keys: in a form that can be a dict's key and sorts as in Spark."""
+"""A stream's records in the model, and their keys in forms that a dict takes and that sort as in Spark."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lakehouse.semantics.window import Span
 class Event:
     """A stream's record on its way through the steps. `values` holds all columns by lower-case name.
 
-    undo: a table's row that is taken out, see `lakehouse.plan.rows`. clock: the partition whose clock it moves, if not
-    its own: see `lakehouse.plan.lineage.clocks`.
+    undo: the record takes out a table's row, see `lakehouse.plan.rows`. clock: the partition whose clock it moves, if
+    not its own: see `lakehouse.plan.lineage.clocks`.
     """
 
     null_key: bool
@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A record that came too late for a window; with `order_by`, or for a join of streams, at all: `span` is None."""
+    """A record that came too late for a window. `span` is None with `order_by` and in stream joins."""
 
     identity: Identity
     position: Position
@@ -46,7 +46,7 @@ class Late:
 
 
 def to_epoch_ms(value: Any) -> Any:
-    """Return the milliseconds of a timestamp; of milliseconds, themselves."""
+    """Return a timestamp as milliseconds; milliseconds as they are."""
     return to_milliseconds(value) if isinstance(value, datetime) else value
 
 
@@ -68,7 +68,7 @@ def to_hashable(value: Any) -> Any:
 
 
 def from_hashable(value: Any) -> Any:
-    """Return a key's value as it was before `hashable`: a tuple of names and values is a struct, any other an array."""
+    """Return a key's value as before `to_hashable`: a tuple of names and values is a struct, any other an array."""
     if not isinstance(value, tuple):
         return value
     if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
@@ -77,7 +77,7 @@ def from_hashable(value: Any) -> Any:
 
 
 def to_sortable(value: Any) -> Any:
-    """Return a key in a form that sorts as in Spark: nulls first, NaN the largest double."""
+    """Return a key in a form that sorts as in Spark: nulls first, NaN as the largest double."""
     if isinstance(value, tuple):
         return (1, tuple(to_sortable(item) for item in value))
     return (0,) if value is None else (1, sort_key(value))

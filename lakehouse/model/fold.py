@@ -28,8 +28,8 @@ from lakehouse.semantics.window import Span
 class TableResult:
     """The results for a table: its rows, its changelog per event, late records, the number of ignored null keys.
 
-    unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: those of rows that HAVING
-    hides.
+    unseen: the changes that HAVING or `suppress` keep out of the changelog. unqualified: the changes of rows that
+    HAVING hides.
     """
 
     rows: dict[Key, Row] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class FoldInput:
-    """The input of a table's fold: its records, in position order. until, judged: see `keyed_table.run`."""
+    """The input of a table's fold: its records, in position order. until, judged: see `keyed_table.run_table`."""
 
     table: Table
     events: Iterable[Event]
@@ -54,38 +54,38 @@ class FoldInput:
 
 
 @singledispatch
-def fold_events(fold: Fold, given: FoldInput, made: TableResult) -> Iterator[Change]:
-    """Yield the changes of what a table keeps, in position order. made: receives late records and null keys."""
+def fold_events(fold: Fold, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    """Yield the changes of a table's kept rows, in position order. result: receives late records and null keys."""
     raise NotImplementedError(type(fold))
 
 
 @fold_events.register
-def _fold_latest(fold: Latest, given: FoldInput, made: TableResult) -> Iterator[Change]:
-    events = list(given.events)
+def _fold_latest(fold: Latest, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    events = list(fold_input.events)
     for event, following_event in zip_longest(events, events[1:]):
-        if not given.counts(event) or _is_replaced(event, following_event):
+        if not fold_input.counts(event) or _is_replaced(event, following_event):
             continue
-        change = stream_change(given.table.stream, event)
+        change = stream_change(fold_input.table.stream, event)
         if effect_on_table(change.key is None, change.value) is Effect.IGNORE:
-            made.null_keys += 1
+            result.null_keys += 1
         else:
             yield change
 
 
 def _is_replaced(event: Event, following_event: Event | None) -> bool:
-    """Whether a row is taken out that the following record puts in again: the key stays, so that is one change."""
+    """Say whether the next record puts back the row that this one takes out: the key stays, so that is one change."""
     return event.undo and following_event is not None and same_change(event.position, following_event.position)
 
 
 @fold_events.register
-def _fold_latest_by(fold: LatestBy, given: FoldInput, made: TableResult) -> Iterator[Change]:
-    """The latest value by an order of the records' own. A delete leaves its order behind, as a marker."""
+def _fold_latest_by(fold: LatestBy, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    """Keep the latest value by an order of the records' own. A delete leaves its order behind, as a marker."""
     orders_by_key: dict[Key, Any] = {}
     clock = Clock()
-    for event in given.events:
-        change = stream_change(given.table.stream, event)
+    for event in fold_input.events:
+        change = stream_change(fold_input.table.stream, event)
         if change.key is None:
-            made.null_keys += 1
+            result.null_keys += 1
             continue
         order = evaluate(fold.order, event.values)
         if isinstance(order, datetime):
@@ -94,34 +94,34 @@ def _fold_latest_by(fold: LatestBy, given: FoldInput, made: TableResult) -> Iter
             order = (event.timestamp if order is None else order) * 1000
         if order is not None and fold.remembers is not None:
             # Markers expire by the watermark: a partition that lags behind it must not bring deleted rows back.
-            times_by_position, order_ms = given.judged, order // 1000
+            times_by_position, order_ms = fold_input.judged, order // 1000
             judging_ms = (
                 times_by_position[event.position]
                 if times_by_position is not None
-                else _advance_clock(clock, event, order_ms, given.table.lag)
+                else _advance_clock(clock, event, order_ms, fold_input.table.lag)
             )
             order = order if order_ms > judging_ms - fold.remembers else None
         if fold.is_always_deleted and event.tombstone:
             order = order_of_newest(orders_by_key.get(change.key))
         if order is None:
-            made.late.append(Late(event.record.identity, event.position, None))
-        elif given.counts(event) and (change.key not in orders_by_key or orders_by_key[change.key] <= order):
+            result.late.append(Late(event.record.identity, event.position, None))
+        elif fold_input.counts(event) and (change.key not in orders_by_key or orders_by_key[change.key] <= order):
             orders_by_key[change.key] = order
             yield change
 
 
 @fold_events.register
-def _fold_aggregate(fold: Aggregate, given: FoldInput, made: TableResult) -> Iterator[Change]:
-    yield from _AggregateGroups(fold, given, made).changes()
+def _fold_aggregate(fold: Aggregate, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    yield from _AggregateGroups(fold, fold_input, result).changes()
 
 
 def _clock_partition(event: Event) -> str:
-    """The name of a record's partition for a clock."""
+    """Return the name of a record's partition for a clock."""
     return event.clock or f"{event.record.topic}/{event.record.topic_id}/{event.record.partition}"
 
 
 def _advance_clock(clock: Clock, event: Event, event_ms: int, lag: int | None) -> int:
-    """Let a record move a clock; return the time that judges the record. lag: the table's."""
+    """Let a record move a clock; return the time that judges the record. lag: the table's own."""
     judging_ms = clock.observe(_clock_partition(event), event_ms, event.position.order_time)
     assert clock.watermark is not None
     return judging_ms if lag is None else max(judging_ms, clock.watermark - lag)
@@ -129,7 +129,7 @@ def _advance_clock(clock: Clock, event: Event, event_ms: int, lag: int | None) -
 
 @singledispatch
 def reached_key(fold: Fold, table: Table, event: Event) -> Key | None:
-    """Return the key that a record reaches, without the window; None for a record that takes no part."""
+    """Return the key that a record changes, without the window; None for a record that takes no part."""
     raise NotImplementedError(type(fold))
 
 
@@ -147,7 +147,7 @@ def _reached_group(fold: Aggregate, table: Table, event: Event) -> Key | None:
 
 
 def judging_times(table: Table, events: Iterable[Event]) -> dict[Position, int]:
-    """Return the time that judges each record of an aggregate. events: all that reach it, in position order."""
+    """Return the time that judges each record of an aggregate. events: all its records, in position order."""
     clock = Clock(table.idle)
     return {event.position: _advance_clock(clock, event, event.timestamp, table.lag) for event in events}
 
@@ -156,30 +156,30 @@ class _AggregateGroups:
     """The rows of an aggregate: by group, then by window."""
 
     def __init__(self, fold: Aggregate, fold_input: FoldInput, result: TableResult) -> None:
-        self._fold, self._fold_input, self._made, table = fold, fold_input, result, fold_input.table
+        self._fold, self._fold_input, self._result, table = fold, fold_input, result, fold_input.table
         self._rules = tuple(rule_for_model(item, table.stream.columns) for item in fold.aggregations)
         self._operator = table.rule(self._rules)
         # If other records move the clock too, nothing closes and nothing expires.
         is_closing = fold_input.judged is None
         self._final, self._expire = (table.find(Final), table.find(Expire)) if is_closing else (None, None)
-        # The first judges records; the second, which only records that count move, closes windows and expires rows.
+        # The first judges records. Only records that count move the second, which closes windows and expires rows.
         self._judging_clock, self._clock = Clock(table.idle), Clock(table.idle)
         self._groups: dict[Key, Cells] = {}
 
     def changes(self) -> Iterable[Change]:
         events = list(self._fold_input.events)
         for event, following_event in zip_longest(events, events[1:]):
-            group = self._group(event)
+            group = self._group_key(event)
             if group is None:
-                self._made.null_keys += not event.tombstone
+                self._result.null_keys += not event.tombstone
                 continue
-            group_changes = list(self._one(group, event))
-            # Inside one group it is one change.
-            if not (_is_replaced(event, following_event) and group == self._group(following_event)):
+            group_changes = list(self._fold_event(group, event))
+            # Inside one group both halves are one change.
+            if not (_is_replaced(event, following_event) and group == self._group_key(following_event)):
                 yield from group_changes
         self._drop_expired()
 
-    def _one(self, group: Key, event: Event) -> Iterable[Change]:
+    def _fold_event(self, group: Key, event: Event) -> Iterable[Change]:
         times_by_position, position = self._fold_input.judged, event.position
         if times_by_position is not None:
             judging_ms = times_by_position[position]
@@ -193,24 +193,26 @@ class _AggregateGroups:
             evaluate(i.argument, event.values) if i.argument else None for i in self._fold.aggregations
         )
         group_cells = self._groups.setdefault(group, Cells())
-        arrival = Arrival(event.timestamp, judging_ms, position, argument_values, self._row(event), event.undo)
+        arrival = Arrival(
+            event.timestamp, judging_ms, position, argument_values, self._upstream_row_key(event), event.undo
+        )
         cell_steps, late_spans = self._operator.apply(group_cells, arrival)
-        self._made.late += [Late(event.record.identity, position, span) for span in late_spans]
+        self._result.late += [Late(event.record.identity, position, span) for span in late_spans]
         if self._final is not None:
-            yield from self._closed(position, watermark_before)
+            yield from self._close_windows(position, watermark_before)
             return
         for step in cell_steps:
             yield self._change_of_cell(group, step.span, step.cell, step.time, position)
 
-    def _group(self, event: Event | None) -> Key | None:
+    def _group_key(self, event: Event | None) -> Key | None:
         return None if event is None else _reached_group(self._fold, self._fold_input.table, event)
 
-    def _row(self, event: Event) -> str:
-        """The key of the upstream row that a record changes, as a text."""
+    def _upstream_row_key(self, event: Event) -> str:
+        """Return the key of the upstream row that a record changes, as a text."""
         return str(key_of(self._fold_input.table.stream.key, event.values))
 
-    def _closed(self, position: Position, watermark_before: int | None) -> Iterable[Change]:
-        """The windows that this record has closed, the one that ended first coming first; they are final."""
+    def _close_windows(self, position: Position, watermark_before: int | None) -> Iterable[Change]:
+        """Yield the final changes of the windows that this record has closed, by the end of the window."""
         window, watermark = self._fold.window, self._clock.watermark
         assert window is not None
         assert watermark is not None
@@ -228,7 +230,9 @@ class _AggregateGroups:
             if span.end + window.needed < watermark:
                 del self._groups[group][span]
 
-    def _change_of_cell(self, group: Key, span: Span | None, cell: Cell | None, change_ms: int, position: Position) -> Change:
+    def _change_of_cell(
+        self, group: Key, span: Span | None, cell: Cell | None, change_ms: int, position: Position
+    ) -> Change:
         column_names = [item.name for item in self._fold.aggregations]
         row = None
         if cell is not None:
@@ -240,9 +244,9 @@ class _AggregateGroups:
         return Change((*group, *window_bounds), row, change_ms, position)
 
     def _drop_expired(self) -> None:
-        """At the end, drop rows past their retention, without a change (they expire like a store's segments)."""
+        """Drop rows past their retention at the end, without a change: they expire like a store's segments."""
         watermark = self._clock.watermark
         if self._expire is not None and watermark is not None:
             oldest_kept_ms = watermark - self._expire.after
-            for key in [key for key in self._made.rows if to_milliseconds(key[-1]) < oldest_kept_ms]:
-                del self._made.rows[key]
+            for key in [key for key in self._result.rows if to_milliseconds(key[-1]) < oldest_kept_ms]:
+                del self._result.rows[key]

@@ -1,7 +1,7 @@
-"""Spark's functions in Python, for the model: those whose meaning needs no type that a Python value does not have.
+"""Spark's functions in Python, for the model: those whose result depends on no type that a Python value lacks.
 
-A function that is not here, or that meets a value of which it can't tell what Spark makes, needs Spark. Arguments are
-not null, but for the functions of `WITH_NULLS`.
+A function that is missing here needs Spark, and so does a value for which Spark's result is not certain. Arguments are
+never null, except for the functions of `WITH_NULLS`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Lambda = Callable[..., Any]
 
 
 def _check_comparable(value: Any) -> Any:
-    """A value that Python compares as Spark does: NaN, -0.0 and what is inside of others are left to Spark."""
+    """Return a value that Python compares as Spark does; NeedsSpark for NaN, -0.0 and nested values."""
     if isinstance(value, float) and (math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)):
         raise NeedsSpark(f"the model does not tell how Spark has {value!r} here; run this on Spark.")
     return value
 
 
 def _comparable_values(values: Iterable[Any]) -> list[Any]:
-    """Values that are compared with each other, without nulls: of one type, decimals of one scale."""
+    """Return the values to compare, without nulls; they must have one type, decimals also one scale."""
     checked_values = [_check_comparable(value) for value in values if value is not None]
     value_kinds = {value.as_tuple().exponent if isinstance(value, Decimal) else type(value) for value in checked_values}
     if len(value_kinds) > 1:
@@ -50,7 +50,7 @@ def _element_or_null(items: list[Any], index: int) -> Any:
 
 
 def _element_at(collection: Any, key: Any) -> Any:
-    """The value of a map, or an element of a list: counted from 1, or from its end by a negative number."""
+    """Return a map's value or a list's element: positions count from 1, negative ones from the end."""
     if isinstance(collection, Mapping):
         return collection.get(key)
     if key == 0:
@@ -69,7 +69,7 @@ def _all_match(items: list[Any], predicate: Lambda) -> bool | None:
 
 
 def _positive_remainder(dividend: Any, divisor: Any) -> int | None:
-    """Java's rest, once more after adding b where it is negative: below 0 for two negative numbers."""
+    """Return Java's remainder; a negative one is taken again after adding the divisor, so it may stay negative."""
     if not (isinstance(dividend, int) and isinstance(divisor, int)):
         raise NeedsSpark("the model's pmod is for integers; run this on Spark.")
     remainder = whole_rest(dividend, divisor)
@@ -108,7 +108,7 @@ def _slice_array(items: list[Any], start: int, length: int) -> list[Any]:
 
 
 def _number_sequence(start: int, end: int, step: int | None = None) -> list[int] | None:
-    """Whole numbers; null where the step goes to the other side, and for too many."""
+    """Return whole numbers; null where the step leads away from the end, and for too many numbers."""
     step = step if step is not None else (1 if end >= start else -1)
     if step == 0 or (end - start) * step < 0:
         return [start] if start == end else None
@@ -123,7 +123,7 @@ def _reduce_items(items: list[Any], accumulator: Any, merge: Lambda) -> Any:
 
 
 def _sort_items(items: list[Any], compare: Lambda | None = None) -> list[Any]:
-    """Values, or the entries of a map, in order; nulls come last. compare: gives a number below, above or 0."""
+    """Return values, or a map's entries, in order, nulls last. compare: gives a number below 0, above 0, or 0."""
     if compare is not None:
         return sorted(items, key=cmp_to_key(compare))
 
@@ -135,17 +135,17 @@ def _sort_items(items: list[Any], compare: Lambda | None = None) -> list[Any]:
 
 
 def _order(item: Any) -> Any:
-    """What a value is ordered by: an array or a struct by its parts in turn, of which a null comes first."""
+    """Return a sort key: arrays and structs sort by their parts in turn, nulls first."""
     if isinstance(item, list | Mapping):
         parts = item if isinstance(item, list) else item.values()
         return tuple((False,) if part is None else (True, _order(part)) for part in parts)
     if isinstance(item, float) and math.isnan(item):
-        return True, 0.0  # the largest number
+        return True, 0.0  # NaN sorts as the largest number
     return (False, _check_comparable(item)) if isinstance(item, float) else item
 
 
 def _kinds(item: Any) -> set[type]:
-    """The types of the elements of arrays in arrays; none of structs, which are not cast."""
+    """Return the types of the elements of nested arrays; not those of structs, which Spark does not cast."""
     if isinstance(item, list):
         return {kind for part in item for kind in _kinds(part)}
     return set() if item is None or isinstance(item, Mapping) else {type(item)}
@@ -196,7 +196,7 @@ def _join_texts(items: list[Any], separator: str, null_text: str | None = None) 
 
 
 def _merge_maps(*maps: Mapping[Any, Any]) -> dict[Any, Any]:
-    """One map; of a key that is in several, the last value counts, at the first place."""
+    """Return one map; a key in several maps has its last value, at its first place."""
     return {name: value for source_map in maps for name, value in source_map.items()}
 
 
@@ -240,31 +240,33 @@ STRICT: dict[str, Callable[..., Any]] = {
     "sort_array": _sort_array,
     "map_concat": _merge_maps,
     "map_from_entries": _map_from_pairs,
-    "zip_with": lambda one, other, work: [work(a, b) for a, b in zip(one, other, strict=True)],
+    "zip_with": lambda left_items, right_items, function: [
+        function(a, b) for a, b in zip(left_items, right_items, strict=True)
+    ],
     "forall": _all_match,
     "try_element_at": _element_at,
     "map_keys": list,
-    "map_entries": lambda of: [{"key": key, "value": value} for key, value in of.items()],
+    "map_entries": lambda entries: [{"key": key, "value": value} for key, value in entries.items()],
     "array_sort": _sort_items,
-    "map_values": lambda of: list(of.values()),
-    "map_contains_key": lambda of, key: key in of,
+    "map_values": lambda entries: list(entries.values()),
+    "map_contains_key": lambda entries, key: key in entries,
     "array_distinct": _distinct_items,
-    "flatten": lambda lists: None if None in lists else [item for one in lists for item in one],
+    "flatten": lambda lists: None if None in lists else [item for inner_items in lists for item in inner_items],
     "array_contains": _contains_item,
     "array_remove": lambda items, one: [
         item for item in items if item is None or _check_comparable(item) != _check_comparable(one)
     ],
-    "array_union": lambda one, other: _distinct_items([*one, *other]),
-    "array_except": lambda one, other: _distinct_items([item for item in one if item not in other]),
-    "array_intersect": lambda one, other: _distinct_items([item for item in one if item in other]),
+    "array_union": lambda items, other_items: _distinct_items([*items, *other_items]),
+    "array_except": lambda items, other_items: _distinct_items([item for item in items if item not in other_items]),
+    "array_intersect": lambda items, other_items: _distinct_items([item for item in items if item in other_items]),
     "slice": _slice_array,
     "sequence": _number_sequence,
-    "reverse": lambda of: of[::-1],
-    "transform": lambda items, work: [work(item) for item in items],
+    "reverse": lambda value: value[::-1],
+    "transform": lambda items, function: [function(item) for item in items],
     "filter": lambda items, keep: [item for item in items if keep(item) is True],
     "exists": _exists_match,
-    "map_filter": lambda of, keep: {k: v for k, v in of.items() if keep(k, v) is True},
-    "transform_values": lambda of, work: {k: work(k, v) for k, v in of.items()},
+    "map_filter": lambda entries, keep: {k: v for k, v in entries.items() if keep(k, v) is True},
+    "transform_values": lambda entries, function: {k: function(k, v) for k, v in entries.items()},
     "replace": lambda text, old, new: text.replace(old, new) if old else text,
     "lpad": lambda text, length, fill: _pad_text(text, length, fill, left=True),
     "rpad": lambda text, length, fill: _pad_text(text, length, fill, left=False),
@@ -281,7 +283,7 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "greatest": _extreme_of_values(max),
     "least": _extreme_of_values(min),
     "map": lambda *parts: None if None in parts[::2] else dict(zip(parts[::2], parts[1::2], strict=True)),
-    "size": lambda of: -1 if of is None else len(of),
+    "size": lambda value: -1 if value is None else len(value),
     **text_functions.WITH_NULLS,
     "aggregate": lambda items, start, merge: None if items is None else _reduce_items(items, start, merge),
     "pi": lambda: math.pi,

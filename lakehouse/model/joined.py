@@ -1,4 +1,4 @@
-"""Streams that read tables, in the model: a table's changes as records, and records with the row that a table has."""
+"""Streams that read tables, in the model: a table's changes as records, and records joined with a table's rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakehouse.semantics.record import Record
 
 
 def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[Position, Record]) -> list[Event]:
-    """Return a table's changes, in order, as records. records: by position, those that caused the changes."""
+    """Return a table's changes, in order, as records. records: the causes of the changes, by position."""
     events: list[Event] = []
     for numbered_change in number_changes(changes):
         change, record = numbered_change.change, records[numbered_change.position.of_record]
@@ -31,7 +31,7 @@ def changes_as_events(table: Table, changes: Iterable[Change], records: Mapping[
 
 
 def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[Change]) -> list[Event]:
-    """Return the stream's records with the table's row, by position; a change by the same record comes before it."""
+    """Return the stream's records with the table's rows, by position; a record sees the change that it causes."""
     table_side = TableJoined(join.how, by_time=join.as_of == "event time")
     waiting_changes = sorted(changes, key=lambda change: change.position.of_record)
     joined_events, applied_count = [], 0
@@ -54,7 +54,7 @@ def join_with_table(join: TableJoin, events: Iterable[Event], changes: Iterable[
 
 
 def _looked_up_key(join: TableJoin, event: Event) -> Key | None:
-    """The key that a record looks up; None if there is a null in it."""
+    """Return the key that a record looks up; None if it contains a null."""
     key_values: dict[str, Any] = {
         name.lower(): evaluate(item, event.values) for name, item in zip(join.table.key, join.on, strict=True)
     }

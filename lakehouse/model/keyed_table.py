@@ -1,4 +1,4 @@
-"""Tables in the model: their records folded, and the visible part of what is kept."""
+"""Tables in the model: the folds of their records, and the visible part of their rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_table(
 ) -> TableResult:
     """Run a table over its stream's events, in position order. until: see `lakehouse.model.model.run`.
 
-    judged: the time that judges each record, if other records move the clock too. Then nothing closes and nothing
+    judged: the time that judges each record, if other records move the clock, too. Then no window closes and no row
     expires: final results are changes like others.
     """
     result = TableResult()
@@ -44,7 +44,7 @@ def run_table(
 
 @singledispatch
 def visible_row(operator: Operator, table: Table, change: Change, value: Row | None) -> Row | None:
-    """Return the row that an operator leaves visible; None for no row."""
+    """Return the row that an operator leaves visible; None if it hides the row."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""How values of different types, and nulls, are put together: the casts that Spark adds, and three-valued logic."""
+"""The casts that Spark adds where types differ, and three-valued logic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Evaluator = Callable[[ColumnValues], Any]
 
 
 def strict_function(function: Callable[..., Any], *evaluators: Evaluator) -> Evaluator:
-    """Return null in, null out: the rule of nearly every SQL function."""
+    """Return the function's evaluator: null in, null out, the rule of nearly every SQL function."""
 
     def run(values: ColumnValues) -> Any:
         arguments = [evaluator(values) for evaluator in evaluators]
@@ -32,7 +32,7 @@ def strict_function(function: Callable[..., Any], *evaluators: Evaluator) -> Eva
 
 
 def null_beyond_years(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of moments that is null for one beyond the years 1 to 9999."""
+    """Return a function of moments that gives null beyond the years 1 to 9999."""
 
     def run(*arguments: Any) -> Any:
         try:
@@ -44,7 +44,7 @@ def null_beyond_years(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_column(node: exp.Expression) -> Evaluator:
-    """Return a column, or a field of one."""
+    """Return the evaluator of a column, or of a field inside a column."""
     column_name, *field_names = [part.name for part in node.parts]  # type: ignore[attr-defined]
 
     def run(values: ColumnValues) -> Any:
@@ -69,7 +69,7 @@ def _field_of_struct(struct_value: Mapping[str, Any] | None, name: str) -> Any:
 
 
 def compile_literal(node: exp.Expression) -> Evaluator:
-    """Return a text or a number that is written."""
+    """Return the evaluator of a literal text or number."""
     literal_text = node.name
     literal_value: Any = literal_text
     if not node.is_string:
@@ -84,13 +84,13 @@ def compile_literal(node: exp.Expression) -> Evaluator:
 
 
 def compile_boolean(node: exp.Expression) -> Evaluator:
-    """Return true or false."""
+    """Return the evaluator of true or false."""
     literal_value = bool(node.this)
     return lambda values: literal_value
 
 
 def and_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Return left AND right: false if one is, whatever the other is."""
+    """Return left AND right: false if one side is false, whatever the other is."""
 
     def run(values: ColumnValues) -> bool | None:
         left_value, right_value = left(values), right(values)
@@ -106,7 +106,7 @@ def and_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def or_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Return left OR right: true if one is, whatever the other is."""
+    """Return left OR right: true if one side is true, whatever the other is."""
 
     def run(values: ColumnValues) -> bool | None:
         left_value, right_value = left(values), right(values)
@@ -136,10 +136,10 @@ def null_safe_equality(left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Expression:
-    """Return a tree with the casts by which Spark gives the branches of a choice one type.
+    """Return a tree with the casts that give the branches of a choice one type, as in Spark.
 
-    Raises NeedsSpark where values of different types meet for which the model has no such cast, and for arithmetic in
-    types that are narrower than Python's.
+    Raises NeedsSpark where types meet for which the model has no cast, and for arithmetic in types that are narrower
+    than Python's.
     """
     column_types = {column.name.lower(): column.type.lower() for column in columns}
     if not column_types:
@@ -172,7 +172,7 @@ def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Exp
 
 
 def _add_parameter_types(tree: exp.Expression, types: dict[str, str]) -> None:
-    """Add the types of the names in lambdas over a column that is an array; none for a name that has two."""
+    """Add the types of parameters of lambdas over array columns, except for a name with two types."""
     for call in tree.find_all(exp.Anonymous):
         last_argument = call.expressions[-1] if call.expressions else None
         array_type = _plain_type(call.expressions[0], types) or "" if isinstance(last_argument, exp.Lambda) else ""
@@ -201,7 +201,7 @@ def _is_call(node: exp.Expr, names: Iterable[str]) -> bool:
 
 
 def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
-    """The values of which an expression gives one, or which it puts into one list."""
+    """Return the values among which an expression chooses, or which it puts into one list."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
         return [part for part in (node.args["true"], node.args.get("false")) if part is not None]
     if isinstance(node, exp.Case):
@@ -211,7 +211,7 @@ def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
-    """The type of a value, where it is plain to see."""
+    """Return a value's type if it is certain, else None."""
     match node:
         case exp.Column() if len(node.parts) == 1:
             return column_types.get(node.name.lower()) or None
@@ -243,7 +243,7 @@ _TYPE_KEEPING_FUNCTIONS = ("abs", "negative", "coalesce", "greatest", "least", "
 
 
 def _wider_type(nodes: Iterable[exp.Expr], types: Mapping[str, str]) -> str | None:
-    """The type of whole numbers together; None for others, and where one is not known."""
+    """Return the common type of whole numbers; None for other values, and if a type is unknown."""
     plain_types = {_plain_type(node, types) for node in nodes if not isinstance(node, exp.Null)}
     return (
         ("bigint" if "bigint" in plain_types else "int") if plain_types and plain_types <= {"int", "bigint"} else None

@@ -14,7 +14,7 @@ ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint":
 
 
 def call_map_function(step: Map, column_values: Mapping[str, Any]) -> Any:
-    """Return the function's result for one record; None if it fails. NeedsSpark for types that need Spark."""
+    """Return the function's result for one record; None if it fails. Raises NeedsSpark for types of Spark's own."""
     import pyarrow as pa
 
     if step.type not in ARROW_NAMES:
@@ -23,5 +23,5 @@ def call_map_function(step: Map, column_values: Mapping[str, Any]) -> Any:
     try:
         result_array = step.function(*argument_arrays)
         return pa.array(result_array, type=getattr(pa, ARROW_NAMES[step.type])()).to_pylist()[0]
-    except Exception:  # whatever a user's function raises, the record gets a null, as on Spark
+    except Exception:  # any error of a user's function gives a null, as on Spark
         return None

@@ -1,6 +1,6 @@
-"""The model: a plan run over lists, record by record, in plain Python. It is the oracle, and gives quick feedback.
+"""The model runs a plan over lists, record by record, in plain Python: an oracle for tests, and quick feedback.
 
-Spark's result is what counts; the model defines what Spark must give, because it is simple enough to be read.
+Spark's result counts; the model defines the result that Spark must give, since it is simple enough to be read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _StreamInputs:
     changes: dict[str, list[Change]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_records(
         cls, decoded: dict[str, list[Event]], records: list[Record], changes: dict[str, list[Change]]
     ) -> _StreamInputs:
         topic_ids = first_ticks((record.topic, record.topic_id, record.tick) for record in records)
@@ -96,9 +96,9 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
         source.name: _decode_records(source, ordered_records, decode, result.quarantine[source.name])
         for source in app.sources
     }
-    inputs = _StreamInputs.of(events_by_source, ordered_records, result.changelogs)
+    inputs = _StreamInputs.from_records(events_by_source, ordered_records, result.changelogs)
     for table in app.tables:
-        inputs.late.clear()  # of the joins of this table's own stream
+        inputs.late.clear()  # the next joins are those of this table's own stream
         table_result = keyed_table.run_table(table, _events_with_clocks(table.stream, inputs), until)
         table_name = table.name
         result.tables[table_name], result.changelogs[table_name] = table_result.rows, table_result.changes
@@ -114,9 +114,9 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
 
 
 def events(stream: Stream, records: Iterable[Record], decode: Decode) -> list[Event]:
-    """Return a stream's records, made from bronze records, in position order; those that do not fit are left out."""
+    """Return a stream's records, read from bronze records, in position order, without those that do not fit."""
     ordered_records = sorted(records, key=lambda record: record.position)
-    inputs = _StreamInputs.of(
+    inputs = _StreamInputs.from_records(
         {source.name: _decode_records(source, ordered_records, decode, []) for source in stream.sources},
         ordered_records,
         {},
@@ -164,8 +164,8 @@ def _decode_records(
 def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, own: bool) -> str | None:
     """Return why a time (milliseconds since 1970) is impossible, or too far ahead; None if it is neither.
 
-    record: whose time it is; its own timestamp alone, if it is known to be judged; None if it is not judged.
-    own: it is the record's own time, not a column's.
+    record: the record whose time it is, or its timestamp alone; None if no record judges how far ahead the time is.
+    own: the time is the record's own, not a column's.
     """
     is_own = own or source.event_time is None
     time_name = "the record's timestamp" if is_own else f"the event time {source.event_time}"
@@ -183,7 +183,7 @@ def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, 
 
 
 def _events_with_clocks(stream: Stream, inputs: _StreamInputs) -> list[Event]:
-    """The records that reach a table, each with the clock that it moves where topics have one together."""
+    """Return the records that reach a table, each with the clock that it moves where topics share a clock."""
     topics_with_clocks, events = shared_clocks(stream), _stream_events(stream, inputs)
     if not topics_with_clocks:
         return events

@@ -1,4 +1,4 @@
-"""Spark SQL's functions of dates and moments over Python values, for the model. Formats: the common letters alone."""
+"""Spark SQL's functions of dates and moments over Python values, for the model; formats with common letters only."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from lakehouse.model.function.java_format import MONTHS, format_parts, format_re
 from lakehouse.model.function.moment_casts import to_date, to_timestamp
 from lakehouse.model.function.zone import find_zone, zone_by_short_name
 
-# A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
+# Parts of a format in Python's strftime. Other letters need Spark.
 _STRFTIME_PARTS = {
     "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
     "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
 }  # fmt: skip
-# The zone of all clocks in Spark is UTC.
-_UTC_PARTS = {"X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
-          "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC"}  # fmt: skip
+# Spark's session runs in UTC.
+_UTC_PARTS = {
+    "X": "Z", "XX": "Z", 3 * "X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "Z": "+0000", "ZZ": "+0000",
+    "ZZZ": "+0000", "z": "UTC", "zz": "UTC", "zzz": "UTC", "VV": "UTC",
+}  # fmt: skip
 
 
-# Spark gives a year all digits there, and reads nothing.
+# With a fraction right after other numbers (yyyyMMddSSS) Spark takes all digits for the year, and reads no text.
 _FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def format_moment(value: Any, java_format: str) -> str | None:
-    """Return date_format of a date, a moment, or a text that Spark casts to one."""
+    """Return date_format of a date, a moment, or a text that Spark casts to a moment."""
     moment = to_timestamp(value)
     if moment is None:
         return None
@@ -53,7 +55,7 @@ def format_moment(value: Any, java_format: str) -> str | None:
 
 
 def parse_moment(text: Any, java_format: str | None = None) -> datetime | None:
-    """Return to_timestamp of a text; None for one that does not fit."""
+    """Return to_timestamp of a text; None for a text that does not fit."""
     if java_format is None or not isinstance(text, str):
         raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
     if _FRACTION_AFTER_A_NUMBER.search(java_format):
@@ -90,7 +92,7 @@ def parse_moment(text: Any, java_format: str | None = None) -> datetime | None:
 
 
 def _parse_offset(text: str) -> timedelta:
-    """How far a clock is ahead of UTC's: of Z, +01, +0100 or +01:00. Raises ValueError beyond 18 hours."""
+    """Return the offset from UTC of Z, +01, +0100 or +01:00. Raises ValueError beyond 18 hours."""
     if text.lower() == "z":
         return timedelta()
     digits = text[1:].replace(":", "").ljust(4, "0")
@@ -100,7 +102,7 @@ def _parse_offset(text: str) -> timedelta:
     return -offset if text[0] == "-" else offset
 
 
-# Names of which Spark may know more than Java's zones: three letters such as PST, offsets such as +1:00.
+# Names that Spark may know beyond Java's zones: three letters such as PST, offsets such as +1:00.
 _MAY_BE_A_ZONE = re.compile(r"[A-Z]{3}|(UTC|GMT|UT)?[+-][0-9:]+")
 
 
@@ -118,12 +120,12 @@ def _from_utc(moment: Any, zone: str) -> datetime | None:
 
 def _to_utc(moment: Any, zone: str) -> datetime | None:
     moment, zone_info = to_timestamp(moment), _require_zone(zone)
-    # As in Java: of an hour that comes twice the first, and what a zone leaves out by the offset before.
+    # As in Java: the first of an hour that comes twice; a skipped hour takes the offset before it.
     return None if moment is None or zone_info is None else moment.replace(tzinfo=zone_info).astimezone(UTC)
 
 
 def _day_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a day as one of a day, a moment or a text, which Spark casts to a day."""
+    """Return a function of a day that also takes a moment or a text, which Spark casts to a day."""
 
     def run(value: Any, *arguments: Any) -> Any:
         day = to_date(value)
@@ -138,7 +140,7 @@ def _add_months(day: date, months: int) -> date:
 
 
 def _to_date(text: Any, java_format: str | None = None) -> date | None:
-    # sqlglot leaves yyyy-MM-dd out; without a format Spark reads more than that.
+    # sqlglot drops the format yyyy-MM-dd; without a format Spark reads more texts.
     if java_format is None and isinstance(text, str) and any(map(str.isdigit, text)) and not _ISO_DATE.fullmatch(text):
         raise NeedsSpark(f"the model does not read {text!r} as a date; run this on Spark.")
     moment = parse_moment(text, java_format or "yyyy-MM-dd")

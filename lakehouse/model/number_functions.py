@@ -1,4 +1,4 @@
-"""Spark SQL's functions of numbers in Python, for the model."""
+"""Spark SQL's functions of numbers over Python values, for the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS = 100  # more than any decimal has
 
 
 def _double_function(function: Callable[[float], float]) -> Callable[[Any], float]:
-    """A function as Java has it: no number outside of its domain, infinite beyond the largest double."""
+    """Return a function with Java's results: NaN outside of its domain, infinite beyond the largest double."""
 
     def run(value: Any) -> float:
         try:
@@ -34,7 +34,7 @@ def _rounding_function(round_number: Callable[[Any], int], rounding_mode: str) -
                 raise NeedsSpark(f"the model does not round {value!r} at a place; run this on Spark.")
             if not math.isfinite(value):
                 return 0 if math.isnan(value) else LONG_MAX if value > 0 else LONG_MIN
-            return max(LONG_MIN, min(LONG_MAX, round_number(value)))  # a BIGINT, cut off as in Java
+            return max(LONG_MIN, min(LONG_MAX, round_number(value)))  # clamped to a BIGINT, as in Java
         with localcontext(prec=_DIGITS):
             integral_value = value.scaleb(decimal_places).to_integral_value(rounding_mode).scaleb(-decimal_places)
             rounded = integral_value.quantize(Decimal(1).scaleb(-max(decimal_places, 0)))
@@ -51,7 +51,7 @@ def _sign_of_number(value: Any) -> float:
 
 def _raise_to_power(base: float, exponent: float) -> float:
     if math.isnan(exponent) or (math.isinf(exponent) and abs(base) == 1):
-        return math.nan  # to Python it is 1
+        return math.nan  # Python gives 1
     try:
         return math.pow(base, exponent)
     except ValueError:
@@ -74,7 +74,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "ln": _natural_logarithm,
     "asin": _double_function(math.asin),
     "acos": _double_function(math.acos),
-    "atan2": lambda a, b: math.atan2(a + 0.0, b + 0.0),  # as Spark: there is no -0.0
+    "atan2": lambda a, b: math.atan2(a + 0.0, b + 0.0),  # as in Spark, which turns -0.0 into 0.0
     "cot": _double_function(lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value)),
     "power": _raise_to_power,
     "sqrt": _double_function(math.sqrt),

@@ -1,6 +1,6 @@
-"""Rows of tables in the model, change by change: of one table, and of two that are joined.
+"""Rows of tables in the model, change by change: those of one table, and those of two joined tables.
 
-A change comes as two records: one takes out the row before, the other puts in the row after.
+A change becomes two records: the first takes out the old row, the second puts in the new one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class NumberedChange:
 
 
 def number_changes(changes: Iterable[Change]) -> Iterator[NumberedChange]:
-    """Yield a table's changes, in order, each with a position of its own."""
+    """Yield a table's changes, in order, each under a position of its own."""
     numbered_groups = (enumerate(group) for _, group in groupby(changes, key=lambda change: change.position))
     for number, change in chain.from_iterable(numbered_groups):
         yield NumberedChange(change, change.position.with_number(number))
 
 
 def rows_as_events(table: Table, changes: Iterable[Change], records: Records) -> list[Event]:
-    """Return the rows that the changes of a table take out and put in. records: by position, those that caused them."""
+    """Return the rows that a table's changes take out and put in. records: the causes of the changes, by position."""
     rows: dict[Key, Row] = {}
     events: list[Event] = []
     for numbered_change in number_changes(changes):
@@ -61,7 +61,7 @@ def rows_as_events(table: Table, changes: Iterable[Change], records: Records) ->
 
 
 def join_by_key(join: RowsJoin, left: Iterable[Change], right: Iterable[Change], records: Records) -> list[Event]:
-    """Return the rows of two tables that are joined by their keys."""
+    """Return the rows of two tables joined by their keys."""
     operator = KeyJoin(join.how)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
@@ -76,7 +76,7 @@ def join_by_key(join: RowsJoin, left: Iterable[Change], right: Iterable[Change],
 def join_by_reference(
     join: ForeignKeyJoin, left: Iterable[Change], right: Iterable[Change], records: Records
 ) -> list[Event]:
-    """Return the rows of a table with the rows that they refer to."""
+    """Return a table's rows, each with the row that it refers to."""
     operator = Reference(join.how, lambda key, row: _referenced_key(join, key, row), to_sortable)
     events: list[Event] = []
     for side, numbered_change in _in_order(left, right):
@@ -97,7 +97,7 @@ def join_by_reference(
 
 
 def _in_order(left: Iterable[Change], right: Iterable[Change]) -> list[tuple[int, NumberedChange]]:
-    """The changes of both sides in position order; of one record those of the left side come first."""
+    """Return the changes of both sides in position order; for one record the left side's come first."""
     sided_changes = [
         (side, numbered_change)
         for side, changes in enumerate((left, right))
@@ -113,7 +113,7 @@ def _referenced_key(join: ForeignKeyJoin, key: Key, row: Row) -> Key | None:
 
 
 def named_values(table: Table, key: Key, row: Row) -> dict[str, Any]:
-    """Return the columns of a row, its key's too, by lower-case name."""
+    """Return the columns of a row, including its key's, by lower-case name."""
     values_by_name = {**dict(zip(table.key, map(from_hashable, key), strict=True)), **row}
     return {name.lower(): value for name, value in values_by_name.items()}
 
@@ -121,7 +121,7 @@ def named_values(table: Table, key: Key, row: Row) -> dict[str, Any]:
 def _halves_as_events(
     left: Table, join: RowsJoin | ForeignKeyJoin | None, change: JoinedChange, position: Position, records: Records
 ) -> Iterator[Event]:
-    """The halves of a change, as records."""
+    """Yield the two halves of a change, as records."""
     record = records[position.of_record]
     record_columns = {"rowpartition": record.partition, "rowoffset": record.offset}
     for number, half in enumerate((change.before, change.after)):

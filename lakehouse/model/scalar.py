@@ -1,7 +1,7 @@
 """Spark SQL's scalar functions over Python values, for the model. No argument is null here: see `evaluate`.
 
-A Python value does not fully determine its Spark type (INT or BIGINT, which DECIMAL), so if the type would
-matter, these raise `NeedsSpark` instead of guessing: the model is an oracle, or silent.
+A Python value does not fully determine its Spark type (INT or BIGINT, which DECIMAL). Where the type matters, these
+functions raise `NeedsSpark` instead of guessing: the model is an oracle, or silent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXACT = 34  # digits of a DECIMAL that Spark negates without rounding it
 
 
 def to_string(value: Any) -> str:
-    """CAST(... AS STRING); NeedsSpark for values that Java writes in its own way."""
+    """Return CAST(... AS STRING); NeedsSpark for values that Java writes in its own way."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | str):
@@ -39,12 +39,12 @@ def to_string(value: Any) -> str:
     if isinstance(value, float):
         return java_double(value)
     if isinstance(value, Decimal):
-        return str(value)  # with an exponent where Java has one
+        return str(value)  # the exponent appears where Java writes one
     raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
 
 
 def _to_integer(bits: int) -> Callable[[Any], int | None]:
-    """A cast to an integer of so many bits: the fraction is cut off; null for what does not fit, and for NaN."""
+    """Return a cast to an integer of so many bits, which cuts off the fraction; null for NaN and what does not fit."""
 
     def cast(value: Any) -> int | None:
         limit = 1 << (bits - 1)
@@ -75,7 +75,7 @@ def _to_float(value: Any) -> float | None:
         return None
     try:
         return float(unpack("<f", pack("<f", number))[0])
-    except OverflowError:  # a FLOAT has infinities for what is too large
+    except OverflowError:  # a FLOAT is infinite where a value is too large
         return math.copysign(math.inf, number)
 
 
@@ -87,7 +87,7 @@ def _to_double(value: Any) -> float | None:
     trimmed_text = str(value).strip(BLANKS)
     bare = (
         trimmed_text[:-1] if trimmed_text[-1:] in ("d", "D", "f", "F") else trimmed_text
-    )  # Java's own letters of a number's type
+    )  # Java's suffixes for a number's type
     if NUMBER.fullmatch(bare):
         return float(bare)
     if re.fullmatch("[+-]?(inf|infinity)|nan", trimmed_text.lower()) or trimmed_text in ("+NaN", "-NaN"):
@@ -111,12 +111,12 @@ CASTS: dict[str, Callable[[Any], Any]] = {
 
 
 def _try_to_integer(bits: int) -> Callable[[Any], int | None]:
-    """TRY_CAST to an integer: null for a number that does not fit, where CAST cuts it off."""
+    """Return a TRY_CAST to an integer: null for a number that does not fit, which CAST would cut off."""
     plain_cast, limit = _to_integer(bits), 1 << (bits - 1)
 
     def try_cast(value: Any) -> int | None:
         if isinstance(value, str):
-            # Unlike CAST it takes no fraction.
+            # Unlike CAST, TRY_CAST rejects a fraction.
             return plain_cast(value) if "." not in value else None
         if isinstance(value, float):
             floor_value = math.floor(value) if math.isfinite(value) else limit
@@ -130,12 +130,15 @@ def _try_to_integer(bits: int) -> Callable[[Any], int | None]:
 
 TRY_CASTS: dict[str, Callable[[Any], Any]] = {
     "string": lambda value: f"{value:f}" if isinstance(value, Decimal) else to_string(value),
-    "tinyint": _try_to_integer(8), "smallint": _try_to_integer(16), "int": _try_to_integer(_INT), "bigint": _try_to_integer(_BIGINT),
-}  # fmt: skip
+    "tinyint": _try_to_integer(8),
+    "smallint": _try_to_integer(16),
+    "int": _try_to_integer(_INT),
+    "bigint": _try_to_integer(_BIGINT),
+}
 
 
 def cast_to_other_type(target_type: str) -> Callable[[Any], Any]:
-    """Return a cast to a type that the model has no cast to; it knows those of empty arrays and maps, and of bytes."""
+    """Return a cast to a type without an entry in `CASTS`: of bytes, of empty arrays and maps, of arrays by element."""
 
     def cast(value: Any) -> Any:
         if value in ([], {}) or (isinstance(value, bytes) and target_type == "binary"):
@@ -162,15 +165,16 @@ def _comparable_pair(left_value: Any, right_value: Any) -> tuple[Any, Any]:
             )
         if type(left_value) is type(right_value):
             return left_value, right_value
-        if isinstance(left_value, date) and isinstance(right_value, date):  # a datetime is one, too
+        if isinstance(left_value, date) and isinstance(right_value, date):  # a datetime is a date, too
             return to_timestamp(left_value), to_timestamp(right_value)
     raise NeedsSpark(
-        f"the model does not compare {left_value!r} with {right_value!r}: Spark would cast one of them. Cast it, or use Spark."
+        f"the model does not compare {left_value!r} with {right_value!r}: Spark would cast one of them. "
+        "Cast it, or use Spark."
     )
 
 
 def _double_sort_key(value: Any) -> tuple[bool, float]:
-    """A number as doubles are compared: NaN is the largest, and equal to itself."""
+    """Return a sort key for doubles: NaN is the largest, and equals itself."""
     number = float(value)
     return math.isnan(number), 0.0 if math.isnan(number) else number
 
@@ -181,18 +185,18 @@ def strict_comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any
 
 
 def is_equal(left_value: Any, right_value: Any) -> bool | None:
-    """Return a = b, where a may be null on the left."""
+    """Return left = right, where the left value may be null."""
     return None if left_value is None else operator.eq(*_comparable_pair(left_value, right_value))
 
 
 def is_in(value: Any, options: Sequence[Any]) -> bool | None:
-    """Return of IN (others): null if it is null, or equal to none of them and one is null."""
+    """Return value IN (options): null if the value is null, or if it equals no option and one of them is null."""
     results = {None if option is None else is_equal(value, option) for option in options}
     return True if True in results else None if None in results else False
 
 
 def arithmetic_operator(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return +, - or * over integers and doubles, wrapping around as in Java."""
+    """Return +, - or * over integers and doubles; integers wrap around as in Java."""
 
     def run(left_value: Any, right_value: Any) -> Any:
         operand_types = {type(left_value), type(right_value)}
@@ -206,26 +210,27 @@ def arithmetic_operator(operation: Callable[[Any, Any], Any]) -> Callable[[Any, 
 
 
 def wrap_result(left_value: int, right_value: int, result: int) -> int:
-    """Return the result of two integers as Java has it; NeedsSpark where it depends on their types."""
+    """Return Java's result for two integers; NeedsSpark where it depends on their types."""
 
     def fits_in(value: int, bits: int) -> bool:
         return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
     if fits_in(left_value, _INT) and fits_in(right_value, _INT) and not fits_in(result, _INT):
         raise NeedsSpark(
-            f"the model can't tell whether {left_value} and {right_value} are INT, and so wrap around, or BIGINT; use Spark."
+            f"the model can't tell whether {left_value} and {right_value} are INT, and so wrap around, "
+            "or BIGINT; use Spark."
         )
     return wrap_around(result)
 
 
 def wrap_around(value: int, bits: int = _BIGINT) -> int:
-    """Return a whole number as a BIGINT, or as one of so many bits, which wraps around."""
+    """Return a whole number, wrapped around to a BIGINT or to so many bits."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
 
 def negate_number(value: Any) -> Any:
-    """Return -value; the smallest INT and the smallest BIGINT have no such number."""
+    """Return -value; NeedsSpark for the smallest INT and BIGINT, which have no such number."""
     if isinstance(value, int) and value in (-(1 << 31), -(1 << 63)):
         raise NeedsSpark(f"the model can't tell whether {value} is INT, and so has no negative, or BIGINT; use Spark.")
     if isinstance(value, Decimal) and len(value.as_tuple().digits) > _EXACT:
@@ -234,14 +239,14 @@ def negate_number(value: Any) -> Any:
 
 
 def divide(dividend: Any, divisor: Any) -> float | None:
-    """Return a / b as a double, and null for a division by zero."""
+    """Return dividend / divisor as a double; null for a division by zero."""
     if isinstance(dividend, Decimal) or isinstance(divisor, Decimal):
         raise NeedsSpark("the model does not divide decimals; cast them to double, or run this on Spark.")
     return None if divisor == 0 else float(dividend) / float(divisor)
 
 
 def whole_division(dividend: Any, divisor: Any) -> int | None:
-    """Return a div b, cut off towards zero as in Java, and null for a division by zero."""
+    """Return dividend div divisor, rounded towards zero as in Java; null for a division by zero."""
     if not (isinstance(dividend, int) and isinstance(divisor, int)):
         raise NeedsSpark("the model's div is for integers; run this on Spark.")
     return (
@@ -252,14 +257,14 @@ def whole_division(dividend: Any, divisor: Any) -> int | None:
 
 
 def element_at(collection: Any, key: Any) -> Any:
-    """Return of[key]: an element, counted from 0, or the value of a map's key; null where there is none."""
+    """Return collection[key]: an element, counted from 0, or the value of a map's key; null if there is none."""
     if isinstance(collection, dict):
         return collection.get(key)
     return collection[key] if 0 <= key < len(collection) else None
 
 
 def java_modulo(dividend: Any, divisor: Any) -> int | float | None:
-    """Return a % b with the sign of a, as in Java, and null for a division by zero."""
+    """Return dividend % divisor with the dividend's sign, as in Java; null for a division by zero."""
     if {type(dividend), type(divisor)} <= {int, float} and float in (type(dividend), type(divisor)):
         if divisor == 0:
             return None
@@ -275,9 +280,9 @@ def whole_rest(a: int, b: int) -> int | None:
 
 
 def substring_of_text(text: str, start: int, length: int | None = None) -> str:
-    """Return Spark's SUBSTRING: counted from 1, a negative start from the end; positions before the text are cut off.
+    """Return Spark's SUBSTRING: positions count from 1, negative ones from the end; it skips those before the text.
 
-    substring('abc', -5, 3) is 'a': five from the end is two places before the text, so one of the three is left.
+    substring('abc', -5, 3) is 'a': it starts two positions before the text, so one of the three is left.
     """
     first_index = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     end_index = len(text) if length is None else first_index + length

@@ -1,4 +1,4 @@
-"""The steps of a stream in the model: the effect on one record. One function per step."""
+"""The steps of a stream in the model, a function each: their effect on one record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse.semantics.years import is_possible_time
 
 @singledispatch
 def apply_step(step: Step, event: Event) -> list[Event]:
-    """Return the records that a step makes from one, in order."""
+    """Return the records that a step makes of one record, in order."""
     raise NotImplementedError(type(step))
 
 

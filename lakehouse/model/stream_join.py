@@ -15,10 +15,10 @@ from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinS
 def join_streams(
     join: StreamJoin, left: Iterable[Event], right: Iterable[Event], era_ticks: Sequence[int], late_records: list[Late]
 ) -> list[Event]:
-    """Return the records of a join, by position: a left record comes before a right one that was made from the same.
+    """Return the records of a join, by position; of one record's two sides the left one comes first.
 
-    Those that come with one record are numbered from 0. begins: the ticks at which its topics' eras begin. late:
-    receives the records that came when they were closed.
+    The rows that one record brings are numbered from 0. era_ticks: the ticks at which the eras of the topics begin.
+    late_records: receives the records that came too late.
     """
     arriving_events = [
         (side, replace(event, position=event.position.merged(int(side))))
@@ -42,7 +42,7 @@ def join_streams(
 
 
 def _joined_event(join: StreamJoin, arriving_event: Event, row_number: int, joined_row: JoinedRow[Event]) -> Event:
-    """A row that comes out, as a record: at the place of the one that arrived, with the time of its own."""
+    """Return a joined row as a record: at the position of the record that arrived, with the row's own time."""
     left, right = joined_row.left, joined_row.right
     joined_values: dict[str, Any] = {
         c.name.lower(): left and left.values.get(c.name.lower()) for c in join.left.columns
@@ -58,6 +58,10 @@ def _joined_event(join: StreamJoin, arriving_event: Event, row_number: int, join
     present_side = left or right
     assert present_side is not None
     return replace(
-        arriving_event, null_key=present_side.null_key, tombstone=False, values=joined_values, timestamp=joined_row.time,
+        arriving_event,
+        null_key=present_side.null_key,
+        tombstone=False,
+        values=joined_values,
+        timestamp=joined_row.time,
         position=arriving_event.position.with_number(row_number),
-    )  # fmt: skip
+    )

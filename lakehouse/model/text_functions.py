@@ -1,4 +1,4 @@
-"""Spark SQL's functions of texts and bytes in Python, for the model; NeedsSpark where Java's way may be another."""
+"""Spark SQL's functions of texts and bytes in Python, for the model; NeedsSpark where Java may differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unicodedata import category
 
 from lakehouse.errors import NeedsSpark
 
-# Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
+# Patterns that Java and Python read alike: without Java's own classes, names, and possessive quantifiers.
 _JAVA_ONLY = re.compile(
     r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[|\{(?![0-9]+(,[0-9]*)?\})"
 )
@@ -27,7 +27,7 @@ _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "
 
 @lru_cache(maxsize=1024)
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression of Java's; NeedsSpark for one that Python may read otherwise."""
+    """Return Java's regular expression as Python's. Raises NeedsSpark if Python may read it otherwise."""
     try:
         if not _JAVA_ONLY.search(text):
             return re.compile(text, re.ASCII)
@@ -52,13 +52,13 @@ def _replace_pattern(text: str, pattern_text: str, replacement: str) -> str:
 
 
 def _check_empty_matches(text: str, pattern_text: str) -> None:
-    """Raise NeedsSpark where Java finds a pattern of nothing inside of a character, between its two halves."""
+    """Raise NeedsSpark where Java finds an empty match inside of a character, between its two halves."""
     if max(text, default="") > "\uffff" and compile_pattern(pattern_text).search(""):
         raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
 
 
 def _extract_group(text: str, pattern_text: str, group_number: int = 1) -> str | None:
-    """What a group has matched; null for one that the pattern does not have, where there is a match."""
+    """Return the text that a group has matched; null if the pattern matches but has no such group."""
     match = compile_pattern(pattern_text).search(text)
     if match is None:
         return ""
@@ -74,7 +74,7 @@ def _extract_all_groups(text: str, pattern_text: str, group_number: int = 1) -> 
 
 
 def split_by_pattern(text: str, separator: str, limit: int = -1) -> list[str]:
-    """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
+    """Return the parts of a text between the matches of a pattern; \\Q...\\E is a plain text."""
     if separator in (BETWEEN_CHARACTERS, "") and limit < 0:
         return list(text) or [""]
     plain_parts = (
@@ -137,7 +137,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _convert_base(text: str, source_base: int, target_base: int) -> str:
-    """A number in another base: unsigned, or signed for a negative one."""
+    """Return a number in another base: unsigned, or signed for a negative base."""
     if not text or not all(sign in "0123456789abcdefghijklmnopqrstuvwxyz"[:source_base] for sign in text.lower()):
         raise NeedsSpark(f"the model does not convert {text!r}; run this on Spark.")
     number = min(int(text, source_base), (1 << 64) - 1)
@@ -150,12 +150,17 @@ def _convert_base(text: str, source_base: int, target_base: int) -> str:
     return f"-{digits}" if number < 0 else digits
 
 
-def _mask_characters(text: str, upper_mask: str | None = "X", lower_mask: str | None = "x", digit_mask: str | None = "n",
-          other_mask: str | None = None) -> str:  # fmt: skip
+def _mask_characters(
+    text: str,
+    upper_mask: str | None = "X",
+    lower_mask: str | None = "x",
+    digit_mask: str | None = "n",
+    other_mask: str | None = None,
+) -> str:
     masks = {"Lu": upper_mask, "Ll": lower_mask, "Nd": digit_mask}
 
     def mask_character(character: str) -> str:
-        if character > "\uffff":  # two to Java, each of them something else
+        if character > "\uffff":  # Java sees two characters, and masks each as another character
             return character if other_mask is None else other_mask * 2
         mask = masks.get(category(character), other_mask)
         return character if mask is None else mask
@@ -189,12 +194,12 @@ def _json_object_keys(text: str) -> list[str] | None:
     return list(json_value) if isinstance(json_value, dict) else None
 
 
-# A name after a dot or in quotes, a place. Double quotes are ksqlDB's: `lakehouse.spark.expressions` makes single ones.
+# A name after a dot or in quotes, or an index. ksqlDB's double quotes: `lakehouse.spark.expressions` makes them single.
 _STEP = re.compile(r"""\.([^.\[]+)|\['([^'?]+)'\]|\["([^"'?]+)"\]|\[(\d+)\]""", re.ASCII)
 
 
 def _read_json_path(text: str, json_path: str) -> str | None:
-    """get_json_object of a path of names and places."""
+    """Return get_json_object for a path of names and indexes."""
     path_steps = list(_STEP.finditer(json_path, 1))
     if (
         not json_path.startswith("$")
@@ -230,14 +235,14 @@ _UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_
 
 
 def _mark_number(number: str) -> str:
-    """A number of a JSON text, which is written again as it was."""
+    """Return a marker that keeps a JSON number's text as it is written."""
     return _MARK + number
 
 
 def _parse_json(text: str, parse_number: Callable[[str], Any] | None = None) -> Any:
-    """What a text that is JSON holds, None for one that is not; NeedsSpark where Spark's reader may go on.
+    """Return the value of a JSON text, None if it is not JSON; NeedsSpark where Spark's reader may still read it.
 
-    number: what a number's text becomes; a number if left out.
+    parse_number: called with a number's text; gives the value. Left out, numbers stay plain numbers.
     """
     parse_whole = parse_number or _parse_whole_number
     try:
@@ -250,7 +255,7 @@ def _parse_json(text: str, parse_number: Callable[[str], Any] | None = None) -> 
         )
     except ValueError as error:
         if text.lstrip()[:1] in ("{", "[", '"', "'") or any(map(str.isdigit, text)):
-            # It stops after the first value, and takes single quotes and more.
+            # Spark's reader stops after the first value, and also takes single quotes and more.
             raise NeedsSpark(f"the model does not read {text!r:.60} as JSON; run this on Spark.") from error
         return None
 
@@ -274,8 +279,8 @@ def _refuse_json_constant(word: str) -> Any:
 STRICT: dict[str, Callable[..., Any]] = {
     "split": split_by_pattern,
     "btrim": lambda text, characters=" ": text.strip(characters),
-    "left": lambda text, many: text[: max(many, 0)],
-    "right": lambda text, many: text[-many:] if many > 0 else "",
+    "left": lambda text, count: text[: max(count, 0)],
+    "right": lambda text, count: text[-count:] if count > 0 else "",
     "initcap": _capitalize_words,
     "position": lambda part, text: text.find(part) + 1,
     "rlike": lambda text, find: compile_pattern(find).search(text) is not None,

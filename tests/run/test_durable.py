@@ -82,7 +82,7 @@ def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         keeping = Upkeeping(layout, Upkeep(), "bronze", lambda policy: [], lambda *_: None, lambda _: None)
-        keeping.after(7)
+        keeping.run_if_due(7)
         assert (read_object(file) or {})["tick"] == 7
 
 

@@ -1,1 +1,1 @@
-"""ksqlDB's functions, one record each: what it takes and gives, its null rule, its form in Spark SQL, golden cases."""
+"""ksqlDB's functions, one record each: its types, its null rule, its form in Spark SQL, golden cases."""

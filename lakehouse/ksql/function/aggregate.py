@@ -13,21 +13,20 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan import aggregates as ours
 from lakehouse.plan.aggregates import Aggregation
 
-# A literal after the aggregated expressions: a whole number, true or false.
+# An option: a literal after the aggregated expressions, which is a whole number, true or false.
 Option = int | bool
-# The options that a function takes, in their order; each is one way to call it.
+# The options of a function, in order; each tuple is one way to call it.
 Options = tuple[tuple[type[Option], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate function. made: makes it of the Spark SQL of its arguments, and its options.
+    """An aggregate function.
 
-    of: what is aggregated of an argument, as Spark SQL; if it isn't the argument itself.
-
-    takes: "any", "number", "text", "ordered" or "array of numbers", of the first argument; COUNT may have none.
-    gives: the type of its result, from the types of its arguments, and its options. shown: its arguments, on the page.
-    arguments: how many there may be, from and to.
+    takes: the type of the first argument: "any", "number", "text", "ordered" or "array of numbers"; COUNT may have
+    none. made: called with the Spark SQL of the arguments, and the options; gives the aggregate. gives: called with
+    the types of the arguments, and the options; gives the type of the result. shown: the arguments, on the page.
+    arguments: their least and greatest number. of: called with an argument; gives the Spark SQL to aggregate.
     """
 
     name: str
@@ -44,7 +43,7 @@ class AggregateFunction:
 
     @property
     def wanted(self) -> str:
-        """Its arguments in words."""
+        """The arguments that it takes, in words."""
         argument_words = "an expression" if self.arguments == (1, 1) else "expressions"
         return argument_words if () in self.options else f"an expression and a literal: {self.shown}"
 
@@ -53,7 +52,7 @@ class AggregateFunction:
         return self.made(*map(self._typed_text, arguments), *options)
 
     def _typed_text(self, argument: Sql) -> str:
-        """What is aggregated; of a number that is computed with its type, which no plain text tells."""
+        """Return the Spark SQL to aggregate; for a computed number it names the type."""
         argument_text = self.of(argument)
         is_computed = self.takes == "number" and not re.fullmatch(r"\w+|`[^`]*`", argument_text)
         return f"cast({argument_text} AS {argument.kind.spark})" if is_computed else argument_text
@@ -91,7 +90,7 @@ def _top_kind(*arguments: Kind | int) -> Kind:
 
 
 def _top_names(count: int) -> list[str]:
-    """The fields of a value of TOPK with several columns: the one that orders, and the others."""
+    """Return the fields of a TOPK value with several columns: the one that orders, then the others."""
     return ["sort_col", *(f"col{number}" for number in range(count - 1))]
 
 
@@ -100,13 +99,13 @@ def _top_distinct(text: str, count: int) -> Aggregation:
 
 
 def _offset_aggregation(aggregate: Callable[..., Aggregation]) -> Callable[..., Aggregation]:
-    def made(column: str, *options: Option) -> Aggregation:
+    def make_aggregation(column: str, *options: Option) -> Aggregation:
         count = next((option for option in options if not isinstance(option, bool)), None)
         return aggregate(
             column, count, ignore_nulls=next((option for option in options if isinstance(option, bool)), True)
         )
 
-    return made
+    return make_aggregation
 
 
 def _offset_kind(kind: Kind, *options: Option) -> Kind:
@@ -115,23 +114,23 @@ def _offset_kind(kind: Kind, *options: Option) -> Kind:
 
 _OFFSET: Options = ((), (bool,), (int,), (int, bool))
 _SKIPPED = "nulls are skipped"
-_SAME: Callable[[Kind], Kind] = lambda of: of  # noqa: E731
-_DOUBLE: Callable[..., Kind] = lambda *of: k.DOUBLE  # noqa: E731
+_SAME: Callable[[Kind], Kind] = lambda kind: kind  # noqa: E731
+_DOUBLE: Callable[..., Kind] = lambda *kind: k.DOUBLE  # noqa: E731
 _RECORDS = (
-    AggregateFunction("COUNT", "any", ours.count, lambda of: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
+    AggregateFunction("COUNT", "any", ours.count, lambda kind: k.BIGINT, _SKIPPED + "; COUNT(*) counts all", "count"),
     AggregateFunction(
         "SUM", "number", ours.sum, _sum_kind, "nulls are skipped; over nulls alone it is 0", "sum",
         "SUM of INTEGER is a BIGINT; a sum outside its type is null until it fits again",
     ),
     AggregateFunction(
-        "SUM_LIST", "array of numbers", ours.sum, lambda of: _sum_kind(of.inner[0]),
+        "SUM_LIST", "array of numbers", ours.sum, lambda kind: _sum_kind(kind.inner[0]),
         "null arrays and null elements are skipped; over nulls alone it is 0", "sum", "as for SUM", of=_sum_of_list,
     ),
     AggregateFunction("AVG", "number", ours.avg, _DOUBLE, "nulls are skipped; over nulls alone it is 0.0", "avg"),
     AggregateFunction("MIN", "ordered", ours.min, _SAME, _SKIPPED, "min"),
     AggregateFunction("MAX", "ordered", ours.max, _SAME, _SKIPPED, "max"),
     AggregateFunction(
-        "COUNT_DISTINCT", "any", ours.count_distinct, lambda of: k.BIGINT, _SKIPPED, "count_distinct", "exact"
+        "COUNT_DISTINCT", "any", ours.count_distinct, lambda kind: k.BIGINT, _SKIPPED, "count_distinct", "exact"
     ),
     AggregateFunction(
         "LATEST_BY_OFFSET", "any", _offset_aggregation(ours.latest), _offset_kind,
@@ -144,7 +143,13 @@ _RECORDS = (
     ),
     AggregateFunction("ATTR", "any", ours.only, _SAME, "null is a value like any other", "only"),
     AggregateFunction(
-        "COLLECT_LIST", "any", ours.collect_list, k.array_of, "nulls are kept", "collect_list", "no limit of 1,000 values"
+        "COLLECT_LIST",
+        "any",
+        ours.collect_list,
+        k.array_of,
+        "nulls are kept",
+        "collect_list",
+        "no limit of 1,000 values",
     ),
     AggregateFunction(
         "COLLECT_SET", "any", ours.collect_set, k.array_of, "null is kept", "collect_set", "no limit of 1,000 values"
@@ -157,7 +162,7 @@ _RECORDS = (
         "TOPKDISTINCT", "ordered", _top_distinct, _top_kind, _SKIPPED, "top_k", shown="ordered, k", options=((int,),)
     ),
     AggregateFunction(
-        "HISTOGRAM", "text", ours.histogram, lambda of: k.map_of(k.STRING, k.BIGINT), _SKIPPED, "histogram",
+        "HISTOGRAM", "text", ours.histogram, lambda kind: k.map_of(k.STRING, k.BIGINT), _SKIPPED, "histogram",
         "no limit of 1,000 texts",
     ),
     AggregateFunction(
@@ -171,7 +176,7 @@ _RECORDS = (
 AGGREGATES = {record.name: record for record in _RECORDS}
 
 
-# What an aggregate takes, for people.
+# The argument types of aggregates in words, for messages.
 TAKES = {
     "number": "a number: CAST(... AS DOUBLE), or AS DECIMAL(10, 2), of a text that has one",
     "text": "a text: CAST(... AS VARCHAR)",
@@ -182,7 +187,7 @@ ORDERED = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL", "STRING", "BYTES", "DATE", 
 
 
 def check_argument_kinds(record: AggregateFunction, kinds: list[Kind], position: int) -> None:
-    """Raise SqlError for arguments that an aggregate does not take; `at` is the place of its call."""
+    """Raise SqlError for arguments that an aggregate does not take. position: the place of its call."""
     checked_kinds = kinds if record.takes == "number" else kinds[:1]
     for kind in checked_kinds:
         is_taken = {

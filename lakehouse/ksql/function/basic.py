@@ -1,4 +1,4 @@
-"""Nulls, and choosing among values."""
+"""Functions that replace nulls and choose among values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FAMILY = "Nulls and choice"
 
 
 def common_argument_kind(arguments: Sequence[Any]) -> Kind:
-    """The type that all arguments have together."""
+    """Return the common type of all arguments."""
     kind = k.common_kind([argument.kind for argument in arguments])
     if kind is None:
         raise SqlError(
@@ -24,39 +24,42 @@ def common_argument_kind(arguments: Sequence[Any]) -> Kind:
     return kind
 
 
-def _first(*given: Sql) -> str:
-    """The first value that is not null."""
-    kind = common_argument_kind(given)
-    return f"coalesce({', '.join(fitted(of, kind).text for of in given)})"
+def _first_non_null(*arguments: Sql) -> str:
+    """Return the first value that is not null."""
+    kind = common_argument_kind(arguments)
+    return f"coalesce({', '.join(fitted(argument, kind).text for argument in arguments)})"
 
 
-def _null_if(of: Sql, other: Sql) -> str:
-    kind = common_argument_kind([of, other])
-    if of.kind.is_null or other.kind.is_null:
-        return of.text
-    return f"CASE WHEN {comparable(of.text, kind)} = {comparable(other.text, kind)} THEN NULL ELSE {of.text} END"
+def _null_if(value: Sql, other: Sql) -> str:
+    kind = common_argument_kind([value, other])
+    if value.kind.is_null or other.kind.is_null:
+        return value.text
+    return f"CASE WHEN {comparable(value.text, kind)} = {comparable(other.text, kind)} THEN NULL ELSE {value.text} END"
 
 
 def comparable(text: str, kind: Kind) -> str:
-    """Return a value as Spark can compare it: of a map its entries, in order. Raises SqlError for a map inside."""
+    """Return a value in a form that Spark can compare: a map becomes its entries, in order.
+
+    Raises SqlError for a map inside of the value.
+    """
     if any(map(has_map, kind.inner)):
         raise SqlError(f"values of the type {kind} can't be compared")
     return f"array_sort(map_entries({text}))" if kind.name == "MAP" else text
 
 
 def has_map(kind: Kind) -> bool:
-    """Say whether a type is, or has anywhere in it, a map."""
+    """Say whether a type is or contains a map."""
     return kind.name == "MAP" or any(map(has_map, kind.inner))
 
 
 FUNCTIONS: tuple[Function, ...] = (
     define_function(
-        "COALESCE", _FAMILY, "any any*", _first, common_argument_kind,
+        "COALESCE", _FAMILY, "any any*", _first_non_null, common_argument_kind,
         ("COALESCE(NULL, 2, 3)", 2), ("COALESCE(CAST(NULL AS VARCHAR))", None),
         ("COALESCE(CAST(NULL AS DECIMAL(4, 2)), CAST(7 AS BIGINT))", 7.0), nulls="the first that is not null",
     ),
     define_function(
-        "IFNULL", _FAMILY, "any any", _first, common_argument_kind,
+        "IFNULL", _FAMILY, "any any", _first_non_null, common_argument_kind,
         ("IFNULL(CAST(NULL AS VARCHAR), 'a')", "a"), ("IFNULL('b', 'a')", "b"),
         nulls="the second, if the first is null",
     ),

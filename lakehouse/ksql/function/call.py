@@ -16,21 +16,21 @@ from lakehouse.plan.refused.near import suggest_near
 AsMoment = Callable[[Sql, Kind], Sql]
 _MOMENTS = {"date": k.DATE, "time": k.TIME, "timestamp": k.TIMESTAMP}
 
-# Functions of ksqlDB that without an argument give the time of the day they run; and how a record's time is written.
+# Functions that read a clock in ksqlDB if they have no argument; and the way to get a record's time instead.
 NO_CLOCK = {"UNIX_TIMESTAMP": "", "UNIX_DATE": ": UNIX_DATE(FROM_DAYS(CAST(ROWTIME / 86400000 AS INT)))"}
 
 
 def compile_call(name: str, arguments: Sequence[Argument], position: int, as_moment: AsMoment | None = None) -> Sql:
     """Return a call as Spark SQL. Raises SqlError for a function that does not exist, or does not take these types.
 
-    as_moment: reads a text as a DATE, TIME or TIMESTAMP, where the function takes one, as ksqlDB does.
+    as_moment: called with a text where the function takes a DATE, TIME or TIMESTAMP; gives the moment, as in ksqlDB.
     """
     record = FUNCTIONS.get(name)
     if record is None:
         raise SqlError(why_unknown(name), position)
     for form in record.forms:
         if form.accepts(arguments):
-            return form.made(arguments)
+            return form.compile_call(arguments)
     for form in record.forms:
         if as_moment is None:
             break
@@ -38,7 +38,7 @@ def compile_call(name: str, arguments: Sequence[Argument], position: int, as_mom
             _read_moment(argument, word, as_moment) for argument, word in zip(arguments, form.takes, strict=False)
         ]
         if len(read_arguments) == len(arguments) and form.accepts(read_arguments):
-            return form.made(read_arguments)
+            return form.compile_call(read_arguments)
     if not arguments and name in NO_CLOCK:
         alternative = f"use ROWTIME{NO_CLOCK[name]}"
         raise SqlError(f"{name}() reads a clock, and a replay would give another table: {alternative}", position)
@@ -56,14 +56,15 @@ def _read_moment(argument: Argument, type_word: str, as_moment: AsMoment) -> Arg
 
 
 def why_unknown(name: str) -> str:
-    """Return why there is no scalar function of this name here."""
+    """Return the reason why there is no scalar function of this name here."""
     if name in AGGREGATES:
         return f"{name} is an aggregate: it stands in the SELECT or the HAVING of a GROUP BY"
     if name in TABLE_FUNCTIONS:
         return f"{name} gives several rows: it stands in the SELECT of a stream, once"
     if name in NOT_HERE:
         return f"function '{name}' is not here: {NOT_HERE[name]}"
-    return f"can't find any functions with the name '{name}'.{suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])}"
+    suggestion = suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])
+    return f"can't find any functions with the name '{name}'.{suggestion}"
 
 
 def _argument_kind_text(argument: Argument) -> str:

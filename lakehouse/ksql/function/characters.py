@@ -1,4 +1,4 @@
-"""Texts whose characters are counted as in Java, where one beyond the basic plane is two; and the same of bytes."""
+"""Functions that count characters as Java does: one beyond the basic plane is two. The same functions for bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAMILY = "Texts and bytes"
 
 
 def _substring(source: Sql, start: Sql, length: Sql | None = None) -> str:
-    """SUBSTRING of a text: places are counted as in Java, where a character beyond the basic plane is two."""
+    """Return SUBSTRING of a text; positions are counted as in Java."""
     return let_sql(
         f"ksql_length({source.text})",
         "_long",
@@ -39,7 +39,7 @@ def _substring_sql(source: str, text_length: str, start: Sql, length: Sql | None
     else:
         end = f"least(({begin}) + cast({length.text} AS bigint), {text_length})"
         substring = f"ksql_substring({source}, {begin}, greatest({end}, {begin}))"
-    # Spark's GREATEST and LEAST pass over a null.
+    # Spark's GREATEST and LEAST skip nulls.
     present_checks = [
         f"{argument.text} IS NOT NULL"
         for argument in (start, length)
@@ -56,7 +56,7 @@ def _bytes_substring(source: Sql, start: Sql, length: Sql | None = None) -> str:
 
 
 def _instr_sql(source: Sql, part: Sql, start: Sql | None = None, occurrence: Sql | None = None) -> str:
-    """The place of a part; with a negative start it is looked for, and the occurrences are counted, from the end."""
+    """Return the position of a part; with a negative start the search and the count of occurrences go from the end."""
     occurrence_number = "1" if occurrence is None else occurrence.text
     text_length, begin = f"ksql_length({source.text})", "1" if start is None else start.text
     forward = let_sql(
@@ -64,7 +64,8 @@ def _instr_sql(source: Sql, part: Sql, start: Sql | None = None, occurrence: Sql
         lambda place: f"CASE WHEN {place} >= 0 THEN {place} + {begin} ELSE 0 END",
     )  # fmt: skip
     backward = let_sql(
-        f"ksql_find(ksql_reverse({source.text}), ksql_reverse({part.text}), -({begin}) - 1, {occurrence_number})", "_place",
+        f"ksql_find(ksql_reverse({source.text}), ksql_reverse({part.text}), -({begin}) - 1, {occurrence_number})",
+        "_place",
         lambda place: (
             f"CASE WHEN {place} >= 0 THEN {text_length} + ({begin}) - {place} - ksql_length({part.text}) + 2 ELSE 0 END"
         ),
@@ -82,9 +83,9 @@ def _pad_bytes(side: str) -> str:
 
 
 def _pad_text(side: str) -> Callable[..., str]:
-    """LPAD or RPAD of a text, whose characters are counted as in Java."""
+    """Return LPAD or RPAD of a text; characters are counted as in Java."""
 
-    def made(source: Sql, padded_length: Sql, fill_value: Sql) -> str:
+    def compile_call(source: Sql, padded_length: Sql, fill_value: Sql) -> str:
         missing_length = f"greatest({padded_length.text} - ksql_length({source.text}), 0)"
         repeat_count = f"cast({missing_length} div ksql_length({fill_value.text}) AS int) + 1"
         fill_text = f"ksql_substring(repeat({fill_value.text}, {repeat_count}), 0, {missing_length})"
@@ -92,7 +93,7 @@ def _pad_text(side: str) -> Callable[..., str]:
         is_valid = f"{padded_length.text} >= 0 AND length({fill_value.text}) > 0"
         return f"CASE WHEN {is_valid} THEN ksql_substring({padded_text}, 0, {padded_length.text}) END"
 
-    return made
+    return compile_call
 
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -143,7 +144,8 @@ FUNCTIONS: tuple[Function, ...] = (
             ("RPAD", (
                 ("RPAD('foo', 7, 'Bar')", "fooBarB"), ("RPAD('\U0001d11ekey', 6, '-')", "\U0001d11ekey-"),
                 ("RPAD('foo', 2, 'Bar')", "fo"),
-                ("RPAD(CAST(NULL AS VARCHAR), 2, 'x')", None), (f"RPAD({BYTES_OF_A}, 2, TO_BYTES('b', 'utf8'))", "YWI="),
+                ("RPAD(CAST(NULL AS VARCHAR), 2, 'x')", None),
+                (f"RPAD({BYTES_OF_A}, 2, TO_BYTES('b', 'utf8'))", "YWI="),
             )),
         )
     ),

@@ -1,4 +1,4 @@
-"""Arrays and maps."""
+"""Functions of arrays and maps."""
 
 from __future__ import annotations
 
@@ -19,57 +19,60 @@ def _element_kind(arguments: Sequence[Any]) -> Kind:
     return arguments[0].kind.inner[0]  # type: ignore[no-any-return]
 
 
-def _compared(name: str) -> Callable[[Sql], str]:
-    """A function that compares the elements of an array."""
+def _comparing_function(name: str) -> Callable[[Sql], str]:
+    """Return a function that compares the elements of an array."""
 
-    def made(of: Sql) -> str:
-        if has_map(of.kind):
-            raise SqlError(f"elements of the type {of.kind.inner[0]} can't be compared")
-        return f"{name}({of.text})"
+    def compile_call(array: Sql) -> str:
+        if has_map(array.kind):
+            raise SqlError(f"elements of the type {array.kind.inner[0]} can't be compared")
+        return f"{name}({array.text})"
 
-    return made
+    return compile_call
 
 
 def _sort_array(array: Sql, order: Sql | None = None) -> str:
-    ascending, descending = _compared("array_sort")(array), f"sort_array({array.text}, false)"
+    ascending, descending = _comparing_function("array_sort")(array), f"sort_array({array.text}, false)"
     if order is None:
         return ascending
     if order.literal is None:
         word = f"upper({order.text})"
-        return f"CASE WHEN {word} IN ('ASC', 'ASCENDING') THEN {ascending} WHEN {word} IN ('DESC', 'DESCENDING') THEN {descending} END"
+        return (
+            f"CASE WHEN {word} IN ('ASC', 'ASCENDING') THEN {ascending} "
+            f"WHEN {word} IN ('DESC', 'DESCENDING') THEN {descending} END"
+        )
     if order.literal.upper() not in ("ASC", "ASCENDING", "DESC", "DESCENDING"):
         raise SqlError("ARRAY_SORT: the order is 'ASC' or 'DESC'")
     return ascending if order.literal.upper().startswith("ASC") else descending
 
 
-def _is(of: Sql, one: Sql) -> str:
-    """The condition that an item is a value."""
-    if of.kind.is_null or one.kind.is_null:
+def _item_equals(array: Sql, value: Sql) -> str:
+    """Return the condition that an item equals a value."""
+    if array.kind.is_null or value.kind.is_null:
         return "_item IS NULL"
-    kind = k.common_kind([of.kind.inner[0], one.kind])
+    kind = k.common_kind([array.kind.inner[0], value.kind])
     if kind is None:
-        raise SqlError(f"an array of {of.kind.inner[0]} has no {one.kind}")
-    return f"{comparable('_item', kind)} <=> {comparable(one.text, kind)}"
+        raise SqlError(f"an array of {array.kind.inner[0]} has no {value.kind}")
+    return f"{comparable('_item', kind)} <=> {comparable(value.text, kind)}"
 
 
 def _array_contains(array: Sql, item: Sql) -> str:
-    return f"coalesce(size(filter({array.text}, _item -> {_is(array, item)})) > 0, false)"
+    return f"coalesce(size(filter({array.text}, _item -> {_item_equals(array, item)})) > 0, false)"
 
 
-def _removed(of: Sql, one: Sql) -> str:
-    return f"filter({of.text}, _item -> NOT ({_is(of, one)}))"
+def _remove_item(array: Sql, value: Sql) -> str:
+    return f"filter({array.text}, _item -> NOT ({_item_equals(array, value)}))"
 
 
-def _two(name: str) -> Callable[[Sql, Sql], str]:
-    """A function of two arrays, as arrays of one type."""
+def _two_arrays_function(name: str) -> Callable[[Sql, Sql], str]:
+    """Return a function of two arrays, which are cast to one type."""
 
-    def made(of: Sql, other: Sql) -> str:
-        kind = common_argument_kind([of, other])
+    def compile_call(left: Sql, right: Sql) -> str:
+        kind = common_argument_kind([left, right])
         if kind.inner:
             comparable("", kind)
-        return f"{name}({fitted(of, kind).text}, {fitted(other, kind).text})"
+        return f"{name}({fitted(left, kind).text}, {fitted(right, kind).text})"
 
-    return made
+    return compile_call
 
 
 def _concat_arrays(left: Sql, right: Sql) -> str:
@@ -100,10 +103,13 @@ def _map_entries(map_value: Sql, is_sorted: Sql) -> str:
 
 
 def cube_arrays(array: Sql) -> Sql:
-    """Return the array of all arrays in which each element is either there or null: CUBE_EXPLODE."""
+    """Return the array of all arrays in which each element is either kept or null: CUBE_EXPLODE."""
     element_type = array.kind.inner[0].wire_type
     without_element = f"concat(_set, array(cast(NULL AS {element_type})))"
-    choices = f"CASE WHEN _one IS NULL THEN array({without_element}) ELSE array({without_element}, concat(_set, array(_one))) END"
+    choices = (
+        f"CASE WHEN _one IS NULL THEN array({without_element}) "
+        f"ELSE array({without_element}, concat(_set, array(_one))) END"
+    )
     start_value = f"array(cast(array() AS array<{element_type}>))"
     return Sql(
         f"reduce({array.text}, {start_value}, (_sets, _one) -> flatten(transform(_sets, _set -> {choices})))",
@@ -112,7 +118,7 @@ def cube_arrays(array: Sql) -> Sql:
 
 
 def _slice_array(array: Sql, start: Sql, end: Sql) -> str:
-    """From the first place to the second; null if one of them is outside."""
+    """Return the elements from the first position to the second; null if one of them is outside."""
     first_place = f"coalesce({start.text}, 1)"
     last_place = f"coalesce({end.text}, size({array.text}))"
     is_inside = f"{first_place} >= 1 AND {last_place} <= size({array.text}) AND {first_place} <= {last_place} + 1"
@@ -120,14 +126,14 @@ def _slice_array(array: Sql, start: Sql, end: Sql) -> str:
 
 
 def _as_map(keys: Sql, values: Sql) -> str:
-    """A key that has no value has null; of a key that is there twice the later value counts."""
-    # Spark's maps have no null key; ksqlDB writes one as this text.
+    """Return AS_MAP: a key without a value gets null; if a key stands twice, the later value counts."""
+    # Spark's maps have no null keys; ksqlDB writes a null key as this text.
     key = f"coalesce(get({keys.text}, _place), 'null')"
     entry_map = f"map({key}, get({values.text}, _place))"
     other_entries = f"map_filter(_made, (_name, _value) -> _name <> {key})"
     merge_step = f"(_made, _place) -> map_concat({other_entries}, {entry_map})"
     places = f"sequence(0, size({keys.text}) - 1)"
-    # No cast of an empty map: there is none to some types.
+    # An empty map is not cast: some types have no such cast.
     empty = f"map_filter(map('', get({values.text}, 0)), (_name, _value) -> false)"
     merged_map = f"aggregate({places}, {empty}, {merge_step})"
     result_map = f"CASE WHEN size({keys.text}) > 0 THEN {merged_map} ELSE {empty} END"
@@ -158,23 +164,24 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="false for a null array; a null can be looked for",
     ),
     define_function(
-        "ARRAY_CONCAT", FAMILY, "array array", _concat_arrays, common_argument_kind, ("ARRAY_CONCAT(ARRAY[1, 2], ARRAY[2])", [1, 2, 2]),
-        ("ARRAY_CONCAT(ARRAY[1], CAST(NULL AS ARRAY<INT>))", [1]), nulls="the other one; null if both are null",
+        "ARRAY_CONCAT", FAMILY, "array array", _concat_arrays, common_argument_kind,
+        ("ARRAY_CONCAT(ARRAY[1, 2], ARRAY[2])", [1, 2, 2]), ("ARRAY_CONCAT(ARRAY[1], CAST(NULL AS ARRAY<INT>))", [1]),
+        nulls="the other one; null if both are null",
     ),
     define_function(
-        "ARRAY_DISTINCT", FAMILY, "array", _compared("array_distinct"), 0,
+        "ARRAY_DISTINCT", FAMILY, "array", _comparing_function("array_distinct"), 0,
         ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", [1, 2]),
     ),
     define_function(
-        "ARRAY_EXCEPT", FAMILY, "array array", _two("array_except"), common_argument_kind,
+        "ARRAY_EXCEPT", FAMILY, "array array", _two_arrays_function("array_except"), common_argument_kind,
         ("ARRAY_EXCEPT(ARRAY[1, 2, 3, 1], ARRAY[2])", [1, 3]),
     ),
     define_function(
-        "ARRAY_INTERSECT", FAMILY, "array array", _two("array_intersect"), common_argument_kind,
+        "ARRAY_INTERSECT", FAMILY, "array array", _two_arrays_function("array_intersect"), common_argument_kind,
         ("ARRAY_INTERSECT(ARRAY[1, 2, 3], ARRAY[3, 2])", [2, 3]),
     ),
     define_function(
-        "ARRAY_UNION", FAMILY, "array array", _two("array_union"), common_argument_kind,
+        "ARRAY_UNION", FAMILY, "array array", _two_arrays_function("array_union"), common_argument_kind,
         ("ARRAY_UNION(ARRAY[1, 2], ARRAY[2, 3])", [1, 2, 3]),
         ("ARRAY_UNION(ARRAY[1], ARRAY[1e0, 2e0])", [1.0, 2.0]),
     ),
@@ -185,15 +192,17 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="null for a null array; a null element is the text null, a null separator an empty text",
     ),
     define_function(
-        "ARRAY_MAX", FAMILY, "array", _compared("array_max"), _element_kind, ("ARRAY_MAX(ARRAY[3, NULL, 7])", 7),
+        "ARRAY_MAX", FAMILY, "array", _comparing_function("array_max"), _element_kind,
+        ("ARRAY_MAX(ARRAY[3, NULL, 7])", 7),
         nulls="nulls are skipped",
     ),
     define_function(
-        "ARRAY_MIN", FAMILY, "array", _compared("array_min"), _element_kind, ("ARRAY_MIN(ARRAY[3, NULL, 7])", 3),
+        "ARRAY_MIN", FAMILY, "array", _comparing_function("array_min"), _element_kind,
+        ("ARRAY_MIN(ARRAY[3, NULL, 7])", 3),
         nulls="nulls are skipped",
     ),
     define_function(
-        "ARRAY_REMOVE", FAMILY, "array any", _removed, 0,
+        "ARRAY_REMOVE", FAMILY, "array any", _remove_item, 0,
         ("ARRAY_REMOVE(ARRAY[1, 2, 3, 2], 2)", [1, 3]), ("ARRAY_REMOVE(ARRAY[1, NULL], NULL)", [1]),
         nulls="null for a null array; nulls can be removed",
     ),
@@ -203,7 +212,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     define_function(
         "AS_MAP", FAMILY, "texts array", _as_map,
-        lambda given: k.map_of(given[0].kind.inner[0], given[1].kind.inner[0]),
+        lambda arguments: k.map_of(arguments[0].kind.inner[0], arguments[1].kind.inner[0]),
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1, 2])", {"a": 1, "b": 2}),
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", {"a": 1, "b": None}),
         ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2, 3])", {"a": 2}),
@@ -222,16 +231,17 @@ FUNCTIONS: tuple[Function, ...] = (
         (f"ENTRIES({SAMPLE}, true)", [{"K": "a", "V": 1}, {"K": "b", "V": 2}]),
     ),
     define_function(
-        "MAP_KEYS", FAMILY, "map", "map_keys({0})", lambda given: k.array_of(given[0].kind.inner[0]),
+        "MAP_KEYS", FAMILY, "map", "map_keys({0})", lambda arguments: k.array_of(arguments[0].kind.inner[0]),
         (f"MAP_KEYS({SAMPLE})", ["a", "b"]),
     ),
     define_function(
-        "MAP_VALUES", FAMILY, "map", "map_values({0})", lambda given: k.array_of(given[0].kind.inner[1]),
+        "MAP_VALUES", FAMILY, "map", "map_values({0})", lambda arguments: k.array_of(arguments[0].kind.inner[1]),
         (f"MAP_VALUES({SAMPLE})", [1, 2]),
     ),
     define_function(
-        "MAP_UNION", FAMILY, "map map", _union_maps, common_argument_kind, (f"MAP_UNION({SAMPLE}, MAP('b' := 3))", {"a": 1, "b": 3}),
-        (f"MAP_UNION({SAMPLE}, NULL)", {"a": 1, "b": 2}), nulls="the other one; null if both are null",
+        "MAP_UNION", FAMILY, "map map", _union_maps, common_argument_kind,
+        (f"MAP_UNION({SAMPLE}, MAP('b' := 3))", {"a": 1, "b": 3}), (f"MAP_UNION({SAMPLE}, NULL)", {"a": 1, "b": 2}),
+        nulls="the other one; null if both are null",
     ),
     define_function(
         "SLICE", FAMILY, "array int int", _slice_array, 0,

@@ -1,4 +1,4 @@
-"""Bytes: as texts in an encoding, and as numbers."""
+"""Functions of bytes: as texts in an encoding, and as numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
 _ENCODINGS = ("hex", "utf8", "ascii", "base64")
-# A text literal of Spark SQL: what ASCII has not.
+# A pattern for characters that ASCII lacks, as a text literal of Spark SQL.
 _NOT_ASCII = "'[^\\\\x00-\\\\x7F]'"
 _BASE64 = "^[A-Za-z0-9+/]*={0,2}(?!.|\\\\n)"
 EMPTY = "cast('' AS binary)"
@@ -19,7 +19,7 @@ BYTES_OF_A = "TO_BYTES('a', 'utf8')"
 
 
 def _by_encoding(encoding: Sql, function_name: str, make_text: Callable[[str], str]) -> str:
-    """What is made by an encoding: that of a literal, or of each record."""
+    """Return Spark SQL for the encoding of a literal, or a CASE over the encoding of each record."""
     if encoding.literal is None:
         cases = " ".join(
             f"WHEN lower({encoding.text}) = '{encoding_name}' THEN {make_text(encoding_name)}"
@@ -46,10 +46,10 @@ def _as_bytes(text_value: Sql, encoding: str) -> str:
     return f"encode({text_value.text}, 'UTF-8')"
 
 
-def _from_base64(of: str) -> str:
-    """The bytes; null for a text with other characters, which Spark leaves out."""
-    ends = f"(length({of}) % 4 = 0 OR ({of} NOT LIKE '%=' AND length({of}) % 4 > 1))"
-    return f"CASE WHEN {of} RLIKE '{_BASE64}' AND {ends} THEN unbase64({of}) END"
+def _from_base64(text: str) -> str:
+    """Return the bytes; null for a text with characters that are not base64's, which Spark would skip."""
+    ends = f"(length({text}) % 4 = 0 OR ({text} NOT LIKE '%=' AND length({text}) % 4 > 1))"
+    return f"CASE WHEN {text} RLIKE '{_BASE64}' AND {ends} THEN unbase64({text}) END"
 
 
 def _unhex_text(text: str) -> str:
@@ -57,7 +57,7 @@ def _unhex_text(text: str) -> str:
     bare_digits = (
         f"CASE WHEN {text} RLIKE '^[xX]\\'.*\\'$' THEN {quoted_digits} ELSE regexp_replace({text}, '^0x', '') END"
     )
-    # After 0x alone an odd number of digits is right; unhex takes it always.
+    # Only after 0x is an odd number of digits valid; unhex always takes it.
     return f"CASE WHEN length({bare_digits}) % 2 = 0 OR {text} LIKE '0x%' THEN unhex({bare_digits}) END"
 
 
@@ -72,13 +72,13 @@ def _as_text(bytes_text: str, encoding: str) -> str:
         case "base64":
             return f"base64({bytes_text})"
         case "ascii":
-            # ASCII's bytes are the same in ISO-8859-1; every other one is the sign for what can't be read.
+            # ASCII's bytes are the same in ISO-8859-1; every other byte becomes the replacement character.
             return f"regexp_replace(decode({bytes_text}, 'ISO-8859-1'), {_NOT_ASCII}, '\ufffd')"
     return f"decode({bytes_text}, 'UTF-8')"
 
 
 def _encode_text(text_value: Sql, input_encoding: Sql, output_encoding: Sql) -> str:
-    """ENCODE writes hexadecimal digits in lower case, FROM_BYTES in upper case."""
+    """Return ENCODE, which writes hexadecimal digits in lower case; FROM_BYTES writes them in upper case."""
     decoded_bytes = _to_bytes(text_value, input_encoding)
 
     def written(name: str) -> str:
@@ -88,7 +88,7 @@ def _encode_text(text_value: Sql, input_encoding: Sql, output_encoding: Sql) -> 
 
 
 def _hex_digits(size: int, bytes_value: Sql, order: Sql | None = None) -> str:
-    """The hexadecimal digits of a number of so many bytes, the largest first; null for another number of bytes."""
+    """Return the hexadecimal digits of a number, the most significant first; null unless it has `size` bytes."""
     if order is not None and order.literal not in (None, "BIG_ENDIAN", "LITTLE_ENDIAN"):
         raise SqlError("the order of the bytes is 'BIG_ENDIAN' or 'LITTLE_ENDIAN'")
     word = "'BIG_ENDIAN'" if order is None else order.text
@@ -103,7 +103,7 @@ def _hex_digits(size: int, bytes_value: Sql, order: Sql | None = None) -> str:
 
 
 def _int_from_bytes(*arguments: Sql) -> str:
-    # As 8 bytes, with the sign in all of the upper ones.
+    # Extended to 8 bytes: the sign fills all upper bytes.
     def signed(digits: str) -> str:
         upper = f"CASE WHEN {digits} >= '8' THEN 'FFFFFFFF' ELSE '' END"
         return f"cast(conv(concat({upper}, {digits}), 16, -10) AS int)"
@@ -120,7 +120,7 @@ def _double_from_bytes(*arguments: Sql) -> str:
 
 
 def _double_of_digits(digits: str) -> str:
-    """A number of its bytes: a sign, 11 bits of an exponent and 52 of a fraction, by IEEE 754."""
+    """Return a DOUBLE from its bytes: by IEEE 754 a sign, 11 bits of an exponent and 52 of a fraction."""
     upper = f"cast(conv(left({digits}, 3), 16, 10) AS int)"
     sign = f"CASE WHEN {upper} >= 2048 THEN -1 ELSE 1 END"
     fraction = f"cast(conv(substring({digits}, 4), 16, 10) AS double) / 4503599627370496"
@@ -141,7 +141,7 @@ def _uuid_text(bytes_value: Sql) -> str:
 
 
 def joined_bytes(separator: Sql, *parts: Sql) -> str:
-    """Return CONCAT_WS of bytes; Spark's concat_ws is for texts alone."""
+    """Return CONCAT_WS of bytes; Spark's concat_ws takes only texts."""
     present_parts = f"filter(array({', '.join(part.text for part in parts)}), _part -> _part IS NOT NULL)"
     join_step = f"CASE WHEN _made IS NULL THEN _part ELSE concat(_made, {separator.text}, _part) END"
     joined = f"aggregate({present_parts}, cast(NULL AS binary), (_made, _part) -> {join_step})"
@@ -149,7 +149,7 @@ def joined_bytes(separator: Sql, *parts: Sql) -> str:
 
 
 def split_bytes(bytes_value: Sql, separator: Sql) -> str:
-    """Return SPLIT of bytes: of a text that has a character for each byte; by nothing, each byte."""
+    """Return SPLIT of bytes, by way of a text with a character a byte; an empty separator splits off each byte."""
     argument_texts = [f"decode({argument.text}, 'ISO-8859-1')" for argument in (bytes_value, separator)]
     parts = f"split({argument_texts[0]}, concat('\\\\Q', {argument_texts[1]}, '\\\\E'), -1)"
     single_bytes = f"split({argument_texts[0]}, '(?s)(?<=.)(?=.)', -1)"
@@ -173,7 +173,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("TO_BYTES('a', 'base64')", None),
     ),
     define_function(
-        "FROM_BYTES", _FAMILY, "bytes text", lambda of, encoding: _from_bytes(of.text, encoding), k.STRING,
+        "FROM_BYTES", _FAMILY, "bytes text", lambda value, encoding: _from_bytes(value.text, encoding), k.STRING,
         ("FROM_BYTES(TO_BYTES('hi', 'utf8'), 'utf8')", "hi"), ("FROM_BYTES(TO_BYTES('jk', 'utf8'), 'hex')", "6A6B"),
     ),
     define_function(

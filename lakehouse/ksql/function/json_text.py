@@ -1,4 +1,4 @@
-"""Texts that are JSON. Numbers in them keep their digits."""
+"""Functions of JSON texts. Numbers in them keep their digits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAMILY = "Texts and bytes"
 
 
 def _quote_json(text: str) -> str:
-    """A text as JSON has it."""
+    """Return a text as a JSON string."""
     return let_sql(
         f"to_json(array({text}))", "_shown", lambda json_array: f"substring({json_array}, 2, length({json_array}) - 2)"
     )
@@ -35,7 +35,7 @@ def _extract_field(json_value: Sql, path: Sql) -> str:
 
 
 def _json_records(json_text: str) -> str:
-    """The fields of an object: texts as they are, other values as JSON has them; null for anything else."""
+    """Return the fields of an object: texts as they are, other values as JSON; null for anything but an object."""
     field_text = (
         "CASE WHEN _written LIKE '\"%' THEN get_json_object(concat('[', _written, ']'), '$[0]') ELSE _written END"
     )
@@ -43,7 +43,7 @@ def _json_records(json_text: str) -> str:
 
 
 def _json_array_contains(json_value: Sql, item: Sql) -> str:
-    """An item is compared as JSON has it: a whole number is none with a point."""
+    """Return JSON_ARRAY_CONTAINS, which compares JSON: a whole number never equals a number with a point."""
     item_kind, equals_item = item.kind, f"_item = cast({item.text} AS string)"
     if item_kind.is_null:
         equals_item = "_item = 'null'"
@@ -58,10 +58,10 @@ def _json_array_contains(json_value: Sql, item: Sql) -> str:
 
 
 def _concat_json(*parts: Sql) -> str:
-    """Objects are one, with the later value of a name; if there is anything else, all are one array."""
+    """Return JSON_CONCAT: objects are merged, a name's later value wins; anything else makes all one array."""
     whole_texts = [f"ksql_json_at({part.text}, '')" for part in parts]
     field_maps = [f"ksql_json_fields({part.text})" for part in parts]
-    # A value that is no array is the only item of one.
+    # A value that is no array becomes an array's only item.
     item_arrays = [
         f"coalesce(ksql_json_items({item_source.text}), array({whole_text}))"
         for item_source, whole_text in zip(parts, whole_texts, strict=True)
@@ -80,7 +80,7 @@ def _concat_json(*parts: Sql) -> str:
 
 
 def json_ready(text: str, kind: Kind, depth: int = 0) -> str:
-    """Return a value as to_json writes it in ksqlDB's way: moments as texts, fields and keys in their order."""
+    """Return a value in a form that to_json writes as ksqlDB does: moments as texts, fields and keys in order."""
     item = f"item{depth}"
     match kind.name:
         case "TIME":
@@ -166,7 +166,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("JSON_KEYS('{\"a\": 1, \"b\": 2}')", ["a", "b"]), ("JSON_KEYS('[1]')", None),
     ),
     define_function(
-        "JSON_RECORDS", _FAMILY, "text", lambda of: _json_records(of.text), k.map_of(k.STRING, k.STRING),
+        "JSON_RECORDS", _FAMILY, "text", lambda value: _json_records(value.text), k.map_of(k.STRING, k.STRING),
         ("JSON_RECORDS('{\"a\": \"x\", \"b\": {\"c\": 2.50}, \"d\": null}')", {"a": "x", "b": '{"c":2.50}',
         "d": "null"}),
         ("JSON_RECORDS('[]')", None), nulls="null if an argument is null, or not an object",

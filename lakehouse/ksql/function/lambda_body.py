@@ -1,13 +1,13 @@
-"""Lambdas as Spark SQL: their bodies, where a body meets a null that ksqlDB fails on; and the functions that take them.
+"""Lambdas as Spark SQL: their bodies, the nulls on which ksqlDB fails, and the functions that take lambdas.
 
-ksqlDB computes arithmetic over Java's numbers, and there is none for a null: a null element fails the whole call, which
-is null then. Functions and comparisons take nulls.
+ksqlDB computes with Java's numbers, which can't be null: arithmetic over a null element fails the whole call, and the
+call gives null. Functions and comparisons take nulls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.collection import FAMILY, SAMPLE
@@ -22,7 +22,7 @@ _ARITHMETIC = ("+", "-", "*", "/", "%")
 
 
 class LambdaScope(Protocol):
-    """What the names in an expression stand for. depth: how many lambdas are around it."""
+    """The meaning of the names in an expression. depth: how many lambdas are around it."""
 
     @property
     def depth(self) -> int: ...
@@ -32,11 +32,11 @@ class LambdaScope(Protocol):
 
 
 def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
-    """Return a lambda that is an argument. Raises SqlError for one that stands too deep in others."""
-    if scope.depth == DEPTH_MAX:  # a body is compiled for its type, and again for its text
+    """Return a lambda that is an argument. Raises SqlError for a lambda nested too deeply in others."""
+    if scope.depth == DEPTH_MAX:  # each level compiles its body twice: for the type, then for the text
         raise SqlError(f"lambdas stand at most {DEPTH_MAX} deep in each other", node.at)
 
-    # No column begins like this, nor a name inside a function's Spark SQL: `name => name = s.name` reads both.
+    # No column and no name in a function's Spark SQL begins like this: in `name => name = s.name` both are read.
     variables = tuple(f"__{name}" for name in node.names)
 
     def inside(kinds: Sequence[Kind], texts: Sequence[str] | None) -> LambdaScope:
@@ -56,10 +56,10 @@ def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
 
 
 def _failure_condition(node: t.Expr, scope: LambdaScope) -> str | None:
-    """The condition under which arithmetic in an expression meets a null; None where there is no arithmetic."""
+    """Return the condition under which arithmetic in an expression meets a null; None without arithmetic."""
     match node:
         case t.Lambda():
-            return None  # its own call is null then
+            return None  # the call of the inner lambda is null then
         case t.CaseOf():
             return _failure_in_case(node, scope)
         case t.Junction():
@@ -84,7 +84,7 @@ def _join_or(conditions: Sequence[str | None]) -> str | None:
 
 
 def _failure_in_case(node: t.CaseOf, scope: LambdaScope) -> str | None:
-    """Only what is reached is computed: the conditions up to the one that holds, and its value."""
+    """Return the failure condition of a CASE, which computes only the conditions up to the true one, and its value."""
     failure = _failure_condition(node.default, scope) if node.default is not None else None
     for branch_condition, branch_value in reversed(node.branches):
         condition_node = (
@@ -99,7 +99,7 @@ def _failure_in_case(node: t.CaseOf, scope: LambdaScope) -> str | None:
 
 
 def _failure_in_turn(node: t.Junction, scope: LambdaScope) -> str | None:
-    """An item of AND is computed where all before it hold, one of OR where none does."""
+    """Return the failure condition of AND or OR: AND goes on while its items hold, OR while none does."""
     failure: str | None = None
     for number, item in reversed(list(enumerate(node.items))):
         if failure and number < len(node.items) - 1:
@@ -109,76 +109,82 @@ def _failure_in_turn(node: t.Junction, scope: LambdaScope) -> str | None:
     return failure
 
 
-def _unless(condition: str | None, made: str) -> str:
-    """What is made, or null where a condition holds."""
-    return made if condition is None else f"CASE WHEN {condition} THEN NULL ELSE {made} END"
+def _unless(condition: str | None, result: str) -> str:
+    """Return a result, or null where the failure condition holds."""
+    return result if condition is None else f"CASE WHEN {condition} THEN NULL ELSE {result} END"
 
 
-def _transform(of: Sql, work: LambdaSql) -> str:
-    failing = work.failing(of.kind.inner[0])
-    made = f"transform({of.text}, {work.text(of.kind.inner[0])})"
-    return _unless(failing and f"exists({of.text}, {failing})", made)
+def _transform(array: Sql, function: LambdaSql) -> str:
+    failing = function.failing(array.kind.inner[0])
+    transformed = f"transform({array.text}, {function.text(array.kind.inner[0])})"
+    return _unless(failing and f"exists({array.text}, {failing})", transformed)
 
 
-def _pair(work: LambdaSql) -> str:
-    """The name of an entry of a map, for the names of a lambda: those of a lambda around it are others."""
-    return f"_pair_{'_'.join(work.names).lower()}"
+def _transformed_array_kind(arguments: Any) -> Kind:
+    array, function = arguments
+    return k.array_of(function.body((array.kind.inner[0],)).kind)
 
 
-def _transform_map(of: Sql, key: LambdaSql, value: LambdaSql) -> str:
-    """The entries of a map anew; null where ksqlDB fails: at a null value, and at a key that comes twice."""
-    pairs, pair = f"map_entries({of.text})", _pair(key)
+def _transformed_map_kind(arguments: Any) -> Kind:
+    source, *functions = arguments
+    return k.map_of(*(function.body(source.kind.inner).kind for function in functions))
+
+
+def _pair(function: LambdaSql) -> str:
+    """Return a name for a map's entry in a lambda, different from those in the lambdas around it."""
+    return f"_pair_{'_'.join(function.names).lower()}"
+
+
+def _transform_map(source: Sql, key: LambdaSql, value: LambdaSql) -> str:
+    """Return TRANSFORM of a map; null where ksqlDB fails: at a null value, and at a key that comes twice."""
+    pairs, pair = f"map_entries({source.text})", _pair(key)
     texts = (f"{pair}.key", f"{pair}.value")
-    name, worth = (work.body(of.kind.inner, texts).text for work in (key, value))
-    conditions = [work.fails(of.kind.inner, texts) for work in (key, value)]
-    failing = " OR ".join(condition for condition in (*conditions, f"{worth} IS NULL") if condition)
-    twice = f"size(array_distinct(transform({pairs}, {pair} -> {name}))) < size({of.text})"
-    made = f"map_from_entries(transform({pairs}, {pair} -> struct({name}, {worth})))"
-    return _unless(f"exists({pairs}, {pair} -> {failing}) OR {twice}", made)
+    name, new_value = (function.body(source.kind.inner, texts).text for function in (key, value))
+    conditions = [function.fails(source.kind.inner, texts) for function in (key, value)]
+    failing = " OR ".join(condition for condition in (*conditions, f"{new_value} IS NULL") if condition)
+    twice = f"size(array_distinct(transform({pairs}, {pair} -> {name}))) < size({source.text})"
+    transformed = f"map_from_entries(transform({pairs}, {pair} -> struct({name}, {new_value})))"
+    return _unless(f"exists({pairs}, {pair} -> {failing}) OR {twice}", transformed)
 
 
-def _kept(of: Sql, keep: LambdaSql) -> str:
-    """The elements for which a condition holds; null where ksqlDB fails: also at a null value of a map that is kept."""
-    failing = keep.failing(*of.kind.inner)
-    if of.kind.name != "MAP":
-        made = f"filter({of.text}, {keep.text(*of.kind.inner)})"
-        return _unless(failing and f"exists({of.text}, {failing})", made)
-    made = f"map_filter({of.text}, {keep.text(*of.kind.inner)})"
-    conditions = [f"exists(map_values({made}), _value -> _value IS NULL)"]
+def _filter_items(source: Sql, keep: LambdaSql) -> str:
+    """Return the elements for which a condition holds; null where ksqlDB fails, as at a map's kept null value."""
+    failing = keep.failing(*source.kind.inner)
+    if source.kind.name != "MAP":
+        filtered = f"filter({source.text}, {keep.text(*source.kind.inner)})"
+        return _unless(failing and f"exists({source.text}, {failing})", filtered)
+    filtered = f"map_filter({source.text}, {keep.text(*source.kind.inner)})"
+    conditions = [f"exists(map_values({filtered}), _value -> _value IS NULL)"]
     if failing:
-        conditions.append(f"size(map_filter({of.text}, {failing})) > 0")
-    return _unless(" OR ".join(conditions), made)
+        conditions.append(f"size(map_filter({source.text}, {failing})) > 0")
+    return _unless(" OR ".join(conditions), filtered)
 
 
-def _reduce(of: Sql, start: Sql, merge: LambdaSql) -> str:
+def _reduce(source: Sql, start: Sql, merge: LambdaSql) -> str:
     kind = start.kind
     first = f"cast({start.text} AS {kind.spark})"
-    if of.kind.name == "ARRAY":
-        body = merge.body((kind, of.kind.inner[0])).text
+    if source.kind.name == "ARRAY":
+        body = merge.body((kind, source.kind.inner[0])).text
         names = ", ".join(f"`{name}`" for name in merge.names)
-        made = f"aggregate({of.text}, {first}, ({names}) -> cast({body} AS {kind.spark}))"
-        return _or_start(of, first, made)
+        reduced = f"aggregate({source.text}, {first}, ({names}) -> cast({body} AS {kind.spark}))"
+        return _or_start(source, first, reduced)
     so_far, pair = f"`{merge.names[0]}`", _pair(merge)
-    body = merge.body((kind, *of.kind.inner), (so_far, f"{pair}.key", f"{pair}.value")).text
-    made = f"aggregate(map_entries({of.text}), {first}, ({so_far}, {pair}) -> cast({body} AS {kind.spark}))"
-    return _or_start(of, first, made)
+    body = merge.body((kind, *source.kind.inner), (so_far, f"{pair}.key", f"{pair}.value")).text
+    reduced = f"aggregate(map_entries({source.text}), {first}, ({so_far}, {pair}) -> cast({body} AS {kind.spark}))"
+    return _or_start(source, first, reduced)
 
 
-def _or_start(of: Sql, first: str, made: str) -> str:
-    """What is reduced of nothing is the start."""
-    return f"CASE WHEN {of.text} IS NULL THEN {first} WHEN {first} IS NOT NULL THEN {made} END"
+def _or_start(source: Sql, first: str, reduced: str) -> str:
+    """Return the result of REDUCE, which is the start for a null array or map."""
+    return f"CASE WHEN {source.text} IS NULL THEN {first} WHEN {first} IS NOT NULL THEN {reduced} END"
 
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(
         "TRANSFORM", FAMILY,
         (
-            Signature(("array", "lambda1"), _transform,
-            lambda given: k.array_of(given[1].body((given[0].kind.inner[0],)).kind)),
-            Signature(
-                ("map", "lambda2", "lambda2"), _transform_map,
-                lambda given: k.map_of(*(work.body(given[0].kind.inner).kind for work in given[1:])),
-            ),
+            Signature(("array", "lambda1"), _transform, _transformed_array_kind),
+            Signature(("map", "lambda2", "lambda2"), _transform_map, _transformed_map_kind),
         ),
         (
             ("TRANSFORM(ARRAY[1, 2], x => x * 10)", [10, 20]),
@@ -192,7 +198,8 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
     ),
     Function(
-        "FILTER", FAMILY, (Signature(("array", "lambda1"), _kept, 0), Signature(("map", "lambda2"), _kept, 0)),
+        "FILTER", FAMILY,
+        (Signature(("array", "lambda1"), _filter_items, 0), Signature(("map", "lambda2"), _filter_items, 0)),
         (("FILTER(ARRAY[1, 5, 3], x => x > 2)", [5, 3]), (f"FILTER({SAMPLE}, (k, v) => k = 'a' OR v > 5)", {"a": 1}),
          ("FILTER(ARRAY[1, NULL, 3], x => x > 2)", [3]), ("FILTER(ARRAY[1, NULL], x => x + 1 > 0)", None),
          ("FILTER(MAP('a' := 1, 'b' := NULL), (k, v) => k = 'b')", None)),

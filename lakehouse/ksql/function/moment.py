@@ -1,4 +1,4 @@
-"""Dates, times and timestamps. Formats are Java's DateTimeFormatter's, as Spark reads them; a zone left out is UTC."""
+"""Functions of dates, times and timestamps. Formats are Java's, as Spark reads them; the default zone is UTC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNITS_MS = {
     "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS, "WEEK": 7 * _DAY_MS,
 }  # fmt: skip
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-# The parts of a format, and patterns for what those of a date read.
+# Patterns: the parts of a format, and the texts that the parts of a date match.
 _DATE_PARTS = re.compile(r"'(?:[^']|'')*'|(?:([A-Za-z])\1*)|[^A-Za-z']")
 _DATE_TEXTS = {
     "yyyy": "[0-9]{4}", "yy": "[0-9]{2}", "MM": "[0-9]{2}", "M": "[0-9]{1,2}", "dd": "[0-9]{2}", "d": "[0-9]{1,2}",
@@ -33,7 +33,7 @@ WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "T
 
 
 def time_text(millis: str) -> str:
-    """Return a TIME as a text: without seconds where there are none."""
+    """Return a TIME as a text, without seconds if they are 0."""
     return (
         f"date_format(timestamp_millis({millis}), CASE WHEN {millis} % 60000 < 1000 THEN 'HH:mm' ELSE 'HH:mm:ss' END)"
     )
@@ -44,17 +44,17 @@ def _format_timestamp(timestamp: str, format: Sql, zone: Sql | None, default_zon
 
 
 def _format_letters(format: Sql) -> str:
-    """A format that is written out, without what it quotes."""
+    """Return the letters of a literal format, without its quoted parts."""
     return re.sub("'[^']*'", "", format.literal or "")
 
 
 def _format_letters_sql(format: Sql) -> str:
-    """The same of a format that is computed."""
+    """Return Spark SQL for the letters of a computed format, without its quoted parts."""
     return f"regexp_replace({format.text}, '\\'[^\\']*\\'', '')"
 
 
 def _parse_timestamp(text_value: Sql, format: Sql, zone: Sql | None = None) -> str:
-    """A timestamp of a text; a zone that is given is for a text that names none itself."""
+    """Return a text's timestamp; the zone applies to a text that names none itself."""
     parsed = f"to_timestamp({_divide_fraction(text_value, format)})"
     if zone is None:
         return parsed
@@ -67,7 +67,7 @@ def _parse_timestamp(text_value: Sql, format: Sql, zone: Sql | None = None) -> s
 
 
 def _date_of(text_value: Sql, format: Sql) -> str:
-    """A DATE of a text, which may go on behind it: 2020-02-28T10:30 by yyyy-MM-dd."""
+    """Return the DATE at the start of a text, which may go on: 2020-02-28T10:30 with yyyy-MM-dd."""
     date_pattern = ""
     for format_part in (part_match[0] for part_match in _DATE_PARTS.finditer(format.literal or "")):
         if format_part.isalpha() and format_part not in _DATE_TEXTS:
@@ -82,9 +82,9 @@ def _date_of(text_value: Sql, format: Sql) -> str:
 
 
 def _divide_fraction(text_value: Sql, format: Sql) -> str:
-    """Return a text and its format with a point before a fraction that follows other numbers at once: Spark needs it.
+    """Return a text and its format with a point before the fraction, which Spark needs right after other numbers.
 
-    Java knows how many digits each number has there: yyyyMMddHHmmssSSS.
+    Java does without: it knows how many digits each number of yyyyMMddHHmmssSSS has.
     """
     digit_run = re.search("([a-zA-RT-Z]*)(S+)", _format_letters(format))
     if digit_run is None or not digit_run[1] or not re.fullmatch(r"(yyyy|yy|MM|dd|HH|hh|mm|ss|DDD)+", digit_run[1]):
@@ -95,7 +95,7 @@ def _divide_fraction(text_value: Sql, format: Sql) -> str:
 
 
 def _time_of(text_value: Sql, format: Sql) -> str:
-    """A TIME of a text; null for a format with a part of a date."""
+    """Return a text's TIME; null for a format with a part of a date."""
     parsed = f"ksql_parse_time({text_value.text}, {format.text})"
     date_letters = "[GuyDMLdQqYwWEecFg]"
     if format.literal is not None:
@@ -104,16 +104,16 @@ def _time_of(text_value: Sql, format: Sql) -> str:
 
 
 def _convert_zone(timestamp: Sql, from_zone: Sql, to_zone: Sql) -> str:
-    """The time on the clock of the second zone when it is that on the clock of the first, by the offsets at the moment.
+    """Return the wall-clock time in the second zone for one in the first.
 
-    As in ksqlDB, which takes the moment itself for both offsets.
+    As in ksqlDB, both zones' offsets are those at the given timestamp, read as UTC.
     """
     local_times = [f"unix_millis(from_utc_timestamp({timestamp.text}, {zone.text}))" for zone in (to_zone, from_zone)]
     return f"timestamp_millis(unix_millis({timestamp.text}) + {local_times[0]} - {local_times[1]})"
 
 
 def _whole_day(timestamp: str) -> str:
-    """A DATE of a timestamp; null for one with a time."""
+    """Return a timestamp's DATE; null for a timestamp with a time of day."""
     return let_sql(
         timestamp,
         "_at",
@@ -137,7 +137,7 @@ def _between_sql(number_text: str, least: int, most: int) -> str:
 
 
 def _move_moment(sign: str, kind: Kind) -> Any:
-    """A moment that is moved by so many units; null where the result is beyond the years 1 to 9999."""
+    """Return a function that moves a moment by units; null where the result is beyond the years 1 to 9999."""
 
     def move(unit: Sql, amount: Sql, moment: Sql) -> str:
         unit_word, unit_count = _parse_unit(unit), f"cast({amount.text} AS bigint)"
@@ -145,7 +145,7 @@ def _move_moment(sign: str, kind: Kind) -> Any:
             if unit_word not in UNITS_MS:
                 raise SqlError("a TIME is moved by DAYS, HOURS, MINUTES, SECONDS or MILLISECONDS")
             unit_ms = UNITS_MS[unit_word]
-            # Around the clock: what is a whole number of days moves nothing.
+            # A TIME goes around the clock: whole days do not move it.
             clock_ms = f"pmod({unit_count}, {max(_DAY_MS // unit_ms, 1)}) * {unit_ms}"
             return f"cast(pmod({moment.text} {sign} {clock_ms}, {_DAY_MS}) AS int)"
         if unit_word in MONTHS:
@@ -173,7 +173,7 @@ def _move_moment(sign: str, kind: Kind) -> Any:
 
 
 def _move_months(months: str, count: str, moment: Sql) -> str:
-    """By months; the last day of a month where there is no such day."""
+    """Move a moment by months, to the month's last day if it lacks the day."""
     day_text = moment.text if moment.kind == k.DATE else f"cast({moment.text} AS date)"
     month = f"year({day_text}) * 12 + month({day_text}) - 1 {months}"
     moved = f"add_months({day_text}, cast({months} AS int))"
@@ -181,7 +181,8 @@ def _move_months(months: str, count: str, moment: Sql) -> str:
         moved = (
             f"timestamp_millis(unix_millis(cast({moved} AS timestamp)) + pmod(unix_millis({moment.text}), {_DAY_MS}))"
         )
-    return f"CASE WHEN {_between_sql(count, -120000, 120000)} AND {_between_sql(f'({month})', 12, 119999)} THEN {moved} END"
+    in_range = f"{_between_sql(count, -120000, 120000)} AND {_between_sql(f'({month})', 12, 119999)}"
+    return f"CASE WHEN {in_range} THEN {moved} END"
 
 
 _T = "PARSE_TIMESTAMP('2020-02-28 10:30:00', 'yyyy-MM-dd HH:mm:ss')"
@@ -189,7 +190,7 @@ _D = "PARSE_DATE('2020-02-28', 'yyyy-MM-dd')"
 FUNCTIONS: tuple[Function, ...] = (
     define_function(
         "FORMAT_TIMESTAMP", _FAMILY, "timestamp text text?",
-        lambda of, format, zone=None: _format_timestamp(of.text, format, zone, "'GMT'"), k.STRING,
+        lambda moment, format, zone=None: _format_timestamp(moment.text, format, zone, "'GMT'"), k.STRING,
         (f"FORMAT_TIMESTAMP({_T}, 'yyyy/MM/dd HH')", "2020/02/28 10"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm', 'Europe/Rome')", "11:30"),
         (f"FORMAT_TIMESTAMP({_T}, 'HH:mm z VV xxx O', 'America/New_York')", "05:30 EST America/New_York -05:00 GMT-5"),
@@ -230,11 +231,13 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     define_function(
         "TIMESTAMPTOSTRING", _FAMILY, "whole text text?",
-        lambda of, format, zone=None: _format_timestamp(f"timestamp_millis({of.text})", format, zone, "'UTC'"), k.STRING,
+        lambda moment, format, zone=None: _format_timestamp(f"timestamp_millis({moment.text})", format, zone, "'UTC'"),
+        k.STRING,
         ("TIMESTAMPTOSTRING(1582885800000, 'yyyy-MM-dd HH:mm')", "2020-02-28 10:30"),
     ),
     define_function(
-        "STRINGTOTIMESTAMP", _FAMILY, "text text text?", lambda *given: f"unix_millis({_parse_timestamp(*given)})", k.BIGINT,
+        "STRINGTOTIMESTAMP", _FAMILY, "text text text?",
+        lambda *arguments: f"unix_millis({_parse_timestamp(*arguments)})", k.BIGINT,
         ("STRINGTOTIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm')", 1_582_885_800_000),
     ),
     define_function(
@@ -259,14 +262,18 @@ FUNCTIONS: tuple[Function, ...] = (
         "FROM_UNIXTIME", _FAMILY, "whole", "timestamp_millis({0})", k.TIMESTAMP,
         ("UNIX_TIMESTAMP(FROM_UNIXTIME(1582885800000))", 1_582_885_800_000),
     ),
-    define_function("FROM_DAYS", _FAMILY, "int", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
+    define_function(
+        "FROM_DAYS", _FAMILY, "int", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28"),
+    ),
     define_function(
         "CONVERT_TZ", _FAMILY, "timestamp text text", _convert_zone,
         k.TIMESTAMP,
         (f"CAST(CONVERT_TZ({_T}, 'UTC', 'Europe/Rome') AS VARCHAR)", "2020-02-28T11:30:00.000"),
     ),
     *(
-        Function(name, _FAMILY, (Signature(("unit", "whole", kind.name.lower()), _move_moment(sign, kind), kind),), cases)
+        Function(
+            name, _FAMILY, (Signature(("unit", "whole", kind.name.lower()), _move_moment(sign, kind), kind),), cases,
+        )
         for name, sign, kind, cases in (
             ("TIMESTAMPADD", "+", k.TIMESTAMP, (
                 (f"UNIX_TIMESTAMP(TIMESTAMPADD(HOURS, 2, {_T}))", 1_582_893_000_000),

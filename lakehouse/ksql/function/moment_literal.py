@@ -1,4 +1,4 @@
-"""Moments that are written as texts."""
+"""Moments written as literal texts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakehouse.ksql.syntax.kind import Kind
 
 
 def moment_literal(text: str, kind: Kind, position: int) -> Sql:
-    """Return a DATE, TIME or TIMESTAMP that is written as a text, in UTC unless it says otherwise.
+    """Return the DATE, TIME or TIMESTAMP of a literal text, in UTC unless it names a zone.
 
-    A month or a year is its begin.
+    A year or a month alone means its first moment.
     """
     if kind.name != "TIME" and re.fullmatch(r"\d{4}(-\d\d)?", text):
         text += "-01-01"[len(text) - 10 :]

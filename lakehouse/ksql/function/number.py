@@ -1,4 +1,4 @@
-"""Numbers."""
+"""Functions of numbers."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 _FAMILY = "Numbers"
-_EXACT = 34  # digits
+_EXACT = 34  # digits of a DECIMAL that Spark does not round here
 
 
 _ALL_WHOLE = 1 << 52  # no DOUBLE beyond has a fraction; Spark's functions give a BIGINT, which ends there
 
 
 def _to_whole(name: str) -> Any:
-    """CEIL and FLOOR give the type that they take."""
+    """Return CEIL or FLOOR, which give the type that they take."""
 
-    def made(of: Sql) -> str:
-        if of.kind.is_whole:
-            return of.text
-        if of.kind != k.DOUBLE or of.literal is not None:
-            return f"cast({name}({of.text}) AS {of.kind.spark})"
+    def compile_call(number: Sql) -> str:
+        if number.kind.is_whole:
+            return number.text
+        if number.kind != k.DOUBLE or number.literal is not None:
+            return f"cast({name}({number.text}) AS {number.kind.spark})"
         return let_sql(
-            of.text, "_number",
-            lambda one: f"CASE WHEN abs({one}) < {_ALL_WHOLE} THEN cast({name}({one}) AS double) ELSE {one} END",
+            number.text, "_number",
+            lambda value: (
+                f"CASE WHEN abs({value}) < {_ALL_WHOLE} THEN cast({name}({value}) AS double) ELSE {value} END"
+            ),
         )  # fmt: skip
 
-    return made
+    return compile_call
 
 
-def _absolute(of: Sql) -> str:
-    """Spark rounds a DECIMAL of many digits where it takes its sign away."""
-    if of.kind.name != "DECIMAL" or of.kind.digits[0] <= _EXACT:
-        return f"abs({of.text})"
-    return f"cast(regexp_replace(cast({of.text} AS string), '^-', '') AS {of.kind.spark})"
+def _absolute(number: Sql) -> str:
+    """Return ABS; Spark's own rounds a DECIMAL of many digits."""
+    if number.kind.name != "DECIMAL" or number.kind.digits[0] <= _EXACT:
+        return f"abs({number.text})"
+    return f"cast(regexp_replace(cast({number.text} AS string), '^-', '') AS {number.kind.spark})"
 
 
 def _round_number(number: Sql, places: Sql | None = None) -> str:
-    """A half is rounded up, also below zero."""
+    """Return ROUND: a half is rounded up, also below zero."""
     if number.kind.is_whole:
         return f"cast({number.text} AS bigint)" if places is None else _round_at_place("floor", number, places, "0.5")
     if places is None and number.kind == k.DOUBLE:
@@ -63,7 +65,7 @@ def _truncate_number(number: Sql, places: Sql | None = None) -> str:
 
 
 def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str) -> str:
-    """FLOOR or CEIL at a number of places, of the decimal number that is written; half: what is added at that place."""
+    """Return FLOOR or CEIL at a decimal place, of the number as it is written. half_place: the half that is added."""
     if places is not None and places.literal is None:
         raise SqlError("the number of places is written as a number")
     decimal_place = 0 if places is None else int(places.literal or 0)
@@ -80,7 +82,7 @@ def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str)
     rounded = f"cast({name}({exact_value}, {decimal_place}) AS {result_kind.spark})"
     if number.kind != k.DOUBLE:
         return rounded
-    # Beyond these there is nothing to round, or it does not fit a DECIMAL.
+    # At other places there is nothing to round, or the result does not fit a DECIMAL.
     return (
         number.text
         if decimal_place > 17
@@ -89,7 +91,7 @@ def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str)
 
 
 def _decimal_sum_kind(digits: tuple[int, int], scale: int) -> Kind:
-    """The type that Spark gives a decimal and half of a place added: less scale where it has more than 38 digits."""
+    """Return Spark's type for the sum of a decimal and half a place: beyond 38 digits it loses scale."""
     precision, own_scale = digits
     whole_digits, scale = max(precision - own_scale, 1 - scale) + 1, max(own_scale, scale)
     return k.decimal_of(
@@ -114,7 +116,7 @@ def _truncated_kind(arguments: Sequence[Any]) -> Kind:
 
 
 def _natural_log(number_text: str) -> str:
-    """The natural logarithm, where Spark's is null for zero and below."""
+    """Return the natural logarithm; Spark's own is null for zero and below."""
     return (
         f"CASE WHEN {number_text} > 0 THEN ln({number_text}) WHEN {number_text} = 0 THEN cast('-Infinity' AS double) "
         f"WHEN {number_text} < 0 THEN cast('NaN' AS double) END"
@@ -126,7 +128,10 @@ def _log_to_base(base_or_number: Sql, value: Sql | None = None) -> str:
     if value is None:
         return _natural_log(base)
     number_text = f"cast({value.text} AS double)"
-    quotient = f"CASE WHEN {base} <= 0 OR {base} = 1 THEN cast('NaN' AS double) ELSE ({_natural_log(number_text)}) / ln({base}) END"
+    quotient = (
+        f"CASE WHEN {base} <= 0 OR {base} = 1 THEN cast('NaN' AS double) "
+        f"ELSE ({_natural_log(number_text)}) / ln({base}) END"
+    )
     return f"CASE WHEN {base} IS NOT NULL AND {number_text} IS NOT NULL THEN {quotient} END"
 
 
@@ -148,37 +153,39 @@ _KILOMETERS = "'', 'km', 'kilometer', 'kilometers', 'kilometre', 'kilometres'"
 def _geo_distance(
     from_latitude: Sql, from_longitude: Sql, to_latitude: Sql, to_longitude: Sql, unit: Sql | None = None
 ) -> str:
-    """The distance on a sphere; null outside of a latitude's or a longitude's range, and for another unit."""
+    """Return the distance on a sphere; null for an impossible latitude or longitude, and for an unknown unit."""
     word = "" if unit is None else f"lower(trim(coalesce({unit.text}, '')))"
     radius = "6371"
     if unit is not None:
         radius = f"CASE WHEN {word} IN ({_MILES}) THEN 3959 WHEN {word} IN ({_KILOMETERS}) THEN 6371 END"
-    ranges = [(one, 90) for one in (from_latitude, to_latitude)] + [
-        (one, 180) for one in (from_longitude, to_longitude)
+    ranges = [(coordinate, 90) for coordinate in (from_latitude, to_latitude)] + [
+        (coordinate, 180) for coordinate in (from_longitude, to_longitude)
     ]
-    inside = " AND ".join(f"{one.text} BETWEEN {-most} AND {most}" for one, most in ranges if one.literal is None)
+    inside = " AND ".join(
+        f"{coordinate.text} BETWEEN {-limit} AND {limit}" for coordinate, limit in ranges if coordinate.literal is None
+    )
     lat1, lon1, lat2, lon2 = (
         f"radians(cast({degrees.text} AS double))"
         for degrees in (from_latitude, from_longitude, to_latitude, to_longitude)
     )
-    made = (
+    distance = (
         f"2 * ({radius}) * asin(sqrt(power(sin(({lat2} - {lat1}) / 2), 2) + cos({lat1}) * cos({lat2}) * "
         f"power(sin(({lon2} - {lon1}) / 2), 2)))"
     )
-    return f"CASE WHEN {inside} THEN {made} END" if inside else made
+    return f"CASE WHEN {inside} THEN {distance} END" if inside else distance
 
 
 def _series(start: Sql, end: Sql, *step: Sql) -> str:
     kind = common_argument_kind([start, end])
-    given = [of if of.kind in (kind, k.NULL) else Sql(f"cast({of.text} AS {kind.spark})", kind)
-             for of in (start, end, *step)]  # fmt: skip
-    return f"sequence({', '.join(of.text for of in given)})"
+    bounds = [bound if bound.kind in (kind, k.NULL) else Sql(f"cast({bound.text} AS {kind.spark})", kind)
+             for bound in (start, end, *step)]  # fmt: skip
+    return f"sequence({', '.join(bound.text for bound in bounds)})"
 
 
 def _extreme_of(name: str) -> Any:
-    """GREATEST or LEAST; of numbers of several types as numbers of the one that they have together."""
+    """Return GREATEST or LEAST; numbers of several types are cast to their common type."""
 
-    def made(*arguments: Sql) -> str:
+    def compile_call(*arguments: Sql) -> str:
         extreme_kind = _extreme_kind(arguments)
         values = [_moment_beside(argument, extreme_kind) for argument in arguments]
         value_texts = [
@@ -187,14 +194,14 @@ def _extreme_of(name: str) -> Any:
             else f"cast({argument.text} AS {extreme_kind.spark})"
             for argument in values
         ]
-        # Spark's take two values at least.
+        # Spark's functions take at least two values.
         return f"{name}({', '.join(value_texts)})" if len(value_texts) > 1 else copy_sql(value_texts[0])
 
-    return made
+    return compile_call
 
 
 def _extreme_kind(arguments: Sequence[Any]) -> Kind:
-    """The type of all arguments: a text in quotes beside a moment is one, too."""
+    """Return the common type of all arguments; a text literal beside a moment counts as a moment."""
     if (unordered := next((argument.kind for argument in arguments if has_map(argument.kind)), None)) is not None:
         raise SqlError(f"values of the type {unordered} have no order")
     moment_kind = next((argument.kind for argument in arguments if argument.kind.name in k.MOMENTS), None)
@@ -264,12 +271,13 @@ FUNCTIONS: tuple[Function, ...] = (
         ("GREATEST(CAST(NULL AS INT), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     define_function(
-        "LEAST", _FAMILY, "any any*", _extreme_of("least"), _extreme_kind, ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"),
-        ("LEAST(1, CAST(NULL AS INT))", 1), ("LEAST(4)", 4),
+        "LEAST", _FAMILY, "any any*", _extreme_of("least"), _extreme_kind,
+        ("LEAST(3, 7, 5)", 3), ("LEAST('a', 'b')", "a"), ("LEAST(1, CAST(NULL AS INT))", 1), ("LEAST(4)", 4),
         ("LEAST(CAST(NULL AS DOUBLE), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     define_function(
-        "GENERATE_SERIES", _FAMILY, "whole whole int?", _series, lambda given: k.array_of(common_argument_kind(given[:2])),
+        "GENERATE_SERIES", _FAMILY, "whole whole int?", _series,
+        lambda arguments: k.array_of(common_argument_kind(arguments[:2])),
         ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]), ("GENERATE_SERIES(5, 1, -2)", [5, 3, 1]),
         ("GENERATE_SERIES(1, 5, -1)", None), ("GENERATE_SERIES(1, CAST(3 AS BIGINT))", [1, 2, 3]),
     ),

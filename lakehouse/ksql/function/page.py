@@ -1,4 +1,4 @@
-"""docs/sql-functions.md, made of the tables of functions: `python -m lakehouse.ksql.function.page > FILE`."""
+"""Writes docs/sql-functions.md from the table of functions: `python -m lakehouse.ksql.function.page > FILE`."""
 
 from __future__ import annotations
 

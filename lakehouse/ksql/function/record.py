@@ -1,4 +1,4 @@
-"""What is known of a function."""
+"""The record of a function: its forms, its null rule, its examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRICT = "null if an argument is null"
 
 
 class LambdaBody(Protocol):
-    """The body of a lambda. kinds: of its names; texts: what they are in Spark SQL, themselves if left out."""
+    """The body of a lambda. kinds: the types of its names; texts: their Spark SQL, the names themselves if left out."""
 
     def __call__(self, kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> Sql: ...
 
@@ -34,17 +34,17 @@ class LambdaSql:
     at: int
 
     def text(self, *kinds: Kind) -> str:
-        """Return it as Spark SQL for names of these types."""
+        """Return the lambda as Spark SQL for names of these types."""
         return self._with_names(self.body(kinds).text)
 
     def failing(self, *kinds: Kind) -> str | None:
-        """Return the lambda that tells where its body fails; None if it never does."""
+        """Return a lambda that is true where the body fails; None if it never does."""
         condition = self.fails(kinds)
         return None if condition is None else self._with_names(condition)
 
     def _with_names(self, body: str) -> str:
         names = ", ".join(f"`{name}`" for name in self.names)
-        # Spark takes no parentheses around one name.
+        # Spark does not take parentheses around a single name.
         return f"{names if len(self.names) == 1 else f'({names})'} -> {body}"
 
 
@@ -56,9 +56,9 @@ Gives = Kind | int | Callable[[Sequence[Any]], Kind]
 class Signature:
     """One form of a function: the types that it takes, its Spark SQL, and the type that it gives.
 
-    takes: words of `FITS`; with a ? an argument may be left out, with a * the last one may be repeated, also not at
-    all. sql: a text with {0}, {1}, ... and {all}; or a function of the arguments. gives: a type, the place of an
-    argument that has it, or a function of the arguments.
+    takes: words of `FITS`; with a ? an argument may be left out, with a * the last one may come any number of
+    times, or never. sql: a text with {0}, {1}, ... and {all}; or a function of the arguments. gives: a type, the place
+    of an argument that has it, or a function of the arguments.
     """
 
     takes: tuple[str, ...]
@@ -66,7 +66,7 @@ class Signature:
     gives: Gives
 
     def accepts(self, arguments: Sequence[Argument]) -> bool:
-        """Say whether arguments are of the types that it takes."""
+        """Say whether the arguments are of the types that this form takes."""
         least_count = sum(not word.endswith(("?", "*")) for word in self.takes)
         is_repeated = bool(self.takes) and self.takes[-1].endswith("*")
         if len(arguments) < least_count or (len(arguments) > len(self.takes) and not is_repeated):
@@ -74,13 +74,15 @@ class Signature:
         return all(fits_word(word, argument) for word, argument in zip(self._words(arguments), arguments, strict=True))
 
     def _words(self, arguments: Sequence[Any]) -> list[str]:
-        """What each argument is to be."""
+        """Return the word of `FITS` for each argument."""
         return [self.takes[min(place, len(self.takes) - 1)].rstrip("?*") for place in range(len(arguments))]
 
-    def made(self, arguments: Sequence[Any]) -> Sql:
+    def compile_call(self, arguments: Sequence[Any]) -> Sql:
         """Return the call as Spark SQL."""
         words = self._words(arguments)
-        arguments = [as_int(one) if word == "int" else one for word, one in zip(words, arguments, strict=True)]
+        arguments = [
+            as_int(argument) if word == "int" else argument for word, argument in zip(words, arguments, strict=True)
+        ]
         result_kind = self.gives
         if isinstance(result_kind, Kind):
             kind = result_kind
@@ -105,27 +107,27 @@ class Function:
 
 
 FITS: dict[str, Callable[[Kind], bool]] = {
-    "any": lambda of: True,
-    "text": lambda of: of.name == "STRING",
-    "number": lambda of: of.is_number,
-    "whole": lambda of: of.is_whole,
-    "int": lambda of: of.is_whole,  # a BIGINT is cut off at the ends of an INTEGER
-    "boolean": lambda of: of.name == "BOOLEAN",
-    "bytes": lambda of: of.name == "BYTES",
-    "date": lambda of: of.name == "DATE",
-    "time": lambda of: of.name == "TIME",
-    "timestamp": lambda of: of.name == "TIMESTAMP",
-    "moment": lambda of: of.name in MOMENTS,
-    "array": lambda of: of.name == "ARRAY",
-    "texts": lambda of: of.name == "ARRAY" and of.inner[0].name in ("STRING", "NULL"),
-    "map": lambda of: of.name == "MAP",
-    "struct": lambda of: of.name == "STRUCT",
-    "unit": lambda of: of.name == "STRING",
+    "any": lambda kind: True,
+    "text": lambda kind: kind.name == "STRING",
+    "number": lambda kind: kind.is_number,
+    "whole": lambda kind: kind.is_whole,
+    "int": lambda kind: kind.is_whole,  # a BIGINT is cut off at the ends of an INTEGER
+    "boolean": lambda kind: kind.name == "BOOLEAN",
+    "bytes": lambda kind: kind.name == "BYTES",
+    "date": lambda kind: kind.name == "DATE",
+    "time": lambda kind: kind.name == "TIME",
+    "timestamp": lambda kind: kind.name == "TIMESTAMP",
+    "moment": lambda kind: kind.name in MOMENTS,
+    "array": lambda kind: kind.name == "ARRAY",
+    "texts": lambda kind: kind.name == "ARRAY" and kind.inner[0].name in ("STRING", "NULL"),
+    "map": lambda kind: kind.name == "MAP",
+    "struct": lambda kind: kind.name == "STRUCT",
+    "unit": lambda kind: kind.name == "STRING",
 }
 
 
 def fits_word(type_word: str, argument: Argument) -> bool:
-    """Say whether an argument is what a word of `FITS`, or lambda1, lambda2, lambda3 by the number of names, says."""
+    """Say whether an argument fits a word of `FITS`, or lambda1, lambda2, lambda3 by its number of names."""
     if isinstance(argument, LambdaSql):
         return type_word == f"lambda{len(argument.names)}"
     return not type_word.startswith("lambda") and (argument.kind.is_null or FITS[type_word](argument.kind))

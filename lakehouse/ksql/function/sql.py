@@ -1,4 +1,4 @@
-"""Pieces of Spark SQL, with the ksqlDB type of what they give."""
+"""Pieces of Spark SQL, with the ksqlDB types of their values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BIGINT_MIN = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Spark SQL text, its type, and the text of a literal that it was (None for anything else).
+    """Spark SQL text, its type, and the text of the literal that it came from (None for anything else).
 
-    loose: of a condition, a shorter text that is null in some places where the condition is false.
+    loose: a condition's shorter text, which is null in some places where the condition is false.
     """
 
     text: str
@@ -34,47 +34,47 @@ def condition_sql(loose: str) -> Sql:
 
 
 def copy_sql(value_text: str) -> str:
-    """Return the text of a copy of a value: what has a key's own text is the key itself."""
+    """Return the text of a copy of a value: the plain text of a key would be the key itself."""
     return f"coalesce({value_text})"
 
 
 def let_sql(value_text: str, name: str, body: Callable[[str], str]) -> str:
-    """Return Spark SQL over a value that is computed once, and has this name inside; a column or a literal has none."""
+    """Return Spark SQL that computes a value once, under this name; a column or a literal stays as it is."""
     if re.fullmatch(r"\w+|'[^']*'", value_text):
         return body(value_text)
     return f"get(transform(array({value_text}), {name} -> {body(name)}), 0)"
 
 
-def as_int(of: Sql) -> Sql:
-    """Return a whole number as an INTEGER; a BIGINT beyond is the farthest one with a number on the other side.
+def as_int(number: Sql) -> Sql:
+    """Return a whole number as an INTEGER; a BIGINT beyond becomes the farthest INTEGER that can still be negated.
 
-    As a place or a length that is as good.
+    For a position or a length that makes no difference.
     """
-    if of.kind != k.BIGINT:
-        return of
-    if of.literal is not None:
-        return literal_sql(max(-INT_MAX, min(INT_MAX, int(of.literal))))
-    ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX} THEN {-INT_MAX}"
-    return Sql(f"CASE {ends} ELSE cast({of.text} AS int) END", k.INTEGER)
+    if number.kind != k.BIGINT:
+        return number
+    if number.literal is not None:
+        return literal_sql(max(-INT_MAX, min(INT_MAX, int(number.literal))))
+    ends = f"WHEN {number.text} > {INT_MAX} THEN {INT_MAX} WHEN {number.text} < {-INT_MAX} THEN {-INT_MAX}"
+    return Sql(f"CASE {ends} ELSE cast({number.text} AS int) END", k.INTEGER)
 
 
-def fitted(of: Sql, kind: Kind) -> Sql:
-    """Return a value as one of a type that it has together with others; Spark itself makes whole numbers one type.
+def fitted(value: Sql, kind: Kind) -> Sql:
+    """Return a value, cast to the common type that it has with others if Spark itself would not do so.
 
-    But it gives a BIGINT another number of digits than ksqlDB where it meets a DECIMAL.
+    Spark widens whole numbers itself, but beside a DECIMAL it gives a BIGINT other digits than ksqlDB.
     """
-    if of.kind in (kind, k.NULL) or not (kind.inner or "DECIMAL" in (kind.name, of.kind.name)):
-        return of
-    return Sql(f"cast({of.text} AS {kind.spark})", kind)
+    if value.kind in (kind, k.NULL) or not (kind.inner or "DECIMAL" in (kind.name, value.kind.name)):
+        return value
+    return Sql(f"cast({value.text} AS {kind.spark})", kind)
 
 
 def column_sql(name: str, kind: Kind) -> Sql:
-    """Return a column by its name."""
+    """Return a column's Spark SQL."""
     return Sql(name_text(name), kind)
 
 
 def text_literal(value: str) -> str:
-    """Return a text as a literal of Spark SQL, which reads backslashes."""
+    """Return a text as a literal of Spark SQL, its backslashes escaped."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -90,7 +90,7 @@ def literal_sql(value: str | int | Decimal | float | bool | None) -> Sql:
         case int():
             if -INT_MAX - 1 <= value <= INT_MAX:
                 return Sql(str(value), k.INTEGER, str(value))
-            # Spark reads -9223372036854775808 as a minus before a number that is too large.
+            # Spark takes -9223372036854775808 for a minus before a number that is too large.
             bigint_text = f"cast('{value}' AS bigint)" if value == BIGINT_MIN else str(value)
             return Sql(bigint_text, k.BIGINT, str(value))
         case float():

@@ -21,14 +21,14 @@ _FAMILIES = (
     number.FUNCTIONS, collection.FUNCTIONS, lambda_body.FUNCTIONS, moment.FUNCTIONS,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES for record in family}
-# These give several rows of one; what they are here.
+# The table functions, which give several rows for one, and their rows in words.
 TABLE_FUNCTIONS = {
     "EXPLODE": "a row for each element of an array; none for an empty or null one",
     "CUBE_EXPLODE": "a row for each choice of an array's elements, those left out being null; the first row has none",
 }
 _CLOCK = "it reads a clock, and a replay would give another table: use ROWTIME, the time of the record"
 _DICE = "it gives another value each time, and a replay would give another table"
-# ksqlDB's functions that are not here, and why.
+# ksqlDB's functions that are missing here, and why.
 NOT_HERE: dict[str, str] = {
     "GROUPING": "there are no grouping sets",
     "RANDOM": _DICE,

@@ -1,4 +1,4 @@
-"""Texts and bytes."""
+"""Functions of texts, some also of bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse.ksql.function.sql import Sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
-# What Java's trim cuts off: the controls and the blank, as a literal of Spark SQL has them.
+# The characters that Java's trim cuts off, controls and the blank, as a literal of Spark SQL.
 BLANKS = "".join(map(chr, range(33)))
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"  # a pattern
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
@@ -23,7 +23,7 @@ def _concat_texts(*parts: Sql) -> str:
 
 
 def quote_pattern(source: Sql) -> str:
-    """Return a text as a pattern that matches it alone."""
+    """Return a pattern that matches only this text."""
     if source.literal is not None:
         return text_literal("\\Q" + source.literal.replace("\\E", "\\E\\\\E\\Q") + "\\E")
     escaped_text = f"replace({source.text}, '\\\\E', '\\\\E\\\\\\\\E\\\\Q')"
@@ -46,7 +46,8 @@ def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
         f"filter(transform({_split_text(source, pair_separator)}, _part -> {pair_parts}), _pair -> size(_pair) > 1)"
     )
     merged_map = (
-        f"aggregate({pair_arrays}, cast(map() AS map<string, string>), (_found, _pair) -> map_concat(map_filter(_found, "
+        f"aggregate({pair_arrays}, cast(map() AS map<string, string>), "
+        "(_found, _pair) -> map_concat(map_filter(_found, "
         "(_name, _value) -> _name <> _pair[0]), map(_pair[0], _pair[1])))"
     )
     if pair_separator.literal and key_separator.literal and pair_separator.literal != key_separator.literal:
@@ -78,7 +79,7 @@ def _mask_text(source: str, masks: tuple[Sql, ...]) -> str:
 
 
 def _null_if_negative(result: str, count: Sql) -> str:
-    """Null for a negative number of characters."""
+    """Return a result, or null for a negative number of characters."""
     is_known = count.literal is not None and int(count.literal) >= 0
     return result if is_known else f"CASE WHEN {count.text} >= 0 THEN {result} END"
 
@@ -93,11 +94,11 @@ def _keep_left(source: Sql, count: Sql, *masks: Sql) -> str:
     return _null_if_negative(masked, count)
 
 
-def _tail(of: Sql, many: Sql) -> str:
-    """What follows so many characters; one more than the largest INTEGER would be below zero."""
-    if many.literal is not None:
-        return f"substring({of.text}, {many.text} + 1)"
-    return f"right({of.text}, greatest(length({of.text}) - {many.text}, 0))"
+def _tail(source: Sql, count: Sql) -> str:
+    """Return the rest after so many characters; one more than the largest INTEGER would be negative."""
+    if count.literal is not None:
+        return f"substring({source.text}, {count.text} + 1)"
+    return f"right({source.text}, greatest(length({source.text}) - {count.text}, 0))"
 
 
 def _drop_right(source: Sql, count: Sql) -> str:
@@ -122,7 +123,7 @@ def _character_of_code(code_value: Sql) -> str:
 
 
 def _unescape_text(source: Sql) -> str:
-    """The characters that Java's escapes stand for; null without one."""
+    """Return a text with Java's escapes replaced by their characters; null for a text without an escape."""
     if source.literal is None:
         code_units = f"array_join(regexp_extract_all({source.text}, '\\\\\\\\u([0-9a-fA-F]{{4}})', 1), '')"
         is_escaped = f"{source.text} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}})+$'"
@@ -133,9 +134,9 @@ def _unescape_text(source: Sql) -> str:
     return text_literal(bytes.fromhex("".join(codes)).decode("utf-16-be", "replace"))
 
 
-def _first_letters(of: Sql) -> str:
-    """Each word with its first letter large: words are between blanks of any kind, and those at the begin go."""
-    words = f"regexp_extract_all(lower({of.text}), '[^\\\\s]+\\\\s*', 0)"
+def _first_letters(source: Sql) -> str:
+    """Return a text with each word capitalized: any white space separates words; leading white space goes."""
+    words = f"regexp_extract_all(lower({source.text}), '[^\\\\s]+\\\\s*', 0)"
     return f"array_join(transform({words}, _word -> concat(upper(left(_word, 1)), substring(_word, 2))), '')"
 
 
@@ -229,7 +230,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
     ),
     define_function(
-        "MASK", _FAMILY, f"text {_MASKS}", lambda of, *masks: _mask_text(of.text, masks), k.STRING,
+        "MASK", _FAMILY, f"text {_MASKS}", lambda value, *masks: _mask_text(value.text, masks), k.STRING,
         ("MASK('My Test $123')", "Xx-Xxxx--nnn"), ("MASK('Ab1', '*')", "*xn"), ("MASK(CAST(NULL AS VARCHAR))", None),
     ),
     define_function(

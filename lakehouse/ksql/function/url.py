@@ -1,4 +1,4 @@
-"""Parts of URLs."""
+"""Functions of URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FAMILY = "Texts and bytes"
 
 
 def _decoded_part(part: str) -> str:
-    """A part with its escapes read; a + in it is no blank."""
+    """Return a part with its escapes decoded; a + stays a +."""
     return f"try_url_decode(replace(try_parse_url({{0}}, '{part}'), '+', '%2B'))"
 
 
@@ -22,7 +22,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "URL_DECODE_PARAM", _FAMILY, "text", "try_url_decode({0})", k.STRING, ("URL_DECODE_PARAM('a+b%26c')", "a b&c"),
     ),
     *(
-        define_function(f"URL_EXTRACT_{name}", _FAMILY, "text", f"try_parse_url({{0}}, '{name}')", k.STRING, (case, value))
+        define_function(
+            f"URL_EXTRACT_{name}", _FAMILY, "text", f"try_parse_url({{0}}, '{name}')", k.STRING, (case, value),
+        )
         for name, case, value in (
             ("HOST", "URL_EXTRACT_HOST('https://a.org:8080/x/y?q=1#f')", "a.org"),
             ("PROTOCOL", "URL_EXTRACT_PROTOCOL('https://a.org:8080/x/y?q=1#f')", "https"),

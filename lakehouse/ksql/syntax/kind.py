@@ -27,14 +27,14 @@ SPARK = {
     "BYTES": "binary", "DATE": "date", "TIME": "int", "TIMESTAMP": "timestamp", "NULL": "string",
 }  # fmt: skip
 OTHER_NAMES = {"INT": "INTEGER", "VARCHAR": "STRING", "DEC": "DECIMAL"}
-# What a value of the type is on the way in and out, in JSON and in delimited text.
+# The types of values in topics, in JSON and in delimited text, where they differ.
 ON_THE_WAY = {"DATE": "int", "TIMESTAMP": "bigint"}
 DIGITS_MAX = 38
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type: its name; its digits, or the types inside it; the names of a struct's fields."""
+    """A type: its name, its digits or the types inside it, and the names of a struct's fields."""
 
     name: str
     inner: tuple[Kind, ...] = ()
@@ -48,7 +48,7 @@ class Kind:
 
     @property
     def wire_type(self) -> str:
-        """The type in Spark SQL of what is read and written: a moment is a number there."""
+        """The type in Spark SQL of values in topics: a moment is a number there."""
         return self._text({**SPARK, **ON_THE_WAY}, lambda inner_kind: inner_kind.wire_type)
 
     def _text(self, spark_names: dict[str, str], type_text: object) -> str:
@@ -77,7 +77,7 @@ class Kind:
 
     @property
     def size(self) -> int:
-        """How many types it is made of, with itself."""
+        """The number of types that it consists of, itself included."""
         return 1 + sum(inner_kind.size for inner_kind in self.inner)
 
     @property
@@ -99,12 +99,12 @@ BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP, NULL = m
 
 
 def decimal_of(precision: int, scale: int) -> Kind:
-    """Return DECIMAL(precision, scale), cut to what fits."""
+    """Return DECIMAL(precision, scale), cut to Spark's limits."""
     return Kind("DECIMAL", digits=(min(precision, DIGITS_MAX), min(scale, DIGITS_MAX)))
 
 
 def array_of(element_kind: Kind) -> Kind:
-    """Return ARRAY<of>."""
+    """Return ARRAY<element>."""
     return Kind("ARRAY", (element_kind,))
 
 
@@ -119,12 +119,12 @@ def struct_of(members: dict[str, Kind]) -> Kind:
 
 
 def as_decimal(number_kind: Kind) -> Kind:
-    """Return the DECIMAL that a whole number is in arithmetic with one."""
+    """Return the DECIMAL that a whole number becomes in arithmetic with a DECIMAL."""
     return number_kind if number_kind.name == "DECIMAL" else decimal_of(10 if number_kind.name == "INTEGER" else 19, 0)
 
 
 def common_kind(kinds: list[Kind]) -> Kind | None:
-    """Return the type that values of all these have together; None if there is none."""
+    """Return the common type of values of these types; None if there is none."""
     distinct_kinds = list(dict.fromkeys(kind for kind in kinds if not kind.is_null))
     if len(distinct_kinds) <= 1:
         return distinct_kinds[0] if distinct_kinds else NULL

@@ -1,4 +1,4 @@
-"""What a text that can't be read most likely means: the step to take beside the place of an error."""
+"""Hints for texts that can't be read: the likely intent, beside the place of the error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from lakehouse.plan.refused.near import suggest_near
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Types of other databases, and what they are here.
+# Types of other databases, and their names here.
 TYPES = {
     "TEXT": "VARCHAR", "CHAR": "VARCHAR", "NVARCHAR": "VARCHAR", "UUID": "VARCHAR", "JSON": "VARCHAR",
     "LONG": "BIGINT", "INT64": "BIGINT", "UINT": "BIGINT", "SERIAL": "BIGINT", "SMALLINT": "INT", "TINYINT": "INT",
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def likely_type(word: str, known_types: Iterable[str]) -> str:
-    """Return which type an unknown word means: one that is near, or what another database's is here."""
+    """Return the type that an unknown word likely means: a similar name, or the match of another database's type."""
     if suggestion := suggest_near(word, list(known_types)):
         return suggestion
     return f" Did you mean {TYPES[word.upper()]}?" if word.upper() in TYPES else ""
@@ -29,7 +29,7 @@ def likely_type(word: str, known_types: Iterable[str]) -> str:
 def likely_meaning(text: str, position: int, found_text: str, expected_words: set[str]) -> str:
     """Return the likely intent of a text that can't be read at a place, with a blank before it; empty if unknown.
 
-    found: what stands there. expected: the words that could stand there.
+    found_text: the text that stands there. expected_words: the words that could stand there.
     """
     text_before = text[:position].rstrip()
     if "FROM" in expected_words and (
@@ -55,7 +55,7 @@ def likely_meaning(text: str, position: int, found_text: str, expected_words: se
         return " There is no UNION: INSERT INTO ... SELECT adds the records of another query to a stream."
     if found_text == "(" and (call_name := _last_word(text_before)):
         return f" A comma is missing before {call_name}(...)."
-    # The word before is taken as a name (FROM s WERE ...), so the error comes one word late.
+    # The parser takes the word before for a name (FROM s WERE ...), so the error comes one word late.
     if (last_word := _last_word(text_before)) and (
         near_keyword := suggest_near(
             last_word, [expected_word for expected_word in expected_words if expected_word.isalpha()]

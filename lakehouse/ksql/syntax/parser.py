@@ -1,4 +1,4 @@
-"""A text to a statement. An error points at the place, and says what was found there and what was expected."""
+"""Turns a text into a statement. An error points at the place, and names the text there and what was expected."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REFUSED = {
 
 @cache
 def load_grammar() -> Lark:
-    """Return the parser, made once: that takes about half a second."""
+    """Return the parser; only the first call builds it, which takes about half a second."""
     text = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
@@ -124,7 +124,7 @@ def _terminal_word(terminal: str) -> str:
 
 
 def grammar_keywords() -> set[str]:
-    """Return the words that the grammar knows."""
+    """Return the keywords of the grammar."""
     return {
         word
         for terminal in load_grammar().terminals
@@ -134,5 +134,5 @@ def grammar_keywords() -> set[str]:
 
 @cache
 def _keyword_names() -> set[str]:
-    """The keywords that are names as well: where a name is expected, they need not be listed."""
+    """Return the keywords that are names as well: a message that expects a name need not list them."""
     return {part.name for rule in load_grammar().rules if rule.origin.name == "word" for part in rule.expansion}

@@ -1,4 +1,4 @@
-"""Expressions, types and names out of lark's tree."""
+"""Reads expressions, types and names from lark's tree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Part = Any  # a Tree or a Token; their contents are the grammar's
 
 
 def position_of(part: Part) -> int:
-    """Return where a part of the tree begins in the statement."""
+    """Return the place in the statement at which a part of the tree begins."""
     start_position = part.start_pos if isinstance(part, Token) else getattr(part.meta, "start_pos", 0)
     return int(start_position or 0)
 
@@ -35,7 +35,7 @@ def text_of(token: Part) -> str:
 
 
 def name_of(part: Part) -> str:
-    """Return a name: in upper case without quotes, as it is in them. What no column can be called is escaped."""
+    """Return a name: in upper case if unquoted, else as written. A name that no column can have is escaped."""
     name_token = part
     while not isinstance(name_token, Token):
         name_token = name_token.children[0]
@@ -46,7 +46,7 @@ def name_of(part: Part) -> str:
 
 
 class ExpressionReader:
-    """Reads expressions. types: those that CREATE TYPE has made."""
+    """Reads expressions. types: those that CREATE TYPE has declared."""
 
     def __init__(self, types: Mapping[str, Kind]) -> None:
         self.types = types
@@ -145,7 +145,7 @@ class ExpressionReader:
 
     def _column(self, part: Part, position: int) -> t.Expr:
         *source_names, name = map(name_of, part.children)
-        if name in ("WINDOWSTART", "WINDOWEND"):  # a query has one window, whatever source they are given with
+        if name in ("WINDOWSTART", "WINDOWEND"):  # a query has one window, whatever source qualifies them
             source_names = []
         return t.Name(name, source_names[0] if source_names else None, at=position)
 
@@ -218,9 +218,9 @@ class ExpressionReader:
         return t.StructOf(tuple(members), at=position)
 
     def kind(self, part: Part) -> Kind:
-        """Return a type. Raises SqlError for one that does not exist, or is made of too many others."""
+        """Return a type. Raises SqlError for a type that does not exist, or consists of too many others."""
         kind = self._kind(part, 0)
-        if kind.size > TYPE_SIZE_MAX:  # types of types of CREATE TYPE grow by powers
+        if kind.size > TYPE_SIZE_MAX:  # types made of other CREATE TYPEs grow exponentially
             raise SqlError(f"a type is made of at most {TYPE_SIZE_MAX} others", position_of(part), found=str(kind.size))
         return kind
 
@@ -290,7 +290,7 @@ def _parse_digits(token: Part) -> int:
 
 
 def _minus(number: float | Decimal) -> float | Decimal:
-    """A number below zero; Python's own minus rounds a Decimal to 28 digits."""
+    """Return the negative number; Python's own minus rounds a Decimal to 28 digits."""
     return number.copy_negate() if isinstance(number, Decimal) and number else -number
 
 

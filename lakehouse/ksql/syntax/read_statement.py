@@ -1,4 +1,4 @@
-"""Statements out of lark's tree."""
+"""Reads statements from lark's tree."""
 
 from __future__ import annotations
 
@@ -29,10 +29,15 @@ class StatementReader(ExpressionReader):
     def _read_create_source(self, part: Part, position: int) -> s.Statement:
         elements = _find_child(part, "elements")
         return s.CreateSource(
-            _child_words(part, "kind"), self._name(part), tuple(map(self._schema_element, elements.children if elements else ())),
-            self._with_properties(part), _has_child(part, "or_replace"), _has_child(part, "if_not_exists"), _has_token(part, "SOURCE"),
+            _child_words(part, "kind"),
+            self._name(part),
+            tuple(map(self._schema_element, elements.children if elements else ())),
+            self._with_properties(part),
+            _has_child(part, "or_replace"),
+            _has_child(part, "if_not_exists"),
+            _has_token(part, "SOURCE"),
             at=position,
-        )  # fmt: skip
+        )
 
     def _schema_element(self, part: Part) -> s.SchemaElement:
         name_part, kind_part, *role_parts = part.children
@@ -51,9 +56,14 @@ class StatementReader(ExpressionReader):
 
     def _read_create_as(self, part: Part, position: int) -> s.Statement:
         return s.CreateAs(
-            _child_words(part, "kind"), self._name(part), self._query(_find_child(part, "query")), self._with_properties(part),
-            _has_child(part, "or_replace"), _has_child(part, "if_not_exists"), at=position,
-        )  # fmt: skip
+            _child_words(part, "kind"),
+            self._name(part),
+            self._query(_find_child(part, "query")),
+            self._with_properties(part),
+            _has_child(part, "or_replace"),
+            _has_child(part, "if_not_exists"),
+            at=position,
+        )
 
     def _read_insert_select(self, part: Part, position: int) -> s.Statement:
         return s.InsertSelect(

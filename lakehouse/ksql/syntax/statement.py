@@ -1,4 +1,4 @@
-"""Statements as they were written. Frozen values."""
+"""Statements as the user wrote them, as frozen values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class WindowClause:
 
 @dataclass(frozen=True, slots=True)
 class MomentClause:
-    """The moment of a pull query: a way to name one, and its value."""
+    """The moment of a pull query: the way in which it is named, and its value."""
 
     way: str
     value: str
@@ -154,7 +154,7 @@ class Drop(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Alter(Statement):
-    """ALTER STREAM or TABLE: columns that are added."""
+    """ALTER STREAM or TABLE, with the columns to add."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""A text cut into its statements."""
+"""Cuts a text into its statements."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.plan.names.field import field_name
 
 TOO_DEEP = "the statement is nested too deeply; split it into several"
-# A text, a quoted name, a comment, or the end of a statement; what is in the first three ends none.
+# A text literal, a quoted name, a comment, or the end of a statement; a ; in the first three ends nothing.
 _PART = re.compile(r"'(?:[^']|'')*(?:'|$)|`[^`]*`|\"[^\"]*\"|--[^\n]*|/\*.*?(?:\*/|$)|(;)", re.DOTALL)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class StatementText:
-    """One statement of a text, without its semicolon, and how many lines come before it."""
+    """One statement of a text, without its semicolon, and the number of lines before it."""
 
     text: str
     line_before: int
 
 
 def split_statements(text: str) -> Iterator[StatementText]:
-    """Give the statements of a text, in their order. What is only a comment is none."""
+    """Yield the statements of a text, in order. A comment alone is no statement."""
     statement_begin = 0
     statement_ends = [part.start() for part in _PART.finditer(text) if part[1]]
     for statement_end in (*statement_ends, len(text)):
@@ -37,14 +37,14 @@ def split_statements(text: str) -> Iterator[StatementText]:
 
 
 def ends_statement(text: str) -> bool:
-    """Say whether a text ends with a statement's end, so that a shell need not wait for more."""
+    """Say whether a text ends with the end of a statement, so that a shell need not wait for more."""
     statement_ends = [part.end() for part in _PART.finditer(text) if part[1]]
     return not text.strip() or bool(statement_ends and not _COMMENTS.sub("", text[statement_ends[-1] :]).strip())
 
 
 @contextmanager
 def locate_errors(position: int, text: StatementText) -> Iterator[None]:
-    """Give the errors of a statement, which begins at this character of its text, their place."""
+    """Add the place to the errors of a statement that begins at this character of its text."""
     try:
         yield
     except SqlError as error:

@@ -1,6 +1,6 @@
-"""Expressions as they were written. Frozen values; `at` is the place in the statement, and makes no difference.
+"""Expressions as the user wrote them, as frozen values; `at`, the place in the statement, is not compared.
 
-A name without quotes is in upper case here, as in ksqlDB; a quoted one is as it was written.
+As in ksqlDB, a name without quotes is in upper case here; a quoted name keeps its case.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Expr:
     at: int = field(default=0, compare=False, kw_only=True)
 
     def parts(self) -> Iterator[Expr]:
-        """Give the expressions that this one is made of."""
+        """Yield the direct parts of this expression."""
         for item in fields(self):
             yield from _expressions_in(getattr(self, item.name))
 
     def walk(self) -> Iterator[Expr]:
-        """Give this expression and all below it."""
+        """Yield this expression and all below it."""
         yield self
         for part in self.parts():
             yield from part.walk()
@@ -48,7 +48,7 @@ class Value(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
-    """A column; `of` is the source that it was given with: S.ID."""
+    """A column; `of` is the source that qualifies it: S.ID."""
 
     name: str
     of: str | None = None
@@ -73,7 +73,7 @@ class Lambda(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
-    """Two values and what is between them: + - * / % || = <> < <= > >=."""
+    """Two values and the operator between them: + - * / % || = <> < <= > >=."""
 
     sign: str
     left: Expr
@@ -167,7 +167,7 @@ class ElementOf(Expr):
 
 @dataclass(frozen=True, slots=True)
 class CaseOf(Expr):
-    """CASE, with the value that is compared if there is one."""
+    """CASE, with the value to compare if there is one."""
 
     of: Expr | None
     branches: tuple[tuple[Expr, Expr], ...]

@@ -1,4 +1,4 @@
-"""Formats of Java's DateTimeFormatter: their parts, and patterns for what they read. The common letters alone."""
+"""Formats of Java's DateTimeFormatter, the common letters only: their parts, and patterns for matching texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def format_parts(java_format: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=256)
 def format_reader(java_format: str) -> re.Pattern[str]:
-    """Return a pattern for the texts of a format, with a group for each part: Y, m, d, H, M, S, f, z, N and others."""
+    """Return a pattern for a format's texts, with a group for each part: Y, m, d, H, M, S, f, z, N and others."""
     pattern_text = ""
     for part_kind, part in format_parts(java_format):
         if part_kind == "text":

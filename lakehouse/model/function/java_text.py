@@ -1,4 +1,4 @@
-"""Java's functions of texts, for the model: a character beyond the basic plane is two there, half of one is a ?."""
+"""Java's functions of texts, for the model: a character beyond the basic plane counts as two, half of it is a ?."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 def _to_java_units(text: str) -> str:
-    """A text with a character for each one of Java."""
+    """Return a text with a character for each of Java's characters."""
     encoded_text = text.encode("utf-16-be", "surrogatepass")
     return "".join(chr(encoded_text[index] << 8 | encoded_text[index + 1]) for index in range(0, len(encoded_text), 2))
 
 
 def _from_java_units(units: str) -> str:
-    """The text of Java's characters."""
+    """Return the text that Java's characters make."""
     decoded_text = units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     return "".join("?" if 0xD800 <= ord(character) <= 0xDFFF else character for character in decoded_text)
 
@@ -24,7 +24,7 @@ def _substring_of_units(text: str, begin: int, end: int) -> str | None:
 
 
 def _find_occurrence(text: str, part: str, start: int, occurrence: int) -> int:
-    """The place, from `start`, where a part begins for the so manieth time; -1 if it does not."""
+    """Return the position of a part's n-th occurrence, searching from `start`; -1 if there is none."""
     units, part = _to_java_units(text), _to_java_units(part)
     searched_units = units[max(start, 0) :] if start >= 0 else units[max(len(units) + start, 0) :]
     if occurrence <= 0:

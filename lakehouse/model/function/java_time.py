@@ -1,4 +1,4 @@
-"""Java's DateTimeFormatter for the model: the common letters, and those of zones; NeedsSpark for others."""
+"""Java's DateTimeFormatter for the model: the common letters and those of zones; NeedsSpark for others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATE, _TIME, _ZONE = "yuMLdDEG", "HhKkmsSaAnN", "XxZzVO"
 _NAMED_OTHERWISE = frozenset(
     ("Africa/Windhoek", "Africa/Juba", "America/Adak", "America/Atka", "Pacific/Johnston", "US/Aleutian")
 )
-_NAMES_SINCE = 1972  # London's summer of 1968 to 1971 has another name in Java
+_NAMES_SINCE = 1972  # Java has another name for London's time from 1968 to 1971
 
 
 def _pad_number(value: int, digit_count: int) -> str:
@@ -56,8 +56,8 @@ def _time_part(time_of_day: time, letters: str) -> str:
         return f"{time_of_day.microsecond * 1000:09d}"[:letter_count]
     if letter == "a" and letter_count == 1:
         return "AM" if time_of_day.hour < 12 else "PM"
-    numbers = {"H": time_of_day.hour, "h": time_of_day.hour % 12 or 12, "K": time_of_day.hour % 12, "k": time_of_day.hour or 24, "m": time_of_day.minute,
-               "s": time_of_day.second}  # fmt: skip
+    hour, minute, second = time_of_day.hour, time_of_day.minute, time_of_day.second
+    numbers = {"H": hour, "h": hour % 12 or 12, "K": hour % 12, "k": hour or 24, "m": minute, "s": second}
     if letter in numbers and letter_count <= 2:
         return _pad_number(numbers[letter], letter_count)
     raise NeedsSpark(f"the model does not write {letters!r} of a format; run this on Spark.")
@@ -92,7 +92,7 @@ def _localized_offset(offset_seconds: int, *, is_short: bool) -> str:
 
 @lru_cache(maxsize=1024)
 def _short_names_of(zone_name: str) -> frozenset[str | None]:
-    """The short names that a zone has these days."""
+    """Return the short names that a zone has today."""
     return frozenset(datetime(2024, month, 1, tzinfo=UTC).astimezone(ZoneInfo(zone_name)).tzname() for month in (1, 7))
 
 
@@ -113,7 +113,7 @@ def _short_name(moment: datetime, zone_name: str) -> str:
 
 
 def _format_letters(parts: list[tuple[str, str]], allowed_letters: str, write_part: Callable[[str], str]) -> str | None:
-    """A text of the parts of a format; None for a letter of which there is nothing here."""
+    """Return the text of a format's parts; None for a letter that the value has no part for."""
     formatted_text = ""
     for part_kind, part in parts:
         if part_kind == "text":
@@ -164,7 +164,7 @@ def _parse_fields(text: str, java_format: str) -> dict[str, str] | None:
 
 
 def _parse_date(text: str, java_format: str) -> date | None:
-    """The day that a text names, whatever its zone; the last one of the month for a 30th of February."""
+    """Return the day that a text names, whatever its zone; a 30th of February becomes the month's last day."""
     fields = _parse_fields(text, java_format)
     if fields is None:
         return None
@@ -186,13 +186,13 @@ def _parse_date(text: str, java_format: str) -> date | None:
 
 
 def _is_clock(part: dict[str, str]) -> bool:
-    """Say whether the parts of a time are in their ranges."""
+    """Say whether the parts of a time are in range."""
     ends = {"H": (0, 23), "I": (1, 12), "M": (0, 59), "S": (0, 59)}
     return all(least <= int(part[name]) <= most for name, (least, most) in ends.items() if name in part)
 
 
 def _parse_time(text: str, java_format: str) -> int | None:
-    """The time of day that a text names, whatever its zone; a day in it has no place."""
+    """Return the time of day that a text names, whatever its zone; a format with a day does not fit."""
     fields = _parse_fields(text, java_format)
     if fields is None or fields.keys() & {"Y", "y", "m", "d", "b"} or not fields.keys() & {"H", "I"}:
         return None

@@ -1,4 +1,4 @@
-"""JSON as Jackson reads and writes it, for the model: numbers keep their digits, what follows a value is not read."""
+"""JSON as Jackson reads and writes it, for the model: numbers keep their digits; text after a value is not read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _refuse_word(text: str) -> NoReturn:
 
 
 def _limited_reader(parse_number: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A reader of numbers that have no more digits than Jackson takes."""
+    """Return a reader of numbers that rejects more digits than Jackson takes."""
 
     def run(text: str) -> Any:
         if len(text) > _DIGITS_MAX:
@@ -36,7 +36,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _read_first_value(text: str) -> Any:
-    """What a text begins with. Raises ValueError for no JSON; `_MISSING` for a text of nothing."""
+    """Return the first JSON value of a text; `_MISSING` for an empty text. Raises ValueError for invalid JSON."""
     value_start = len(text) - len(text.lstrip(_BLANKS))
     if value_start == len(text):
         return _MISSING
@@ -51,7 +51,7 @@ def _read_first_value(text: str) -> Any:
 
 
 def _null_for_invalid(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Null for what is no JSON."""
+    """Return a function that gives null for invalid JSON."""
 
     def run(*arguments: Any) -> Any:
         try:

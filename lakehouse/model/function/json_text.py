@@ -1,4 +1,4 @@
-"""Spark SQL's functions of JSON, and its VARIANT: a value as JSON has it, with its kind."""
+"""Spark SQL's functions of JSON, and its VARIANT: a JSON value with its type."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _PLAIN = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class NumberText(str):
-    """A number as it is written."""
+    """A number in its written form."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A value of JSON: None, a bool, a `Number`, a text, a list or a dict."""
+    """A JSON value: None, a bool, a `NumberText`, a text, a list or a dict."""
 
     value: Any
 
 
 class _TwiceError(ValueError):
-    """An object has two fields of one name."""
+    """Raised for an object with two fields of the same name."""
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _parse_json_text(text: str) -> Any:
-    """What a text is as JSON. Raises ValueError for one that is none."""
+    """Return the value of a JSON text. Raises ValueError for invalid JSON."""
     try:
         return json.loads(
             text,
@@ -58,7 +58,7 @@ def _parse_json_text(text: str) -> Any:
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data":  # Spark's reader stops after the first value, and may not see it
+        if error.msg == "Extra data":  # Spark's reader stops after the first value, and may not notice
             raise NeedsSpark(f"the model does not read {text!r:.60} as JSON; run this on Spark.") from error
         raise
 
@@ -68,7 +68,7 @@ def _normalize_whole(digits: str) -> NumberText:
 
 
 def try_parse_json(text: str) -> Variant | None:
-    """Return the VARIANT of a text; None for one that is no JSON, or has two fields of one name."""
+    """Return the VARIANT of a text; None for invalid JSON, and for two fields of the same name."""
     try:
         return Variant(_parse_json_text(text))
     except (ValueError, RecursionError):
@@ -98,7 +98,7 @@ def _schema_of_value(value: Any) -> str:
 
 
 def _field_name(name: str) -> str:
-    """A field's name as Spark writes it: in backticks where it is no plain word."""
+    """Return a field's name as Spark writes it: in backticks unless it is a plain word."""
     is_plain = re.fullmatch(r"\w+", name, re.ASCII) and not re.fullmatch(r"\d+", name, re.ASCII)
     return name if is_plain else "`" + name.replace("`", "``") + "`"
 
@@ -140,7 +140,7 @@ def cast_variant(target_type: str) -> Callable[[Variant], Any]:
 
 
 def from_json(text: str, schema: str) -> Any:
-    """Return from_json of a map or an array of texts: what is no text inside is JSON; None for what does not fit."""
+    """Return from_json of a map or an array of texts: other values become JSON; None if the text does not fit."""
     normalized_schema = schema.replace(" ", "").lower()
     if normalized_schema not in ("map<string,string>", "array<string>"):
         raise NeedsSpark(f"the model reads JSON as a map or an array of texts, not as {schema!r}; run this on Spark.")
@@ -163,7 +163,7 @@ def _item_as_text(value: Any) -> Any:
 
 
 def to_compact_json(value: Any) -> str:
-    """Return a value as JSON, compact: a Decimal with its digits, other numbers as Java writes them."""
+    """Return a value as compact JSON: a Decimal with its digits, other numbers as Java writes them."""
     match value:
         case NumberText():
             return str(value) if value.lstrip("-").isdecimal() else java_double(float(value))
@@ -179,7 +179,7 @@ def to_compact_json(value: Any) -> str:
 
 
 def quote_text(text: str) -> str:
-    """A text as Java writes it: escapes in capitals."""
+    """Return a text as a JSON string as Java writes it, with escapes in capitals."""
     json_string = json.dumps(text, ensure_ascii=False)
     return re.sub(r"\\(?:u([0-9a-f]{4})|.)", lambda part: f"\\u{part[1].upper()}" if part[1] else part[0], json_string)
 

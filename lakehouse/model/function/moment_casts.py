@@ -14,8 +14,8 @@ from lakehouse.semantics.moment import EPOCH
 from lakehouse.semantics.years import LAST_MS, is_possible_time
 
 T = TypeVar("T")
-_BLANKS = "".join(map(chr, (*range(33), 127)))  # what Spark trims
-# What Spark reads of a text: a year at least; after a whole day anything may follow, for a date.
+_BLANKS = "".join(map(chr, (*range(33), 127)))  # the characters that Spark trims
+# The texts that Spark reads: at least a year; for a date anything may follow a whole day.
 _DAY = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?",
@@ -77,8 +77,8 @@ def _read_timestamp(text: str) -> datetime | None:
 
 
 def _from_seconds(value: float | Decimal) -> datetime | None:
-    """The time so many seconds after 1970, microseconds cut off; null outside the years 1 to 9999, and for NaN."""
-    if not -LAST_MS <= value <= LAST_MS:  # nor is NaN
+    """Return the time so many seconds after 1970, cut to microseconds; null beyond the years 1 to 9999, and for NaN."""
+    if not -LAST_MS <= value <= LAST_MS:  # NaN fails this comparison, too
         return None
     with localcontext(prec=100):
         micros = int(value * 1_000_000)
@@ -86,7 +86,7 @@ def _from_seconds(value: float | Decimal) -> datetime | None:
 
 
 def _null_if_invalid(construct: Callable[[], T]) -> T | None:
-    """What is read; null for a day or a time that there is not, such as February 30."""
+    """Return the constructed value; null for an impossible day or time, such as February 30."""
     try:
         return construct()
     except ValueError:

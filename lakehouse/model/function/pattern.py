@@ -8,7 +8,7 @@ from lakehouse.errors import NeedsSpark
 
 
 def matches_like(text: str, pattern: str, escape: str = "\\") -> bool:
-    """Return text LIKE pattern: % is any text, _ any character, a sign of escape takes their meaning from them."""
+    """Return text LIKE pattern: % is any text, _ any character; after the escape character they are literal."""
     regex_parts, characters = [], iter(pattern)
     for character in characters:
         if character == escape:

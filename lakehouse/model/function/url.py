@@ -21,12 +21,12 @@ _REFUSED = re.compile(r'[\x00-\x20<>"{}|\\^`\x7f-\xa0\u1680\u2000-\u200a\u2028\u
 
 
 def parse_url(url: str, part: str, parameter_name: str | None = None) -> str | None:
-    """Return try_parse_url: a part of a URL as it is written; None for one that it does not have, or for no URL."""
+    """Return try_parse_url: a part of a URL as it is written; None for a missing part, and for an invalid URL."""
     match = _URI.fullmatch(url)
     if match is None or _REFUSED.search(url) or _BAD_ESCAPE.search(url) or "#" in (match["fragment"] or ""):
         return None
     if match["scheme"] is not None and match["authority"] is None and not match["path"].startswith("/"):
-        # mailto:a@b.org: what follows the colon is one part, which has no name here.
+        # mailto:a@b.org: the text after the colon is one part, which has no name here.
         is_whole = match["path"] or match["query"] is not None
         return {"PROTOCOL": match["scheme"], "REF": match["fragment"]}.get(part) if is_whole else None
     if url.endswith("://"):
@@ -53,7 +53,7 @@ def parse_url(url: str, part: str, parameter_name: str | None = None) -> str | N
 
 
 def _decode_url_text(text: str) -> str | None:
-    """URLDecoder's: + is a blank; None for an escape that is none."""
+    """Decode as Java's URLDecoder: + is a blank; None for an invalid escape."""
     if _BAD_ESCAPE.search(text):
         return None
     return unquote_plus(text, errors="replace")

@@ -11,7 +11,7 @@ from lakehouse.errors import NeedsSpark
 
 _OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", re.ASCII)
 
-# Short names that mean one zone alone to Java; others (BST, IST) depend on its release.
+# Short names that mean a single zone to Java; others (BST, IST) depend on Java's release.
 _BY_SHORT_NAME = {
     f"{letter}{season}T": f"America/{city}"
     for letter, city in (("P", "Los_Angeles"), ("M", "Denver"), ("C", "Chicago"), ("E", "New_York"))
@@ -20,7 +20,7 @@ _BY_SHORT_NAME = {
 
 
 def offset_text(seconds: int, width: int) -> str:
-    """Return an offset in Java's form of so many letters x: +01, +0130, +01:30; with seconds from four letters on."""
+    """Return an offset in Java's form for so many letters x: +01, +0130, +01:30; with seconds from four letters on."""
     hours, left_seconds = divmod(abs(seconds), 3600)
     minutes, left_seconds = divmod(left_seconds, 60)
     colon = ":" if width in (3, 5) else ""
@@ -34,7 +34,7 @@ def offset_text(seconds: int, width: int) -> str:
 
 
 def zone_by_short_name(name: str) -> tzinfo:
-    """Return the zone that Java takes for a short name in a text, whatever season it is of. NeedsSpark for others."""
+    """Return the zone that Java takes for a short name, of either season. Raises NeedsSpark for unknown names."""
     if name.upper() in ("UTC", "GMT", "Z"):
         return UTC
     if name.upper() not in _BY_SHORT_NAME:
@@ -44,7 +44,7 @@ def zone_by_short_name(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1024)
 def find_zone(zone_name: str) -> tuple[tzinfo, str] | None:
-    """Return a zone, and its name as Java writes it; None for one that there is not."""
+    """Return a zone, and its name as Java writes it; None for an unknown zone."""
     if zone_name == "Z":
         return UTC, zone_name
     if (offset := _OFFSET.fullmatch(zone_name)) is not None:
