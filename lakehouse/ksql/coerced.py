@@ -19,7 +19,7 @@ _FALSE = ("false", "fals", "fal", "fa", "f", "no", "n")
 
 
 def coerce_list(nodes: Sequence[t.Expr], compile_node: Callable[[t.Expr], Sql], position: int) -> list[Sql]:
-    """Return the values of a list, all of one type. Raises SqlError.
+    """Return the values of a list, its literals converted to the type of the others. Raises SqlError.
 
     The first value that is not null leads: literals beside it take its type (a number, true or false, or a text), also
     inside of ARRAY[...], MAP(...) and STRUCT(...). compile_node: called with an expression; gives its Spark SQL.

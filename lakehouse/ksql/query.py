@@ -129,7 +129,7 @@ def _items_with_keys(query: Query) -> tuple[Item, ...]:
 
 
 def _is_in_star(node: t.Expr) -> bool:
-    """Say whether * includes an expression: a column of the source that is no pseudo column."""
+    """Say whether * needs no further item for an expression: a literal, or a column that is no pseudo column."""
     return isinstance(node, t.Value) or (isinstance(node, t.Name) and node.name not in PSEUDO)
 
 

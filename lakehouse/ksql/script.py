@@ -180,7 +180,7 @@ class Script:
         return retime_stream(first_result, entry)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
-        """Say whether a statement declares something: not if its IF [NOT] EXISTS fails."""
+        """Say whether a statement declares something: False if an existing entry stays as it is. Raises SqlError."""
         name, kind, position = statement.name, statement.kind, statement.at
         existing = self.catalog.declared.get(name)
         if existing is None:

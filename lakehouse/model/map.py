@@ -14,7 +14,7 @@ ARROW_NAMES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint":
 
 
 def call_map_function(step: Map, column_values: Mapping[str, Any]) -> Any:
-    """Return the function's result for one record; None if it fails. Raises NeedsSpark for types of Spark's own."""
+    """Return the function's result for one record; None if it fails. Raises NeedsSpark for a type of Spark alone."""
     import pyarrow as pa
 
     if step.type not in ARROW_NAMES:

@@ -164,7 +164,7 @@ def _decode_records(
 def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, own: bool) -> str | None:
     """Return why a time (milliseconds since 1970) is impossible, or too far ahead; None if it is neither.
 
-    record: the record whose time it is, or its timestamp alone; None if no record judges how far ahead the time is.
+    record: the record whose time it is, or just its timestamp if it is known to be judged; None if it is not judged.
     own: the time is the record's own, not a column's.
     """
     is_own = own or source.event_time is None

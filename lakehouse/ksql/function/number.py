@@ -65,7 +65,7 @@ def _truncate_number(number: Sql, places: Sql | None = None) -> str:
 
 
 def _round_at_place(name: str, number: Sql, places: Sql | None, half_place: str) -> str:
-    """Return FLOOR or CEIL at a decimal place, of the number as it is written. half_place: the half that is added."""
+    """Return FLOOR or CEIL at a decimal place, of the number as it is written. half_place: the share to add."""
     if places is not None and places.literal is None:
         raise SqlError("the number of places is written as a number")
     decimal_place = 0 if places is None else int(places.literal or 0)
