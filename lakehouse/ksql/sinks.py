@@ -7,10 +7,12 @@ from dataclasses import replace
 from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
-from lakehouse.ksql.function.sql import column
+from lakehouse.ksql.function import call
+from lakehouse.ksql.function.sql import column, let, literal
 from lakehouse.ksql.moments import has_moment, leaving
 from lakehouse.ksql.query import Find, QueryTarget, compiled
-from lakehouse.ksql.source import KEY_KINDS
+from lakehouse.ksql.properties import With
+from lakehouse.ksql.source import KEY_KINDS, time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
@@ -18,7 +20,7 @@ from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.schema import EPOCH, NAMED
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Changes, Sink
+from lakehouse.plan.table import Changes, Sink, Table
 
 NESTED = ("ARRAY", "MAP", "STRUCT")
 
@@ -67,6 +69,30 @@ def padded(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
     assert isinstance(made.node, Stream)
     nulls = {one.name: f"cast(NULL AS {one.kind.spark})" for one in more}
     return Relational(made.node.with_columns(**nulls), (*made.columns, *more))
+
+
+def time_of(made: Relational, given: With) -> str:
+    """Return Spark SQL for the time that TIMESTAMP gives to what a query writes; none before 1970, as in Kafka."""
+    if given.timestamp is None:
+        return ""
+    kind = time_kind({one.name: one.kind for one in made.columns}, given)
+    of = column(given.timestamp, kind)
+    if kind == k.STRING:
+        of = call.made("PARSE_TIMESTAMP", [of, literal(given.timestamp_format)], given.at)
+    ms = of.text if kind == k.BIGINT else f"unix_millis({of.text})"
+    return let(ms, "_ms", lambda ms: f"CASE WHEN {ms} >= 0 THEN {ms} END")
+
+
+def timed(made: Relational, entry: Entry) -> Relational:
+    """Return the stream of an entry at the time that TIMESTAMP gives to its records."""
+    if not entry.time or not isinstance(made.node, Stream):
+        return made
+    return replace(made, node=made.node.retime(entry.time))
+
+
+def changes_of(table: Table, entry: Entry) -> Stream | Changes:
+    """Return what a table's topic has: its changelog, at the time that TIMESTAMP gives to its records."""
+    return table.to_stream().retime(entry.time) if entry.time else table.changes()
 
 
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
@@ -162,6 +188,16 @@ def check_queries(catalog: Catalog, find: Find, at: int) -> None:
             made = find(entry.name, at).made
             check_format(made, entry.formats[1], at, is_wrapped=entry.is_wrapped)
             _check_nested_key(made, entry.formats[0], at)
+
+
+def check_inserted(made: Relational, target: Entry, at: int) -> None:
+    """Raise SqlError for a query that does not give the columns of what it inserts into."""
+    if columns_of(made) != columns_of(target.made):
+        raise SqlError(
+            f"incompatible schema between results and sink. Result schema is {schema_of(made)}, but the sink "
+            f"schema is {schema_of(target.made)}",
+            at,
+        )
 
 
 def columns_of(of: Relational) -> list[tuple[str, Kind, bool]]:

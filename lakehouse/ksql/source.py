@@ -210,22 +210,27 @@ def _schema(columns: list[tuple[str, str]]) -> str:
 def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | None:
     if given.timestamp is None:
         return None
-    named = [element for element in (*columns.key, *columns.value) if element.name == given.timestamp]
-    if not named:
+    kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, given)
+    name = name_text(given.timestamp)
+    if kind == k.STRING:
+        name = f"to_timestamp({name}, {literal(given.timestamp_format or '')})"
+    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+
+
+def time_kind(columns: Mapping[str, Kind], given: With) -> Kind:
+    """Return the type of the column that TIMESTAMP names. Raises SqlError if that can't be a time."""
+    if given.timestamp not in columns:
         raise SqlError(f"TIMESTAMP='{given.timestamp}' names no column", given.at)
-    kind: Kind = named[0].kind
-    name = name_text(named[0].name)
-    if given.timestamp_format is not None:
-        if kind != k.STRING:
-            raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
-        name = f"to_timestamp({name}, {literal(given.timestamp_format)})"
-    elif kind not in (k.BIGINT, k.TIMESTAMP):
+    kind = columns[given.timestamp]
+    if given.timestamp_format is not None and kind != k.STRING:
+        raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
+    if given.timestamp_format is None and kind not in (k.BIGINT, k.TIMESTAMP):
         raise SqlError(
             f"TIMESTAMP='{given.timestamp}' is a {kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
             "TIMESTAMP_FORMAT",
             given.at,
         )
-    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+    return kind
 
 
 def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:
