@@ -17,6 +17,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
 HIDDEN_KEY = "NO_KEY"
+HIDDEN_VALUE = "NO_VALUE"
 
 
 @dataclass(frozen=True, slots=True)
