@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
+from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column, let, literal
 from lakehouse.ksql.moments import has_moment, leaving
@@ -117,6 +117,11 @@ def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
 def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = True) -> None:
     """Raise SqlError for a value that a format can't hold."""
     values = [c for c in made.columns if not c.is_key]
+    for one in values:
+        if one.kind.is_null:
+            raise SqlError(f"can't infer a type of NULL for {one.name}. Give it one: CAST(NULL AS VARCHAR)", at)
+        if one.name in BOUNDS and isinstance(made.node, Stream):
+            raise SqlError(f"{one.name} is a reserved column name. Give it another one: {one.name} AS ...", at)
     if not is_wrapped and len(values) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", at)
     if format == "KAFKA" and (len(values) != 1 or values[0].kind.name not in KEY_KINDS):
