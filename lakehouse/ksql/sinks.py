@@ -10,8 +10,8 @@ from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column, let, literal
 from lakehouse.ksql.moments import has_moment, leaving
-from lakehouse.ksql.query import Find, QueryTarget, compiled
 from lakehouse.ksql.properties import With
+from lakehouse.ksql.query import Find, QueryTarget, compiled
 from lakehouse.ksql.source import KEY_KINDS, time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind

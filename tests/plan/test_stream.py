@@ -72,7 +72,7 @@ def test_explodes_and_merges_follow_each_other_to_any_depth() -> None:
     ("declare", "message"),
     [
         (lambda: orders.explode("n", "item"), "explode: 'n' is a bigint; expected an array"),
-        (lambda: orders.retime("word"), "retime: 'word' is a string; expected a timestamp, or milliseconds as a bigint"),
+        (lambda: orders.retime("word"), "retime: 'word' is a string; expected a timestamp, or milliseconds"),
         (lambda: orders.explode("tags", "n"), "are the same name, since case is ignored"),
         (lambda: orders.explode("tags", "rowtime"), "pseudo column"),
         (lambda: orders.explode("tags", "a tag"), "expected a letter, then at most 62 letters"),
