@@ -55,7 +55,9 @@ def reread(of: Entry, writer: Entry) -> Relational:
         other = found[one.name]
         if other is None or other.kind != one.kind:
             raise _unlike(of, writer, _shown([one]))
-    stream = base.node.to_stream() if isinstance(base.node, Table) else base.node
+    stream = base.node
+    if isinstance(stream, Table):
+        stream = stream.to_stream().retime(writer.time) if writer.time else stream.to_stream()
     own = {one.name: column(other.name, other.kind) for one, other in zip(keys, theirs, strict=False)}
     texts = {name: column(other.name, other.kind) for name, other in found.items() if other is not None}
     made = keyed(stream, own, texts, not keys, windowed=written is not None)
