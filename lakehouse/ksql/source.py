@@ -221,9 +221,9 @@ def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | No
 
 def time_kind(columns: Mapping[str, Kind], given: With) -> Kind:
     """Return the type of the column that TIMESTAMP names. Raises SqlError if that can't be a time."""
-    if given.timestamp not in columns:
+    kind = columns.get(given.timestamp or "")
+    if kind is None:
         raise SqlError(f"TIMESTAMP='{given.timestamp}' names no column", given.at)
-    kind = columns[given.timestamp]
     if given.timestamp_format is not None and kind != k.STRING:
         raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
     if given.timestamp_format is None and kind not in (k.BIGINT, k.TIMESTAMP):
