@@ -66,6 +66,9 @@ def key_bytes(source: Source, key: Any, window: Mapping[str, int] | None = None)
         key = {columns[0].name: key}
     elif isinstance(key, list | tuple) and len(key) == len(columns):
         key = dict(zip((column.name for column in columns), key, strict=True))
+    elif isinstance(key, Mapping) and source.key_format == "json_any_case":
+        named = {column.name.lower(): column.name for column in columns}
+        key = {named.get(name.lower(), name): part for name, part in key.items()}
     return _encoded(source.key_format, columns, key)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -69,3 +71,13 @@ def like_pattern(pattern: str, escape: str | None, at: int) -> str:
         else:
             made += "\\\\" if character == "\\" else character
     return made
+
+
+def escaped_pattern(pattern: str, escape: str | None) -> str:
+    """Return the same of a pattern that is Spark SQL; one that ends with its escape character is null."""
+    if escape is None:
+        return f"replace({pattern}, '\\\\', '\\\\\\\\')"
+    own = re.escape(escape)
+    # In Spark an escape character stands before %, _ or itself alone; here what follows one is itself.
+    kept = f"({own}[%_{own}])|{own}(.)"
+    return f"regexp_replace({pattern}, {text(kept)}, '$1$2') ESCAPE {text(escape)}"

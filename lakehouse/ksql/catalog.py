@@ -17,6 +17,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
 HIDDEN_KEY = "NO_KEY"
+HIDDEN_VALUE = "NO_VALUE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Entry:
     topic: what it reads, or what its query writes. statement: its text. query: what makes it; inserts: the queries of
     INSERT INTO, with their names. formats: of its key and its value. is_wrapped: whether a single value in JSON has an
     object around it. delimiter: of values that are delimited text;
-    key_delimiter: of keys. limits: see `Visible`. over: the name of what writes the topic that it reads, if it is here.
+    key_delimiter: of keys. limits: see `Visible`. time: Spark SQL for the time of its records, by TIMESTAMP of a query;
+    empty for that which they have. over: the name of what writes the topic that it reads, if it is here.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Entry:
     delimiter: str = ","
     key_delimiter: str = ","
     limits: Mapping[str, int] = field(default_factory=dict)
+    time: str = ""
     over: str = ""
 
     @property

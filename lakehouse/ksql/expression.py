@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.arithmetic import computed, element_at, like_pattern
+from lakehouse.ksql.arithmetic import computed, element_at, escaped_pattern, like_pattern
 from lakehouse.ksql.cast import as_moment, as_times, cast
 from lakehouse.ksql.coerced import coerced, common, comparable, fitted, has_map_inside, together
 from lakehouse.ksql.function import call
@@ -184,13 +184,10 @@ class Visible:
         for one, at in ((of, node.of.at), (pattern, node.pattern.at)):
             if one.kind not in (k.STRING, k.NULL):
                 raise SqlError(f"LIKE compares texts, found a {one.kind}", at)
-        shown = pattern.text
         if pattern.literal is not None:
             shown = text(like_pattern(pattern.literal, node.escape, node.pattern.at))
-        elif node.escape is not None:
-            raise SqlError("ESCAPE needs a pattern that is a text in quotes", node.at)
         else:
-            shown = f"replace({shown}, '\\\\', '\\\\\\\\')"
+            shown = escaped_pattern(pattern.text, node.escape)
         return Sql(f"({of.text} {'NOT ' if node.negated else ''}LIKE {shown})", k.BOOLEAN)
 
     def _caseof(self, node: t.CaseOf) -> Sql:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import PSEUDO, Entry
+from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, bound
 from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.expression import Seen, Visible
 from lakehouse.ksql.function.sql import Sql, column
@@ -14,6 +14,8 @@ from lakehouse.ksql.items import Side
 from lakehouse.ksql.joining import Joined, Joining, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import JoinClause, Query
+from lakehouse.plan.app import read_window
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -26,13 +28,7 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
             raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
-    for of, at in (
-        (left, query.relation.at),
-        *((find(join.right.name, join.right.at), join.at) for join in query.joins),
-    ):
-        if of.query is None and of.is_windowed:
-            raise SqlError(f"{of.name} has a WINDOW_TYPE: a key with a window in it can't be joined here. Read it with "
-                           "a SELECT that has PARTITION BY, and join that", at)  # fmt: skip
+    _check_windows(query, left, find)
     first = query.relation.alias
     so_far = Joining(
         query, name, left.made.node,
@@ -42,6 +38,9 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
         [column(c.name, c.kind) for c in left.columns if c.is_key],
         isinstance(left.made.node, Table),
     )  # fmt: skip
+    if isinstance(so_far.node, Table):
+        so_far.node, time = so_far.with_time(so_far.node, first)
+        so_far.pseudo += _row_time(time, first)
     for number, join in enumerate(query.joins):
         right = find(join.right.name, join.right.at)
         if isinstance(right.made.node, Table):
@@ -59,8 +58,25 @@ def joined(query: Query, left: Entry, find: Find, name: str) -> Joined:
     )  # fmt: skip
 
 
+def _check_windows(query: Query, left: Entry, find: Find) -> None:
+    """Raise SqlError for a declared source with windows in its keys, unless two streams with the same ones meet."""
+    sides = [(left, query.relation.at), *((find(join.right.name, join.right.at), join.at) for join in query.joins)]
+    windowed = [(of, at) for of, at in sides if of.query is None and of.is_windowed]
+    windows = [read_window(of.made.node) for of, _ in windowed if isinstance(of.made.node, Stream)]
+    if len(sides) == len(windows) == 2 and windows[0] == windows[1]:
+        return
+    for of, at in windowed:
+        raise SqlError(f"{of.name} has a WINDOW_TYPE: a key with a window in it is joined with a stream of the same "
+                       "windows alone. Read it with a SELECT that has PARTITION BY, and join that", at)  # fmt: skip
+
+
 def _pseudo(of: Entry, alias: str) -> list[Seen]:
     return [Seen(c.name, alias, column(c.name.lower(), c.kind)) for c in of.pseudo]
+
+
+def _row_time(column_name: str, alias: str) -> list[Seen]:
+    """The ROWTIME of a table, where a column has it."""
+    return [Seen("ROWTIME", alias, column(column_name, PSEUDO["ROWTIME"]))] if column_name else []
 
 
 def _with_table(so_far: Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
@@ -73,8 +89,10 @@ def _with_table(so_far: Joining, join: JoinClause, right: Entry, table: Table, n
     assert isinstance(so_far.node, Stream)
     indicator = _indicator(so_far, join, right, prefix)
     how: Literal["inner", "left"] = "inner" if join.how == "inner" else "left"
+    table, time = so_far.with_time(table, join.right.alias)
     so_far.node = so_far.node.join(table, on=on.text, how=how, prefix=prefix, indicator=indicator)
     so_far.add(right, join.right.alias, prefix)
+    so_far.pseudo += _row_time(time and prefix + time, join.right.alias)
     _see_key(so_far, join, right, on, indicator)
     _name_key(so_far, join, on, mine, theirs)
 
@@ -91,8 +109,12 @@ def _of_streams(so_far: Joining, join: JoinClause, right: Entry, stream: Stream)
     left, pseudo = so_far.placed(so_far.node, so_far.pseudo)
     stream, others = so_far.placed(stream, _pseudo(right, alias))
     key, prefix = free("JOIN_KEY", left), _prefix(alias, left)
-    left = left.rekey(f"{so_far.scope.sql(mine).text} AS {key}")
-    other = stream.rekey(f"{own.sql(theirs).text} AS {free('JOIN_KEY', stream)}")
+    spans = WINDOW_COLUMNS if right.query is None and right.is_windowed else ()
+    keys = {c.name for c in (*so_far.sides[0].columns, *right.columns) if c.is_key}
+    if spans and not all(isinstance(side, t.Name) and side.name in keys for side in (mine, theirs)):
+        raise SqlError("streams with a WINDOW_TYPE are joined by their keys, which name the windows", join.on.at)
+    left = left.rekey(f"{so_far.scope.sql(mine).text} AS {key}", *spans)
+    other = stream.rekey(f"{own.sql(theirs).text} AS {free('JOIN_KEY', stream)}", *spans)
     before, after = (f"{span} milliseconds" for span in join.within)
     grace = None if join.grace is None else f"{join.grace} milliseconds"
     so_far.node = left.join(other, how=join.how, before=before, after=after, grace=grace, prefix=prefix)
@@ -101,6 +123,7 @@ def _of_streams(so_far: Joining, join: JoinClause, right: Entry, stream: Stream)
     so_far.sides.append(Side(alias, right.columns))
     pseudo += [Seen(one.name, alias, column(prefix + one.sql.text.strip("`"), one.sql.kind)) for one in others]
     so_far.pseudo = [Seen("ROWTIME", "", column("rowtime", PSEUDO["ROWTIME"])), *pseudo]
+    so_far.pseudo += [Seen(name, "", bound(name)) for name in BOUNDS if spans]
     _name_key(so_far, join, column(key, kind), mine, theirs)
 
 
@@ -143,8 +166,10 @@ def _of_tables(so_far: Joining, join: JoinClause, right: Entry, table: Table, nu
         raise SqlError("by a foreign key there are JOIN and LEFT JOIN: the reference leads one way", join.at)
     indicator = _indicator(so_far, join, right, prefix)
     by = None if by_key else on.text
+    table, time = so_far.with_time(table, join.right.alias)
     so_far.node = left.join(table, by, how=join.how, prefix=prefix, indicator=indicator).rows
     so_far.add(right, join.right.alias, prefix)
+    so_far.pseudo += _row_time(time and prefix + time, join.right.alias)
     if by_key and join.how in ("right", "outer"):
         found = [one.sql.text == on.text for one in so_far.seen]
         so_far.seen = [

@@ -85,6 +85,16 @@ class Joining:
         keys = {c.name for c in columns if c.is_key}
         return any(part.name in keys and part.of in (None, alias) for part in self.names(besides))
 
+    def with_time(self, table: Table, alias: str) -> tuple[Table, str]:
+        """A table, and the name of a column with the ROWTIME of its rows; empty if the query does not name that.
+
+        The time of a row is not part of it, so a table of rows with their times is kept.
+        """
+        if not any((part.of, part.name) == (alias, "ROWTIME") for part in self.names()):
+            return table, ""
+        name = free(f"{alias}_ROWTIME", table)
+        return table.rows.with_columns(**{name: "rowtime"}).latest(f"{self.name}_{alias}_ROWTIME"), name
+
     def placed(self, stream: Stream, pseudo: Iterable[Seen]) -> tuple[Stream, list[Seen]]:
         """A stream with a column for each of its pseudo columns that the query names with its source."""
         named = {(part.of, part.name) for part in self.names()}
@@ -93,8 +103,8 @@ class Joining:
         return made, [Seen(one.name, one.of, column(name, one.sql.kind)) for name, one in kept.items()]
 
 
-def free(name: str, stream: Stream) -> str:
-    """Return a name that no column of a stream has: this one, or one like it."""
-    while any(one.name.lower() == name.lower() for one in stream.columns):
+def free(name: str, of: Stream | Table) -> str:
+    """Return a name that no column of a stream or a table has: this one, or one like it."""
+    while any(one.name.lower() == name.lower() for one in of.columns):
         name += "_"
     return name

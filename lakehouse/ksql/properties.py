@@ -102,11 +102,6 @@ def of_query(
     key, value = _format(given, "KEY_FORMAT") or both, _format(given, "VALUE_FORMAT") or both
     if value == "NONE":
         raise SqlError("VALUE_FORMAT='NONE' writes no value, and the query has some", _at(given, statement.at))
-    if "TIMESTAMP" in given:
-        raise SqlError(
-            "TIMESTAMP of what a query writes is the time of its records here; declare it where the topic is read",
-            given["TIMESTAMP"].at,
-        )
     topic = check_topic(_text(given, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name))
     own_key = formats[0] if formats[0] != "NONE" else settings.get(DEFAULTS["KEY_FORMAT"], formats[0]).upper()
     made = _given(given, topic, key or own_key, value or formats[1], statement.at, delimiters)

@@ -18,6 +18,7 @@ from lakehouse.ksql.joining import Joined, JoinKey, free
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.plan.expression import name_text
+from lakehouse.plan.names.field import escaped_name
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -95,8 +96,13 @@ def _with_keys(query: Query) -> tuple[Item, ...]:
     if not any(item.expression is None and item.of is None for item in query.items):
         return query.items
     listed = {item.expression for item in query.items}
-    keys = [one for one in query.partition_by if not isinstance(one, t.Name | t.Value) and one not in listed]
+    keys = [one for one in query.partition_by if not _in_every(one) and one not in listed]
     return (*(Item(one, at=one.at) for one in keys), *query.items)
+
+
+def _in_every(node: t.Expr) -> bool:
+    """Whether * has an expression: a column of the source, but for those that every record has besides."""
+    return isinstance(node, t.Value) or (isinstance(node, t.Name) and node.name not in PSEUDO)
 
 
 def _check_clauses(query: Query, begin: Joined) -> None:
@@ -202,6 +208,7 @@ def _selected(stream: Stream, scope: Visible, items: list[NamedItem], query: Que
             )
         keys[named[0].name] = one.of
     values = {item.name: of for item, of in made if item.name not in keys}
+    keys = {escaped_name(name) if name in PSEUDO else name: of for name, of in keys.items()}
     if not values:
         raise SqlError("the projection contains no value columns", query.at)
     stream = keyed(stream, keys, values, nothing, windowed=is_windowed(begin.node) and not by)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn, is_windowed
+from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function.sql import column
 from lakehouse.ksql.query import Find, keyed
+from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.origin import Source
+from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.semantics.window import Hopping, Session
 
 
 def over(of: Entry, catalog: Catalog, find: Find) -> Entry:
@@ -35,9 +38,14 @@ def reread(of: Entry, writer: Entry) -> Relational:
         raise SqlError(f"{writer.name} of this application writes topic {of.topic}: its records have their time, and "
                        "no headers. Leave TIMESTAMP and HEADERS out", 0)  # fmt: skip
     keys = [one for one in of.columns if one.is_key]
-    if keys and (is_windowed(base.node) or is_windowed(declared)):
-        raise SqlError(f"{writer.name} of this application writes topic {of.topic}, and keys with windows in them are "
-                       f"not read from there: leave the key out, or select from {writer.name}", 0)  # fmt: skip
+    written, read = (_windows(node) for node in (base.node, declared))
+    if keys and written != read:
+        raise SqlError(
+            f"{writer.name} of this application writes topic {of.topic}, and the windows in its keys are not those "
+            f"that are declared: found {read or 'none'}, expected {written or 'none'}. Give it these, or leave the key "
+            f"out, or select from {writer.name}",
+            0,
+        )
     theirs = [one for one in base.columns if one.is_key]
     if keys and [one.kind for one in keys] != [one.kind for one in theirs]:
         raise _unlike(of, writer, f"the key {_shown(keys)}")
@@ -47,11 +55,23 @@ def reread(of: Entry, writer: Entry) -> Relational:
         other = found[one.name]
         if other is None or other.kind != one.kind:
             raise _unlike(of, writer, _shown([one]))
-    stream = base.node.to_stream() if isinstance(base.node, Table) else base.node
+    stream = base.node
+    if isinstance(stream, Table):
+        stream = stream.to_stream().retime(writer.time) if writer.time else stream.to_stream()
     own = {one.name: column(other.name, other.kind) for one, other in zip(keys, theirs, strict=False)}
     texts = {name: column(other.name, other.kind) for name, other in found.items() if other is not None}
-    made = keyed(stream, own, texts, not keys, windowed=False)
+    made = keyed(stream, own, texts, not keys, windowed=written is not None)
     return Relational(made.latest(of.name) if of.kind == "TABLE" else made, of.columns)
+
+
+def _windows(node: Stream | Table) -> str | None:
+    """The windows that keys name, as WITH has them."""
+    match named_window(node) if isinstance(node, Table) else read_window(node):
+        case Session():
+            return "WINDOW_TYPE='SESSION'"
+        case Hopping(size):
+            return f"WINDOW_SIZE='{size} MILLISECONDS'"
+    return None
 
 
 def _named(one: SqlColumn, number: int, writer: Entry) -> SqlColumn | None:

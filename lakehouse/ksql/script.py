@@ -16,14 +16,16 @@ from lakehouse.ksql.query import QueryTarget, compiled
 from lakehouse.ksql.reread import over, reread
 from lakehouse.ksql.sinks import (
     as_written,
+    changes_of,
     check_format,
+    check_inserted,
     check_key,
     check_queries,
-    columns_of,
     fitted,
     padded,
-    schema_of,
     sink_of,
+    time_of,
+    timed,
     widened,
 )
 from lakehouse.ksql.syntax import statement as s
@@ -117,7 +119,7 @@ class Script:
             of = self.find(name, 0)
             node = of.made.node
             if isinstance(node, Table):
-                parts.append(sink_of(node.changes(), of) if of.query else node)
+                parts.append(sink_of(changes_of(node, of), of) if of.query else node)
             elif queries(of):
                 written = self._written(self.catalog.declared[name]) if of.query is None else of.made
                 assert isinstance(written.node, Stream)
@@ -158,10 +160,10 @@ class Script:
             one if number == 0 and of.query else padded(widened(one, of.columns), of.columns)
             for number, one in enumerate(made)
         )
-        if not others:
-            return first
-        assert isinstance(first.node, Stream)
-        return replace(first, node=first.node.merge(*(fitted(one, first) for one in others)))
+        if others:
+            assert isinstance(first.node, Stream)
+            first = replace(first, node=first.node.merge(*(fitted(one, first) for one in others)))
+        return timed(first, of)
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Whether a statement declares something: False if it does not apply to what exists."""
@@ -215,7 +217,7 @@ class Script:
             statement.kind, statement.name, given.topic, (given.key_format, given.value_format), made, text, query,
             partitions=given.partitions, query_name=self.catalog.next_query(prefix, query_id(statement.properties)),
             is_wrapped=given.is_wrapped is not False, delimiter=given.value_delimiter,
-            key_delimiter=given.key_delimiter, limits=asked.limits,
+            key_delimiter=given.key_delimiter, limits=asked.limits, time=time_of(made, given),
         )  # fmt: skip
 
     def _insert(self, statement: s.InsertSelect) -> None:
@@ -230,12 +232,7 @@ class Script:
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
         into = QueryTarget("STREAM", target.name, statement.at)
         made = widened(compiled(statement.query, self.find, into), target.columns)
-        if columns_of(made) != columns_of(target.made):
-            raise SqlError(
-                f"incompatible schema between results and sink. Result schema is {schema_of(made)}, but the sink "
-                f"schema is {schema_of(target.made)}",
-                statement.query.at,
-            )
+        check_inserted(made, target, statement.query.at)
         name = self.catalog.next_query("INSERTQUERY", insert_id(statement.properties, statement.at))
         self.catalog.insert(target.name, name, statement.query)
         self._made.clear()

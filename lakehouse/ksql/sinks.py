@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.cast import cast
-from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
-from lakehouse.ksql.function.sql import column
+from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
+from lakehouse.ksql.function import call
+from lakehouse.ksql.function.sql import column, let, literal
 from lakehouse.ksql.moments import has_moment, leaving
+from lakehouse.ksql.properties import With
 from lakehouse.ksql.query import Find, QueryTarget, compiled
-from lakehouse.ksql.source import KEY_KINDS
+from lakehouse.ksql.source import KEY_KINDS, time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
@@ -18,7 +20,7 @@ from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.schema import EPOCH, NAMED
 from lakehouse.plan.stream import Stream
-from lakehouse.plan.table import Changes, Sink
+from lakehouse.plan.table import Changes, Sink, Table
 
 NESTED = ("ARRAY", "MAP", "STRUCT")
 
@@ -69,6 +71,30 @@ def padded(made: Relational, columns: tuple[SqlColumn, ...]) -> Relational:
     return Relational(made.node.with_columns(**nulls), (*made.columns, *more))
 
 
+def time_of(made: Relational, given: With) -> str:
+    """Return Spark SQL for the time that TIMESTAMP gives to what a query writes; none before 1970, as in Kafka."""
+    if given.timestamp is None:
+        return ""
+    kind = time_kind({one.name: one.kind for one in made.columns}, given)
+    of = column(given.timestamp, kind)
+    if kind == k.STRING:
+        of = call.made("PARSE_TIMESTAMP", [of, literal(given.timestamp_format)], given.at)
+    ms = of.text if kind == k.BIGINT else f"unix_millis({of.text})"
+    return let(ms, "_ms", lambda ms: f"CASE WHEN {ms} >= 0 THEN {ms} END")
+
+
+def timed(made: Relational, entry: Entry) -> Relational:
+    """Return the stream of an entry at the time that TIMESTAMP gives to its records."""
+    if not entry.time or not isinstance(made.node, Stream):
+        return made
+    return replace(made, node=made.node.retime(entry.time))
+
+
+def changes_of(table: Table, entry: Entry) -> Stream | Changes:
+    """Return what a table's topic has: its changelog, at the time that TIMESTAMP gives to its records."""
+    return table.to_stream().retime(entry.time) if entry.time else table.changes()
+
+
 def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
     """Return the sink of an entry's topic, in its format; moments are numbers."""
     format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
@@ -91,6 +117,11 @@ def sink_of(of: Stream | Changes, entry: Entry) -> Sink:
 def check_format(made: Relational, format: str, at: int, *, is_wrapped: bool = True) -> None:
     """Raise SqlError for a value that a format can't hold."""
     values = [c for c in made.columns if not c.is_key]
+    for one in values:
+        if one.kind.is_null:
+            raise SqlError(f"can't infer a type of NULL for {one.name}. Give it one: CAST(NULL AS VARCHAR)", at)
+        if one.name in BOUNDS and isinstance(made.node, Stream):
+            raise SqlError(f"{one.name} is a reserved column name. Give it another one: {one.name} AS ...", at)
     if not is_wrapped and len(values) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", at)
     if format == "KAFKA" and (len(values) != 1 or values[0].kind.name not in KEY_KINDS):
@@ -162,6 +193,16 @@ def check_queries(catalog: Catalog, find: Find, at: int) -> None:
             made = find(entry.name, at).made
             check_format(made, entry.formats[1], at, is_wrapped=entry.is_wrapped)
             _check_nested_key(made, entry.formats[0], at)
+
+
+def check_inserted(made: Relational, target: Entry, at: int) -> None:
+    """Raise SqlError for a query that does not give the columns of what it inserts into."""
+    if columns_of(made) != columns_of(target.made):
+        raise SqlError(
+            f"incompatible schema between results and sink. Result schema is {schema_of(made)}, but the sink "
+            f"schema is {schema_of(target.made)}",
+            at,
+        )
 
 
 def columns_of(of: Relational) -> list[tuple[str, Kind, bool]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, PSEUDO, Entry, Relational, SqlColumn, checked_name
+from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.coerced import check_key_type
 from lakehouse.ksql.function.sql import text as literal
 from lakehouse.ksql.moments import arrived, has_moment
@@ -95,7 +95,7 @@ def _columns(statement: CreateSource, given: With) -> _Columns:
         raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {shown}", statement.at)
     if not given.is_wrapped and len(value) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
-    if not value:
+    if not value and given.value_format != "JSON":
         raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
     return _Columns(key, value, headers)
 
@@ -106,8 +106,6 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
         raise SqlError(
             f"invalid type for {element.role} column {element.name}: expected {kind}, got {element.kind}", element.at
         )
-    if kind is not None and statement.kind == "TABLE":
-        raise SqlError(f"column {element.name}: a table's rows have no headers; read the topic as a stream", element.at)
     if element.role == "KEY" and statement.kind == "TABLE":
         raise SqlError(
             f"column {element.name} is a 'KEY' column: please use 'PRIMARY KEY' for tables. Tables have PRIMARY KEYs, "
@@ -123,11 +121,8 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
 def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
     key = [(element.name, element.kind.on_the_way) for element in columns.key]
     value = [(element.name, element.kind.on_the_way) for element in columns.value]
-    if not key:
-        hidden = HIDDEN_KEY
-        while hidden in {name for name, _ in value}:
-            hidden += "_"
-        key = [(hidden, "string")]
+    key = key or [(_hidden(HIDDEN_KEY, value), "string")]
+    value = value or [(_hidden(HIDDEN_VALUE, key), "string")]
     headers = "RECORD_HEADERS" if columns.headers else ""
     while headers and headers in {name for name, _ in (*key, *value)}:
         headers += "_"
@@ -158,6 +153,13 @@ def _stream(statement: CreateSource, columns: _Columns, given: With) -> Stream:
     texts += [f"{_header(headers, element)} AS `{element.name}`" for element in columns.headers]
     plain = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
     return made.select(*texts, **plain)
+
+
+def _hidden(name: str, taken: list[tuple[str, str]]) -> str:
+    """The name of a column that stands for those that there are none of."""
+    while name in {other for other, _ in taken}:
+        name += "_"
+    return name
 
 
 def _fields(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -210,22 +212,27 @@ def _schema(columns: list[tuple[str, str]]) -> str:
 def _event_time(made: Stream, columns: _Columns, given: With) -> Expression | None:
     if given.timestamp is None:
         return None
-    named = [element for element in (*columns.key, *columns.value) if element.name == given.timestamp]
-    if not named:
+    kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, given)
+    name = name_text(given.timestamp)
+    if kind == k.STRING:
+        name = f"to_timestamp({name}, {literal(given.timestamp_format or '')})"
+    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+
+
+def time_kind(columns: Mapping[str, Kind], given: With) -> Kind:
+    """Return the type of the column that TIMESTAMP names. Raises SqlError if that can't be a time."""
+    kind = columns.get(given.timestamp or "")
+    if kind is None:
         raise SqlError(f"TIMESTAMP='{given.timestamp}' names no column", given.at)
-    kind: Kind = named[0].kind
-    name = name_text(named[0].name)
-    if given.timestamp_format is not None:
-        if kind != k.STRING:
-            raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
-        name = f"to_timestamp({name}, {literal(given.timestamp_format)})"
-    elif kind not in (k.BIGINT, k.TIMESTAMP):
+    if given.timestamp_format is not None and kind != k.STRING:
+        raise SqlError(f"TIMESTAMP_FORMAT is for a VARCHAR, and {given.timestamp} is a {kind}", given.at)
+    if given.timestamp_format is None and kind not in (k.BIGINT, k.TIMESTAMP):
         raise SqlError(
             f"TIMESTAMP='{given.timestamp}' is a {kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
             "TIMESTAMP_FORMAT",
             given.at,
         )
-    return expression(name, made.columns, f"stream {made.source.name!r}: TIMESTAMP")
+    return kind
 
 
 def check_altered(statement: Alter, known: Entry, readers: list[str]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lakehouse.plan.stream import Stream
 from lakehouse.semantics.aggregate.aggregate import sort_key
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.key_value import key_value
+from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
@@ -41,6 +43,11 @@ class Late:
     identity: Identity
     position: Position
     span: Span | None
+
+
+def epoch_ms(value: Any) -> Any:
+    """Return the milliseconds of a timestamp; of milliseconds, themselves."""
+    return milliseconds(value) if isinstance(value, datetime) else value
 
 
 def row_of(stream: Stream, values: dict[str, Any]) -> Row:

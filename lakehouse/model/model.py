@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
 
 from lakehouse.duration import duration_text
 from lakehouse.model import keyed_table
 from lakehouse.model.alert import crossings
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, stream_change
+from lakehouse.model.event import Event, Late, epoch_ms, stream_change
 from lakehouse.model.joined import changes_as_events, joined
 from lakehouse.model.rows import joined_by_key, joined_by_reference, rows_as_events
 from lakehouse.model.step import applied
@@ -29,7 +27,6 @@ from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
 from lakehouse.semantics import ahead, kafka_time
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.moment import milliseconds
 from lakehouse.semantics.operators.eras import TopicIds, begins, era, first_ticks
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
@@ -134,7 +131,7 @@ def _decode(source: Source, records: list[Record], decode: Decode, quarantine: l
                 values[source.headers.lower()] = [{"key": name, "value": value} for name, value in record.headers]
             timestamp: int | None = own
             if source.event_time is not None and item.value is not None:
-                timestamp = _event_time(evaluate(source.event_time, values))
+                timestamp = epoch_ms(evaluate(source.event_time, values))
             if timestamp is None:
                 item = Bad(EVENT_TIME.format(source.event_time))
             elif (refused := time_refusal(source, timestamp, record, own=item.value is None)) is not None:
@@ -166,11 +163,6 @@ def time_refusal(source: Source, ms: int, record: Record | int | None, *, own: b
     if ms - record <= source.max_ahead:
         return None
     return ahead.refusal(what, duration_text(source.max_ahead), ms, record)
-
-
-def _event_time(value: Any) -> Any:
-    """Milliseconds from a timestamp or epoch milliseconds."""
-    return milliseconds(value) if isinstance(value, datetime) else value
 
 
 def _clocked(stream: Stream, known: _Known) -> list[Event]:

@@ -11,7 +11,7 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import MONTHS, format_parts, format_reader
 from lakehouse.model.function.moment_casts import to_date, to_timestamp
-from lakehouse.model.function.zone import zone_of
+from lakehouse.model.function.zone import zone_by_short_name, zone_of
 
 # A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
 _WRITTEN = {
@@ -60,7 +60,7 @@ def parsed(text: Any, format: str | None = None) -> datetime | None:
     if found is None:
         return None
     part = {name: value.lower() for name, value in found.groupdict().items()}
-    number = {name: int(value) for name, value in part.items() if name not in "fpbz"}
+    number = {name: int(value) for name, value in part.items() if name not in "fpbzN"}
     if "b" in part:
         number["m"] = next(place for place, name in enumerate(MONTHS, 1) if name.startswith(part["b"]))
     if ("I" in part) != ("p" in part):
@@ -74,6 +74,8 @@ def parsed(text: Any, format: str | None = None) -> datetime | None:
             year, number.get("m", 1), number.get("d", 1), hour, number.get("M", 0), number.get("S", 0),
             int(part.get("f", "0").ljust(6, "0")), UTC,
         )  # fmt: skip
+        if "N" in part:
+            return moment.replace(tzinfo=zone_by_short_name(part["N"])).astimezone(UTC)
         return moment - _offset(part.get("z", "z"))
     except (ValueError, OverflowError):
         return None

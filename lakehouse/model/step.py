@@ -7,10 +7,11 @@ from functools import singledispatch
 from typing import Any
 
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event
+from lakehouse.model.event import Event, epoch_ms
 from lakehouse.model.map import mapped
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
 from lakehouse.semantics.key_value import key_value
+from lakehouse.semantics.years import in_range
 
 
 @singledispatch
@@ -38,6 +39,14 @@ def _rekey(step: Rekey, event: Event) -> list[Event]:
         for item in step.columns
     }
     return [replace(_with(event, made), null_key=all(value is None for value in made.values()))]
+
+
+@applied.register
+def _retime(step: Retime, event: Event) -> list[Event]:
+    if event.tombstone:
+        return [event]
+    time = epoch_ms(evaluate(step.time, event.values))
+    return [] if time is None or not in_range(time) else [replace(_with(event, {"rowtime": time}), timestamp=time)]
 
 
 @applied.register

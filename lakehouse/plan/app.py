@@ -18,7 +18,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.names.field import check_inside
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.origin import Source
+from lakehouse.plan.origin import ChangesOf, Source
 from lakehouse.plan.refused.near import near
 from lakehouse.plan.refused.steps import Declaration, needed, shown
 from lakehouse.plan.rows import RowsOf
@@ -144,6 +144,8 @@ def named_window(table: Table) -> Window | None:
 
 def read_window(stream: Stream) -> Window | None:
     """Return the window that the keys of a topic name, if the stream still has it in its key."""
+    if isinstance(stream.source, ChangesOf):
+        return named_window(stream.source.table) if _names_window(stream.key) else None
     sources = stream.decodes
     return window_of(sources[0].key_format)[1] if sources and _names_window(stream.key) else None
 

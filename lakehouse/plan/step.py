@@ -179,6 +179,31 @@ class Rekey(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class Retime(Step):
+    """Give each record another event time; without a possible one it is left out. A null value keeps its time."""
+
+    time: Expression
+
+    @classmethod
+    def declared(cls, shape: Shape, time: str) -> tuple[Retime, Shape]:
+        what = f"{shape.what}: retime"
+        made = expression(time, shape.columns, what)
+        if (kind := expression_type(made, shape.columns)) not in (None, "timestamp", "bigint"):
+            raise PlanError(f"{what}: {time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
+        return cls(made), shape
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.time,)
+
+    def fingerprint(self, read: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
+        return {"retime": sql(self.time)}, read | read_by(self.expressions)
+
+    def __str__(self) -> str:
+        return f"RETIME {self.time}"
+
+
+@dataclass(frozen=True, slots=True)
 class Explode(Step):
     """One record for each element of an array, in its order; none for an empty or null one, or for a null value."""
 

@@ -26,7 +26,7 @@ from lakehouse.plan.schema import (
     distinct,
     parse_schema,
 )
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Shape, Step
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
 from lakehouse.plan.table import Grouped, Sink, Table
 
@@ -164,6 +164,10 @@ class Stream(Declaration):
         """
         return self._then(*Rekey.declared(self.shape, columns))
 
+    def retime(self, time: str) -> Stream:
+        """Return the records at this event time, a timestamp or epoch milliseconds: see `Retime`."""
+        return self._then(*Retime.declared(self.shape, time))
+
     def explode(self, array: str, name: str) -> Stream:
         """Return one record for each element of an array expression, in its order, as the column `name`.
 
@@ -189,12 +193,9 @@ class Stream(Declaration):
         rest, streams = "true", []
         for predicate in predicates:
             condition(predicate, self.columns, f"{self.what}: branch")
-            streams.append(self._where(f"{rest} AND coalesce(({predicate}), false)"))
+            streams.append(f"{rest} AND coalesce(({predicate}), false)")
             rest = f"{rest} AND NOT coalesce(({predicate}), false)"
-        return (*streams, self._where(rest))
-
-    def _where(self, checked: str) -> Stream:
-        return self._then(Filter(Expression(checked)), self.shape)
+        return tuple(self._then(Filter(Expression(checked)), self.shape) for checked in (*streams, rest))
 
     def merge(self, *others: Stream) -> Stream:
         """Return this stream and others with the same columns as one (Kafka Streams' merge; SQL's UNION ALL)."""
@@ -285,8 +286,7 @@ class Stream(Declaration):
         by: Expression | None = None
         if partition_by is not None:
             by = expression(partition_by, self.columns, f"{self.what}: partition_by")
-            kind = expression_type(by, self.columns)
-            if kind not in (None, "tinyint", "smallint", "int", "bigint"):
+            if (kind := expression_type(by, self.columns)) not in (None, "tinyint", "smallint", "int", "bigint"):
                 raise PlanError(f"{self.what}: partition_by={partition_by!r} is a {kind}; expected a whole number.")
         return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), by)
 

@@ -103,6 +103,11 @@ CASES: list[tuple[Table, Table, str, str]] = [
         "new_table", "key: found word string, declared word2 string",
     ),
     (
+        counts(orders().retime("at")), counts(orders().retime("at + interval 1 day")),
+        "refold", r"retime at, declared retime at \+ interval",
+    ),
+    (counts(), counts(orders().retime("at")), "refold", "steps of stream orders: found none, declared retime at"),
+    (
         counts(orders().explode("tags", "tag"), "tag"), counts(orders().explode("array(word)", "tag"), "tag"),
         "refold", "explode tags AS tag, declared explode array",
     ),

@@ -19,7 +19,7 @@ from lakehouse.plan.function import value_text
 from lakehouse.plan.operator import Aggregate, Expire, Final, Having, Latest, LatestBy, Suppress
 from lakehouse.plan.origin import ChangesOf, Merge, Source, TableJoin
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
@@ -106,7 +106,8 @@ def test_every_field_of_a_declaration_has_been_judged() -> None:
         ForeignKeyJoin: "left right on how prefix indicator",
         Stream: "source key columns steps",
         Source: "name topic key value key_format value_format event_time own_table headers max_ahead",
-        Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns before", Explode: "column",
+        Merge: "streams", Filter: "predicate", Select: "columns", Rekey: "columns before", Retime: "time",
+        Explode: "column",
         Map: "name type arguments function",
     }  # fmt: skip
     assert {kind: " ".join(field.name for field in fields(kind)) for kind in judged} == judged

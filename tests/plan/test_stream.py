@@ -26,6 +26,11 @@ def test_explode_adds_the_element_beside_the_array() -> None:
     assert shown(orders.explode("grid", "line").explode("line", "cell"))[-2:] == ["line array<int>", "cell int"]
 
 
+def test_retime_changes_no_column() -> None:
+    assert shown(orders.retime("n")) == shown(orders)
+    assert str(orders.retime("n").steps[-1]) == "RETIME n"
+
+
 def test_rename_cast_and_drop_keep_the_key_and_the_order_of_the_rest() -> None:
     assert shown(orders.rename(n="number").drop("grid", "tags")) == ["id string", "number bigint", "word string"]
     assert shown(orders.select("n", "word").cast(n="int")) == ["id string", "word string", "n int"]
@@ -67,6 +72,7 @@ def test_explodes_and_merges_follow_each_other_to_any_depth() -> None:
     ("declare", "message"),
     [
         (lambda: orders.explode("n", "item"), "explode: 'n' is a bigint; expected an array"),
+        (lambda: orders.retime("word"), "retime: 'word' is a string; expected a timestamp, or milliseconds"),
         (lambda: orders.explode("tags", "n"), "are the same name, since case is ignored"),
         (lambda: orders.explode("tags", "rowtime"), "pseudo column"),
         (lambda: orders.explode("tags", "a tag"), "expected a letter, then at most 62 letters"),

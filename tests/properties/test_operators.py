@@ -64,6 +64,7 @@ STATEFUL = lh.app(
     EVENTS.latest("by_number_or_deleted", order_by="cast(n AS bigint)", tombstones="newest"),
     EVENTS.latest("forgetful", order_by="rowtime", retention="10 milliseconds"),
     EVENTS.explode("tags", "tag").merge(EVENTS.filter("n > 0").with_columns(tag="city")).rekey("tag").latest("tags"),
+    EVENTS.retime("rowtime - n").latest("by_other_time", order_by="rowtime"),
     EVENTS.explode("tags", "tag").group_by("tag").agg(n=lh.count(), ids=lh.collect_list("id")).table("tagged"),
 )
 

@@ -31,6 +31,24 @@ exploded_windows = lh.app(
     .table("sold")
 )  # fmt: skip
 
+visits = lh.stream("visits", key="id string", schema="at bigint, day timestamp, n bigint")
+retimed = lh.app(
+    visits.retime("at").to_topic("by_number"), visits.retime("day").to_topic("by_time"),
+    visits.retime("at").select("n", "rowtime AS t").latest("last_time"),
+    visits.retime("at").select("n").latest("newest", order_by="rowtime"),
+)  # fmt: skip
+timely = visits.retime("at").merge(visits.filter("n > 1").retime("at + 1"))
+retimed_windows = lh.app(
+    timely.group_by("id").window(lh.tumbling("10 milliseconds", grace="0 milliseconds")).agg(n=lh.count())
+    .table("per_window")
+)  # fmt: skip
+retimed_changes = lh.app(visits.latest("seen").to_stream().retime("at").to_topic("seen_at"))
+
+
+def retimes_by_text() -> lh.App:
+    return lh.app(visits.retime("cast(n AS string)").latest("never"))
+
+
 trains = lh.stream("trains", key="id string", schema="city string, n bigint")
 boats = lh.stream("boats", key="id string", schema="city string, n bigint")
 both = trains.merge(boats)

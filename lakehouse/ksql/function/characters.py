@@ -24,9 +24,13 @@ def _cut(of: str, long: str, start: Sql, length: Sql | None) -> str:
         f"CASE WHEN {start.text} < 0 THEN {back} ELSE {forth} END" if known is None else forth if known >= 0 else back
     )
     if length is None:
-        return f"ksql_substring({of}, {begin}, {long})"
-    end = f"least(({begin}) + cast({length.text} AS bigint), {long})"
-    return f"ksql_substring({of}, {begin}, greatest({end}, {begin}))"
+        made = f"ksql_substring({of}, {begin}, {long})"
+    else:
+        end = f"least(({begin}) + cast({length.text} AS bigint), {long})"
+        made = f"ksql_substring({of}, {begin}, greatest({end}, {begin}))"
+    # Spark's GREATEST and LEAST pass over a null.
+    there = [f"{one.text} IS NOT NULL" for one in (start, length) if one is not None and one.literal is None]
+    return f"CASE WHEN {' AND '.join(there)} THEN {made} END" if there else made
 
 
 def _bytes_part(of: Sql, start: Sql, length: Sql | None = None) -> str:
@@ -93,7 +97,9 @@ FUNCTIONS: tuple[Function, ...] = (
             ("SUBSTRING('stream', -2)", "am"), ("SUBSTRING('abc', -5, 2)", "ab"), ("SUBSTRING('abc', 9)", ""),
             ("SUBSTRING('\U0001d11ekey', 3, 2)", "ke"), ("SUBSTRING('abc', 0, 2)", "ab"),
             ("SUBSTRING('abc', 2, -1)", ""),
-            ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
+            ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING('abc', NULL)", None),
+            ("SUBSTRING('abc', CAST(NULL AS INT))", None), ("SUBSTRING('abc', 1, CAST(NULL AS INT))", None),
+            ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
         ),
     ),
     function(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.record import Function, Signature, function
-from lakehouse.ksql.function.sql import Sql, let
+from lakehouse.ksql.function.sql import Sql, let, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -21,6 +22,12 @@ UNITS_MS = {
     "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS, "WEEK": 7 * _DAY_MS,
 }  # fmt: skip
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+# The parts of a format, and patterns for what those of a date read.
+_DATE_PARTS = re.compile(r"'(?:[^']|'')*'|(?:([A-Za-z])\1*)|[^A-Za-z']")
+_DATE_TEXTS = {
+    "yyyy": "[0-9]{4}", "yy": "[0-9]{2}", "MM": "[0-9]{2}", "M": "[0-9]{1,2}", "dd": "[0-9]{2}", "d": "[0-9]{1,2}",
+    "MMM": "[A-Za-z]{3}", "MMMM": "[A-Za-z]+",
+}  # fmt: skip
 # Functions whose first argument is a bare word, a unit of time.
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB")
 
@@ -55,6 +62,19 @@ def _parsed(of: Sql, format: Sql, zone: Sql | None = None) -> str:
         return f"CASE WHEN {zone.text} IS NOT NULL THEN {read} END" if is_named else local
     names_zone = f"{_letters_sql(format)} RLIKE '[XxZzVOv]'"
     return f"CASE WHEN {zone.text} IS NOT NULL THEN CASE WHEN {names_zone} THEN {read} ELSE {local} END END"
+
+
+def _date_of(of: Sql, format: Sql) -> str:
+    """A DATE of a text, which may go on behind it: 2020-02-28T10:30 by yyyy-MM-dd."""
+    begin = ""
+    for part in (found[0] for found in _DATE_PARTS.finditer(format.literal or "")):
+        if part.isalpha() and part not in _DATE_TEXTS:
+            return _day(_parsed(of, format))
+        plain = part[1:-1].replace("''", "'") or "'" if part[0] == "'" else part
+        begin += _DATE_TEXTS.get(part) or re.escape(plain)
+    if begin:
+        of = replace(of, text=f"regexp_extract({of.text}, {text(f'^{begin}')}, 0)")
+    return _day(_parsed(of, format))
 
 
 def _divided(of: Sql, format: Sql) -> str:
@@ -167,8 +187,11 @@ FUNCTIONS: tuple[Function, ...] = (
         (f"FORMAT_DATE({_D}, 'dd.MM.yyyy')", "28.02.2020"), (f"FORMAT_DATE({_D}, 'HH')", None),
     ),
     function(
-        "PARSE_DATE", _FAMILY, "text text", lambda of, format: _day(_parsed(of, format)), k.DATE, (_D, "2020-02-28"),
+        "PARSE_DATE", _FAMILY, "text text", _date_of, k.DATE, (_D, "2020-02-28"),
         ("PARSE_DATE('2020-02-28 01', 'yyyy-MM-dd HH')", None),
+        ("PARSE_DATE('2020-02-28T10:30', 'yyyy-MM-dd')", "2020-02-28"),
+        ("PARSE_DATE('on 8. feb 2020, late', '''on'' d. MMM yyyy')", "2020-02-08"),
+        ("PARSE_DATE('2020-2-28', 'yyyy-MM-dd')", None),
         nulls="null if an argument is null, or does not fit",
     ),
     function(

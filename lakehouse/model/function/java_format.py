@@ -19,6 +19,7 @@ _READ = {
     "X": rf"(?P<z>Z|{_OFFSET}(?:\d\d)?)", "XX": rf"(?P<z>Z|{_OFFSET}\d\d)", 3 * "X": rf"(?P<z>Z|{_OFFSET}:\d\d)",
     "x": rf"(?P<z>{_OFFSET}(?:\d\d)?)", "xx": rf"(?P<z>{_OFFSET}\d\d)", "xxx": rf"(?P<z>{_OFFSET}:\d\d)",
     **dict.fromkeys(("Z", "ZZ", "ZZZ"), rf"(?P<z>{_OFFSET}\d\d)"),
+    **dict.fromkeys(("z", "zz", "zzz"), r"(?P<N>\S+)"),
 }  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def format_parts(format: str) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=256)
 def format_reader(format: str) -> re.Pattern[str]:
-    """Return a pattern for the texts of a format, with a group for each part: Y, m, d, H, M, S, f, z and others."""
+    """Return a pattern for the texts of a format, with a group for each part: Y, m, d, H, M, S, f, z, N and others."""
     made = ""
     for kind, part in format_parts(format):
         if kind == "text":

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.java_format import format_parts, format_reader
-from lakehouse.model.function.zone import offset_text, zone_of
+from lakehouse.model.function.zone import offset_text, zone_by_short_name, zone_of
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -151,6 +151,8 @@ def _format_time(millis: int, format: str) -> str | None:
 
 def _fields(text: str, format: str) -> dict[str, str] | None:
     read = format_reader(format).fullmatch(text)
+    if read is not None and "N" in read.groupdict():
+        zone_by_short_name(read["N"])
     return None if read is None else {name: value.lower() for name, value in read.groupdict().items()}
 
 

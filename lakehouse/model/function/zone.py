@@ -7,7 +7,16 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
+from lakehouse.errors import NeedsSpark
+
 _OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?")
+
+# Short names that mean one zone alone to Java; others (BST, IST) depend on its release.
+_BY_SHORT_NAME = {
+    f"{letter}{season}T": f"America/{city}"
+    for letter, city in (("P", "Los_Angeles"), ("M", "Denver"), ("C", "Chicago"), ("E", "New_York"))
+    for season in "SD"
+}
 
 
 def offset_text(seconds: int, width: int) -> str:
@@ -22,6 +31,15 @@ def offset_text(seconds: int, width: int) -> str:
         made += f"{colon}{rest:02d}"
     is_zero = not hours and not minutes and not (width >= 4 and rest)
     return ("+" if seconds >= 0 or is_zero else "-") + made
+
+
+def zone_by_short_name(name: str) -> tzinfo:
+    """Return the zone that Java takes for a short name in a text, whatever season it is of. NeedsSpark for others."""
+    if name.upper() in ("UTC", "GMT", "Z"):
+        return UTC
+    if name.upper() not in _BY_SHORT_NAME:
+        raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.")
+    return ZoneInfo(_BY_SHORT_NAME[name.upper()])
 
 
 @lru_cache(maxsize=1024)

@@ -279,8 +279,8 @@ def _option(value: Any) -> str:
 
 def _step(step: Json) -> str:
     ((what, of),) = step.items()
-    if what == "filter":
-        return f"filter {_sql(of)}"
+    if what in ("filter", "retime"):
+        return f"{what} {_sql(of)}"
     if what == "map":
         ((name, made),) = of.items()
         arguments = ", ".join(map(_sql, made["arguments"]))

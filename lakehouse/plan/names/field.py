@@ -110,6 +110,11 @@ def column_name(field: str) -> str:
     return _UNESCAPED.sub(_escaped, field).removeprefix("_") if _UNESCAPED.search(field) else field
 
 
+def escaped_name(field: str) -> str:
+    """Return a column's name for a field whose own name would be possible, but means something else to all records."""
+    return f"x{field[0].encode().hex()}_{field[1:]}"
+
+
 def field_name(column: str) -> str:
     """Return the name that `column_name` has made a column's name of."""
     return _ESCAPE.sub(lambda part: bytes.fromhex(part[1]).decode("utf-8", "replace"), column)

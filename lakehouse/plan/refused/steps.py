@@ -51,8 +51,8 @@ ALIASES = {
     "agg", "toStream": "to_stream",
 }  # fmt: skip
 STREAM_STEPS = (
-    "filter", "select", "with_columns", "rename", "cast", "drop", "rekey", "explode", "map", "branch", "merge", "join",
-    "group_by",
+    "filter", "select", "with_columns", "rename", "cast", "drop", "rekey", "retime", "explode", "map", "branch",
+    "merge", "join", "group_by",
 )  # fmt: skip
 AGGREGATES = ("count", "sum", "avg", "min", "max", "reduce", "count_distinct", "collect_list", "collect_set", "top_k")
 _AGGREGATED = 'group_by("city").agg(n=lh.count())'

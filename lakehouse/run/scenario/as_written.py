@@ -38,6 +38,8 @@ def as_row(sink: Sink | None, names: tuple[str, ...], wanted: Mapping[str, Any],
             row["key"] = plain(key if len(key) > 1 else key[names[0]])
     if isinstance(wanted.get("key"), Mapping):
         row["key"] = _named(wanted["key"], names)
+        if change.key is None and all(part is None for part in wanted["key"].values()):
+            row["key"] = None  # of several columns, all null is a null key
     value = change.value
     if value is None or "value" not in wanted:
         return row

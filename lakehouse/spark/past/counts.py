@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.plan.step import Retime
+from lakehouse.plan.stream import Stream, walk
 from lakehouse.plan.stream_join import meetings
 from lakehouse.plan.table import Table
 
@@ -31,7 +33,13 @@ def before(cut: Cut, rows: DataFrame) -> DataFrame:
 def counting(cut: Cut, rows: DataFrame, table: Table) -> DataFrame:
     """Return the rows of bronze that count, or that judge others."""
     rows = before(cut, rows)
-    plain = all(source.event_time is None for source in table.stream.sources)
+    plain = all(source.event_time is None for source in table.stream.sources) and not _is_retimed(table)
     if cut.event_ms is not None and plain and not table.has_clock and not meetings(table.stream):
         rows = rows.where(F.col("timestamp") <= F.timestamp_millis(F.lit(cut.event_ms)))  # skips files
     return rows
+
+
+def _is_retimed(table: Table) -> bool:
+    """Whether a step gives records another time than their own."""
+    steps = (step for node in walk(table) if isinstance(node, Stream) for step in node.steps)
+    return any(isinstance(step, Retime) for step in steps)

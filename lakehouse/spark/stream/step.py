@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Named
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
-from lakehouse.plan.step import Explode, Filter, Map, Rekey, Select, Step
+from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import mapped, spark_type
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.years import computed, known
+from lakehouse.spark.years import computed, in_range, known
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 UNDO = "_undo"  # a table's row is taken out, see `lakehouse.spark.stream.rows`
@@ -64,6 +64,14 @@ def _rekey(step: Rekey, flow: Flow) -> Flow:
     frame = flow.frame.withColumns({n: F.when(is_there, of) if n in needing else of for n, of in made})
     frame = frame.withColumn("_null_key", reduce(and_, [F.col(name).isNull() for name in key]))
     return Flow(frame, key, flow.failing)
+
+
+@applied.register
+def _retime(step: Retime, flow: Flow) -> Flow:
+    frame = flow.frame.withColumn("_time", computed(flow.frame, [step.time])[0])
+    time = F.col("_time") if dict(frame.dtypes)["_time"] == "bigint" else F.unix_millis("_time")
+    frame = frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time)).drop("_time")
+    return flow.of(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
 
 
 @applied.register
