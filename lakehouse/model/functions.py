@@ -17,6 +17,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
 from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
+from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,6 +77,8 @@ def _positive_rest(a: Any, b: Any) -> int | None:
 def _pad(text: Any, length: int, fill: Any, *, left: bool) -> Any:
     if isinstance(text, bytes) and length < 0:
         raise NeedsSpark("bytes of a negative length fail in Spark; run this there.")
+    if length > MADE_MAX:
+        return None
     if len(text) >= length or not fill:
         return text[: max(length, 0)]
     more = (fill * length)[: length - len(text)]
@@ -98,11 +101,12 @@ def _slice(items: list[Any], start: int, length: int) -> list[Any]:
     return items[first : first + length] if first >= 0 else []
 
 
-def _sequence(start: int, end: int, step: int | None = None) -> list[int]:
+def _sequence(start: int, end: int, step: int | None = None) -> list[int] | None:
     step = step if step is not None else (1 if end >= start else -1)
     if step == 0 or (end - start) * step < 0:
         raise NeedsSpark("sequence with a step to the other side fails in Spark; run this there.")
-    return list(range(start, end + (1 if step > 0 else -1), step))
+    steps = range(start, end + (1 if step > 0 else -1), step)
+    return list(steps) if (end - start) // step <= MADE_MAX else None
 
 
 def _reduced(items: list[Any], start: Any, merge: Lambda) -> Any:
@@ -146,7 +150,10 @@ def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
     def run(*values: Any) -> Any:
         known = [value for value in values if value is not None]
         if known and all(isinstance(value, float) for value in known):
-            return work(known, key=lambda value: (math.isnan(value), value))  # NaN is the largest number
+            made = work(known, key=lambda value: (math.isnan(value), value))  # NaN is the largest number
+            if made == 0 and len({math.copysign(1, value) for value in known if value == 0}) > 1:
+                raise NeedsSpark("the model does not tell which zero of two Spark takes; run this on Spark.")
+            return made
         return work(_together(known)) if known else None
 
     return run
@@ -238,7 +245,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "lpad": lambda text, length, fill: _pad(text, length, fill, left=True),
     "rpad": lambda text, length, fill: _pad(text, length, fill, left=False),
     "instr": lambda text, part: text.find(part) + 1,
-    "repeat": lambda text, times: text * times,
+    "repeat": lambda text, times: text * times if times * max(len(text), 1) <= MADE_MAX else None,
     "chr": lambda code: chr(code % 256) if code >= 0 else "",
     "pmod": _positive_rest,
 }

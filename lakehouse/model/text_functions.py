@@ -15,7 +15,9 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 
 # Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
-_JAVA_ONLY = re.compile(r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[")
+_JAVA_ONLY = re.compile(
+    r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[|\{(?![0-9]+(,[0-9]*)?\})"
+)
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
@@ -38,9 +40,17 @@ def _replaced(text: str, find: str, by: str) -> str:
     template = re.sub(r"\$(\d)", r"\\g<\1>", by)
     if "$" in template:
         raise NeedsSpark(f"the model does not replace by {by!r}; run this on Spark.")
+    _check_nothing(text, find)
+    try:
+        return pattern(find).sub(template, text)
+    except (re.error, IndexError) as error:
+        raise NeedsSpark(f"{by!r} stands for a group that a pattern does not have; run this on Spark.") from error
+
+
+def _check_nothing(text: str, find: str) -> None:
+    """Raise NeedsSpark where Java finds a pattern of nothing inside of a character, between its two halves."""
     if max(text, default="") > "\uffff" and pattern(find).search(""):
         raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
-    return pattern(find).sub(template, text)
 
 
 def _group(found: re.Match[str], number: int) -> str:
@@ -55,6 +65,7 @@ def _extracted(text: str, find: str, number: int = 1) -> str:
 
 
 def _every(text: str, find: str, number: int = 1) -> list[str]:
+    _check_nothing(text, find)
     return [_group(found, number) for found in pattern(find).finditer(text)]
 
 

@@ -85,7 +85,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "SUBSTRING", _FAMILY,
         tuple(
-            Signature((of, "whole", "whole?"), part, kind)
+            Signature((of, "int", "int?"), part, kind)
             for of, part, kind in (("text", _part, k.STRING), ("bytes", _bytes_part, k.BYTES))
         ),
         (
@@ -97,7 +97,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
     ),
     function(
-        "INSTR", _FAMILY, "text text whole? whole?", _instr, k.INTEGER,
+        "INSTR", _FAMILY, "text text int? int?", _instr, k.INTEGER,
         ("INSTR('CORPORATE FLOOR', 'OR')", 2), ("INSTR('CORPORATE FLOOR', 'OR', 3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', 3, 2)", 14), ("INSTR('CORPORATE FLOOR', 'OR', -3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', -3, 2)", 2), ("INSTR('abc', 'x')", 0), ("INSTR('abc', 'a', 1, 2)", 0),
@@ -108,7 +108,7 @@ FUNCTIONS: tuple[Function, ...] = (
         Function(
             name, _FAMILY,
             tuple(
-                Signature((of, "whole", of), padded(name.lower()), kind)
+                Signature((of, "int", of), padded(name.lower()), kind)
                 for of, padded, kind in (("text", _padded_text, k.STRING), ("bytes", _padded, k.BYTES))
             ),
             cases,

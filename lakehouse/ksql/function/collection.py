@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.basic import of_all
+from lakehouse.ksql.function.basic import comparable, of_all
 from lakehouse.ksql.function.record import Function, LambdaSql, Signature, function
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, fitted
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -33,11 +33,39 @@ def _sorted(of: Sql, order: Sql | None = None) -> str:
     return up if order.literal.upper().startswith("ASC") else down
 
 
+def _is(of: Sql, one: Sql) -> str:
+    """The condition that an item is a value."""
+    if of.kind.is_null or one.kind.is_null:
+        return "_item IS NULL"
+    kind = k.common([of.kind.inner[0], one.kind])
+    if kind is None:
+        raise SqlError(f"an array of {of.kind.inner[0]} has no {one.kind}")
+    return f"{comparable('_item', kind)} <=> {comparable(one.text, kind)}"
+
+
 def _has(of: Sql, one: Sql) -> str:
-    return f"coalesce(size(filter({of.text}, _item -> _item <=> {one.text})) > 0, false)"
+    return f"coalesce(size(filter({of.text}, _item -> {_is(of, one)})) > 0, false)"
+
+
+def _removed(of: Sql, one: Sql) -> str:
+    return f"filter({of.text}, _item -> NOT ({_is(of, one)}))"
+
+
+def _two(name: str) -> Callable[[Sql, Sql], str]:
+    """A function of two arrays, as arrays of one type."""
+
+    def made(of: Sql, other: Sql) -> str:
+        kind = of_all([of, other])
+        if kind.inner:
+            comparable("", kind)
+        return f"{name}({fitted(of, kind).text}, {fitted(other, kind).text})"
+
+    return made
 
 
 def _concat(of: Sql, other: Sql) -> str:
+    kind = of_all([of, other])
+    of, other = fitted(of, kind), fitted(other, kind)
     parts = [f"coalesce({one.text}, array())" for one in (of, other)]
     return f"CASE WHEN {of.text} IS NOT NULL OR {other.text} IS NOT NULL THEN concat({', '.join(parts)}) END"
 
@@ -143,13 +171,16 @@ def _sliced(of: Sql, start: Sql, end: Sql) -> str:
 
 def _as_map(keys: Sql, values: Sql) -> str:
     """A key that has no value has null; of a key that is there twice the later value counts."""
-    kind = k.map_of(keys.kind.inner[0], values.kind.inner[0]).spark
-    pair = f"map(get({keys.text}, _place), get({values.text}, _place))"
-    others = f"map_filter(_made, (_name, _value) -> _name <> get({keys.text}, _place))"
+    # Spark's maps have no null key; ksqlDB writes one as this text.
+    key = f"coalesce(get({keys.text}, _place), 'null')"
+    pair = f"map({key}, get({values.text}, _place))"
+    others = f"map_filter(_made, (_name, _value) -> _name <> {key})"
     step = f"(_made, _place) -> map_concat({others}, {pair})"
     places = f"sequence(0, size({keys.text}) - 1)"
-    some = f"aggregate({places}, cast(map() AS {kind}), {step})"
-    made = f"CASE WHEN size({keys.text}) > 0 THEN {some} ELSE cast(map() AS {kind}) END"
+    # No cast of an empty map: there is none to some types.
+    empty = f"map_filter(map('', get({values.text}, 0)), (_name, _value) -> false)"
+    some = f"aggregate({places}, {empty}, {step})"
+    made = f"CASE WHEN size({keys.text}) > 0 THEN {some} ELSE {empty} END"
     return f"CASE WHEN {keys.text} IS NOT NULL AND {values.text} IS NOT NULL THEN {made} END"
 
 
@@ -175,20 +206,20 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="false for a null array; a null can be looked for",
     ),
     function(
-        "ARRAY_CONCAT", _FAMILY, "array array", _concat, 0, ("ARRAY_CONCAT(ARRAY[1, 2], ARRAY[2])", [1, 2, 2]),
+        "ARRAY_CONCAT", _FAMILY, "array array", _concat, of_all, ("ARRAY_CONCAT(ARRAY[1, 2], ARRAY[2])", [1, 2, 2]),
         ("ARRAY_CONCAT(ARRAY[1], CAST(NULL AS ARRAY<INT>))", [1]), nulls="the other one; null if both are null",
     ),
     function("ARRAY_DISTINCT", _FAMILY, "array", "array_distinct({0})", 0, ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", [1, 2])),
     function(
-        "ARRAY_EXCEPT", _FAMILY, "array array", "array_except({0}, {1})", 0,
+        "ARRAY_EXCEPT", _FAMILY, "array array", _two("array_except"), of_all,
         ("ARRAY_EXCEPT(ARRAY[1, 2, 3, 1], ARRAY[2])", [1, 3]),
     ),
     function(
-        "ARRAY_INTERSECT", _FAMILY, "array array", "array_intersect({0}, {1})", 0,
+        "ARRAY_INTERSECT", _FAMILY, "array array", _two("array_intersect"), of_all,
         ("ARRAY_INTERSECT(ARRAY[1, 2, 3], ARRAY[3, 2])", [2, 3]),
     ),
     function(
-        "ARRAY_UNION", _FAMILY, "array array", "array_union({0}, {1})", 0,
+        "ARRAY_UNION", _FAMILY, "array array", _two("array_union"), of_all,
         ("ARRAY_UNION(ARRAY[1, 2], ARRAY[2, 3])", [1, 2, 3]),
     ),
     function(
@@ -206,8 +237,7 @@ FUNCTIONS: tuple[Function, ...] = (
         nulls="nulls are skipped",
     ),
     function(
-        "ARRAY_REMOVE", _FAMILY, "array any",
-        lambda of, one: f"filter({of.text}, _item -> NOT (_item <=> {one.text}))", 0,
+        "ARRAY_REMOVE", _FAMILY, "array any", _removed, 0,
         ("ARRAY_REMOVE(ARRAY[1, 2, 3, 2], 2)", [1, 3]), ("ARRAY_REMOVE(ARRAY[1, NULL], NULL)", [1]),
         nulls="null for a null array; nulls can be removed",
     ),
@@ -216,14 +246,14 @@ FUNCTIONS: tuple[Function, ...] = (
         ("ARRAY_SORT(ARRAY[3, NULL, 1], 'DESC')", [3, 1, None]), nulls="null elements come last",
     ),
     function(
-        "AS_MAP", _FAMILY, "array array", _as_map,
+        "AS_MAP", _FAMILY, "texts array", _as_map,
         lambda given: k.map_of(given[0].kind.inner[0], given[1].kind.inner[0]),
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1, 2])", {"a": 1, "b": 2}),
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", {"a": 1, "b": None}),
         ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2, 3])", {"a": 2}),
     ),
     function(
-        "ELT", _FAMILY, "whole text text*", "elt({all})", k.STRING, ("ELT(2, 'a', 'b')", "b"),
+        "ELT", _FAMILY, "int text text*", "elt({all})", k.STRING, ("ELT(2, 'a', 'b')", "b"),
         ("ELT(3, 'a', 'b')", None),
     ),
     function(
@@ -247,7 +277,7 @@ FUNCTIONS: tuple[Function, ...] = (
         (f"MAP_UNION({_M}, NULL)", {"a": 1, "b": 2}), nulls="the other one; null if both are null",
     ),
     function(
-        "SLICE", _FAMILY, "array whole whole", _sliced, 0,
+        "SLICE", _FAMILY, "array int int", _sliced, 0,
         ("SLICE(ARRAY[1, 2, 3, 4], 2, 3)", [2, 3]), ("SLICE(ARRAY[1, 2], 2, 9)", None),
         ("SLICE(ARRAY[1, 2], 0, 1)", None),
         ("SLICE(ARRAY[1, 2, 3], NULL, 2)", [1, 2]), ("SLICE(ARRAY[1, 2, 3], 2, NULL)", [2, 3]),

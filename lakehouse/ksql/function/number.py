@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.basic import of_all
+from lakehouse.ksql.function.basic import has_map, of_all
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, function
 from lakehouse.ksql.function.sql import Sql, copied
@@ -111,16 +111,31 @@ def _doubles(*cases: tuple[str, str, float]) -> tuple[Function, ...]:
     )
 
 
-_EARTH = "CASE WHEN lower({4}) LIKE 'mi%' THEN 3959 ELSE 6371 END"
+_MILES = "'mi', 'mile', 'miles'"
+_KILOMETERS = "'', 'km', 'kilometer', 'kilometers', 'kilometre', 'kilometres'"
 
 
 def _distance(a: Sql, b: Sql, c: Sql, d: Sql, unit: Sql | None = None) -> str:
-    radius = "6371" if unit is None else _EARTH.replace("{4}", unit.text)
+    """The distance on a sphere; null outside of a latitude's or a longitude's range, and for another unit."""
+    word = "" if unit is None else f"lower(trim(coalesce({unit.text}, '')))"
+    radius = "6371"
+    if unit is not None:
+        radius = f"CASE WHEN {word} IN ({_MILES}) THEN 3959 WHEN {word} IN ({_KILOMETERS}) THEN 6371 END"
+    ranges = [(one, 90) for one in (a, c)] + [(one, 180) for one in (b, d)]
+    inside = " AND ".join(f"{one.text} BETWEEN {-most} AND {most}" for one, most in ranges if one.literal is None)
     lat1, lon1, lat2, lon2 = (f"radians(cast({of.text} AS double))" for of in (a, b, c, d))
-    return (
+    made = (
         f"2 * ({radius}) * asin(sqrt(power(sin(({lat2} - {lat1}) / 2), 2) + cos({lat1}) * cos({lat2}) * "
         f"power(sin(({lon2} - {lon1}) / 2), 2)))"
     )
+    return f"CASE WHEN {inside} THEN {made} END" if inside else made
+
+
+def _series(start: Sql, end: Sql, *step: Sql) -> str:
+    kind = of_all([start, end])
+    given = [of if of.kind in (kind, k.NULL) else Sql(f"cast({of.text} AS {kind.spark})", kind)
+             for of in (start, end, *step)]  # fmt: skip
+    return f"sequence({', '.join(of.text for of in given)})"
 
 
 def _extreme(name: str) -> Any:
@@ -138,6 +153,8 @@ def _extreme(name: str) -> Any:
 
 def _of_extreme(arguments: Sequence[Any]) -> Kind:
     """The type of all arguments: a text in quotes beside a moment is one, too."""
+    if (unordered := next((of.kind for of in arguments if has_map(of.kind)), None)) is not None:
+        raise SqlError(f"values of the type {unordered} have no order")
     moment = next((of.kind for of in arguments if of.kind.name in k.MOMENTS), None)
     return of_all([_as_moment(of, moment) for of in arguments] if moment is not None else arguments)
 
@@ -157,12 +174,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
     function(
-        "ROUND", _FAMILY, "number whole?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
+        "ROUND", _FAMILY, "number int?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
         ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),
         ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None), differs=_PLACES,
     ),
     function(
-        "TRUNC", _FAMILY, "number whole?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        "TRUNC", _FAMILY, "number int?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
         ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), differs=_PLACES,
     ),
     function(
@@ -204,7 +221,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("LEAST(CAST(NULL AS DOUBLE), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     function(
-        "GENERATE_SERIES", _FAMILY, "whole whole whole?", "sequence({all})", lambda given: k.array(given[0].kind),
+        "GENERATE_SERIES", _FAMILY, "whole whole int?", _series, lambda given: k.array(of_all(given[:2])),
         ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]), ("GENERATE_SERIES(5, 1, -2)", [5, 3, 1]),
     ),
     function(

@@ -45,6 +45,25 @@ def let(of: str, name: str, body: Callable[[str], str]) -> str:
     return f"get(transform(array({of}), {name} -> {body(name)}), 0)"
 
 
+def as_int(of: Sql) -> Sql:
+    """Return a whole number as an INTEGER; a BIGINT beyond its ends is the nearest one, as a place or a length."""
+    if of.kind != k.BIGINT:
+        return of
+    if of.literal is not None:
+        return literal(max(-INT_MAX - 1, min(INT_MAX, int(of.literal))))
+    return Sql(f"cast(greatest(least({of.text}, {INT_MAX}), {-INT_MAX - 1}) AS int)", k.INTEGER)
+
+
+def fitted(of: Sql, kind: Kind) -> Sql:
+    """Return a value as one of a type that it has together with others; Spark itself makes numbers one type.
+
+    But it gives a BIGINT another number of digits than ksqlDB where it meets a DECIMAL.
+    """
+    if of.kind in (kind, k.NULL) or not (kind.inner or kind.name == "DECIMAL"):
+        return of
+    return Sql(f"cast({of.text} AS {kind.spark})", kind)
+
+
 def column(name: str, kind: Kind) -> Sql:
     """Return a column by its name."""
     return Sql(name_text(name), kind)

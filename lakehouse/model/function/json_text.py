@@ -197,7 +197,7 @@ def _json(value: Any) -> str:
             shown = java_double(value)
             return shown if shown[-1].isdigit() else f'"{shown}"'
         case Decimal():
-            return f"{value:f}"
+            return str(value)
         case bytes():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
