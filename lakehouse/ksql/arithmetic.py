@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, fitted
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -12,7 +12,7 @@ def element_at(of: str, index: Sql) -> str:
     """Return an array's element, counted from 1, or from its end with a negative number; null where there is none."""
     if index.literal is not None:
         number = int(index.literal)
-        return f"get({of}, {number - 1})" if number > 0 else f"get({of}, size({of}) - {-number})" if number else "NULL"
+        return f"get({of}, size({of}) - {-number})" if number < 0 else f"get({of}, {number - 1})"
     place = f"CASE WHEN {index.text} > 0 THEN {index.text} - 1 WHEN {index.text} < 0 THEN size({of}) + {index.text} END"
     return f"get({of}, cast({place} AS int))"
 
@@ -47,6 +47,8 @@ def computed(sign: str, left: Sql, right: Sql, at: int) -> Sql:
     kind = arithmetic(sign, left.kind, right.kind)
     if sign == "/" and kind.is_whole:
         return Sql(f"cast({left.text} div {right.text} AS {kind.spark})", kind)
+    if sign == "/" and kind.name == "DECIMAL":  # Spark takes a written number for one of as many digits as it has
+        left, right = (fitted(of, k.as_decimal(of.kind)) if of.kind.is_whole else of for of in (left, right))
     made = f"({left.text} {sign} {right.text})"
     if kind.name == "DECIMAL":
         return Sql(f"cast({made} AS {kind.spark})", kind)

@@ -102,9 +102,10 @@ def _slice(items: list[Any], start: int, length: int) -> list[Any]:
 
 
 def _sequence(start: int, end: int, step: int | None = None) -> list[int] | None:
+    """Whole numbers; null where the step goes to the other side, and for too many."""
     step = step if step is not None else (1 if end >= start else -1)
     if step == 0 or (end - start) * step < 0:
-        raise NeedsSpark("sequence with a step to the other side fails in Spark; run this there.")
+        return [start] if start == end else None
     steps = range(start, end + (1 if step > 0 else -1), step)
     return list(steps) if (end - start) // step <= MADE_MAX else None
 

@@ -29,11 +29,11 @@ def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
 
 def _whole(work: Callable[[Any], int], rounding: str) -> Callable[..., Any]:
     def run(value: Any, places: int = 0) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise NeedsSpark(f"the model does not round {value!r} as Spark does; run this on Spark.")
         if not isinstance(value, Decimal):
             if places:
                 raise NeedsSpark(f"the model does not round {value!r} at a place; run this on Spark.")
+            if not math.isfinite(value):
+                return 0 if math.isnan(value) else LONG_MAX if value > 0 else LONG_MIN
             return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
         with localcontext(prec=_DIGITS):
             at_place = value.scaleb(places).to_integral_value(rounding).scaleb(-places)
@@ -69,8 +69,15 @@ def _ln(value: Any) -> float | None:
     return math.log(value) if value > 0 else None
 
 
+def _format_number(value: Any, places: Any) -> str:
+    if not isinstance(value, Decimal) or value.as_tuple().exponent != -places:
+        raise NeedsSpark("the model writes a decimal with all its digits alone; run this on Spark.")
+    return f"{value:,f}"
+
+
 STRICT: dict[str, Callable[..., Any]] = {
     "sign": _sign,
+    "format_number": _format_number,
     "ln": _ln,
     "asin": _number(math.asin),
     "acos": _number(math.acos),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
+from unicodedata import category
 
 from lakehouse.errors import NeedsSpark
 
@@ -19,6 +20,7 @@ _JAVA_ONLY = re.compile(
     r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[|\{(?![0-9]+(,[0-9]*)?\})"
 )
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
+_HEX = re.compile("[0-9A-Fa-f]*")
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
 
@@ -53,25 +55,25 @@ def _check_nothing(text: str, find: str) -> None:
         raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
 
 
-def _group(found: re.Match[str], number: int) -> str:
-    if not 0 <= number <= found.re.groups:
-        raise NeedsSpark("a group that a pattern does not have fails in Spark; run this there.")
-    return found[number] or ""
-
-
-def _extracted(text: str, find: str, number: int = 1) -> str:
+def _extracted(text: str, find: str, number: int = 1) -> str | None:
+    """What a group has matched; null for one that the pattern does not have, where there is a match."""
     found = pattern(find).search(text)
-    return "" if found is None else _group(found, number)
+    if found is None:
+        return ""
+    return found[number] or "" if 0 <= number <= found.re.groups else None
 
 
-def _every(text: str, find: str, number: int = 1) -> list[str]:
+def _every(text: str, find: str, number: int = 1) -> list[str] | None:
     _check_nothing(text, find)
-    return [_group(found, number) for found in pattern(find).finditer(text)]
+    matches = list(pattern(find).finditer(text))
+    if matches and not 0 <= number <= matches[0].re.groups:
+        return None
+    return [found[number] or "" for found in matches]
 
 
 def split(text: str, by: str, limit: int = -1) -> list[str]:
     """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
-    if by == BETWEEN_CHARACTERS and limit < 0:
+    if by in (BETWEEN_CHARACTERS, "") and limit < 0:
         return list(text) or [""]
     parts = by[2:-2].split(_END_QUOTED) if by.startswith("\\Q") and by.endswith("\\E") else []
     if (plain := "\\E".join(parts)) and not any("\\E" in part for part in parts):
@@ -83,10 +85,9 @@ def split(text: str, by: str, limit: int = -1) -> list[str]:
 
 
 def _unhex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
-    except ValueError:
+    if not _HEX.fullmatch(text):
         return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
 def _hex(value: Any) -> str:
@@ -107,7 +108,9 @@ def _decode(data: Any, *rest: Any) -> str | None:
         return None
     try:
         return str(data.decode(_codec(codec)))
-    except (UnicodeDecodeError, AttributeError) as error:
+    except UnicodeDecodeError:
+        return None
+    except AttributeError as error:
         raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
 
 
@@ -120,8 +123,8 @@ def _encode(text: str, codec: str) -> bytes:
 
 def _unbase64(text: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+        return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
         raise NeedsSpark(f"the model does not read {text!r} as base64; run this on Spark.") from error
 
 
@@ -141,14 +144,12 @@ def _conv(text: str, base: int, to: int) -> str:
 
 def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: str | None = "n",
           other: str | None = None) -> str:  # fmt: skip
+    masks = {"Lu": upper, "Ll": lower, "Nd": digit}
+
     def masked(character: str) -> str:
-        if not character.isascii():
-            raise NeedsSpark(f"the model does not mask {character!r}; run this on Spark.")
-        mask = other
-        if character.isalpha():
-            mask = upper if character.isupper() else lower
-        elif character.isdigit():
-            mask = digit
+        if character > "\uffff":  # two to Java, each of them something else
+            return character if other is None else other * 2
+        mask = masks.get(category(character), other)
         return character if mask is None else mask
 
     return "".join(map(masked, text))

@@ -50,7 +50,8 @@ def has_map(kind: Kind) -> bool:
 FUNCTIONS: tuple[Function, ...] = (
     function(
         "COALESCE", _FAMILY, "any any*", _first, of_all,
-        ("COALESCE(NULL, 2, 3)", 2), ("COALESCE(CAST(NULL AS VARCHAR))", None), nulls="the first that is not null",
+        ("COALESCE(NULL, 2, 3)", 2), ("COALESCE(CAST(NULL AS VARCHAR))", None),
+        ("COALESCE(CAST(NULL AS DECIMAL(4, 2)), CAST(7 AS BIGINT))", 7.0), nulls="the first that is not null",
     ),
     function(
         "IFNULL", _FAMILY, "any any", _first, of_all,
@@ -60,6 +61,7 @@ FUNCTIONS: tuple[Function, ...] = (
     function(
         "NULLIF", _FAMILY, "any any", _null_if, 0,
         ("NULLIF('a', 'a')", None), ("NULLIF('a', 'b')", "a"), ("NULLIF('a', CAST(NULL AS VARCHAR))", "a"),
+        ("NULLIF(MAP('a' := 1), MAP('a' := 1))", None),
         nulls="null, if both are equal",
     ),
     function(

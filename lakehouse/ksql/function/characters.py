@@ -92,7 +92,7 @@ FUNCTIONS: tuple[Function, ...] = (
             ("SUBSTRING('stream', 1, 4)", "stre"), ("SUBSTRING('stream', 2)", "tream"),
             ("SUBSTRING('stream', -2)", "am"), ("SUBSTRING('abc', -5, 2)", "ab"), ("SUBSTRING('abc', 9)", ""),
             ("SUBSTRING('\U0001d11ekey', 3, 2)", "ke"), ("SUBSTRING('abc', 0, 2)", "ab"),
-            ("SUBSTRING('abc', 2, -1)", ""),
+            ("SUBSTRING('abc', 2, -1)", ""), ("SUBSTRING('abc', 9223372036854775807)", ""),
             ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
         ),
     ),

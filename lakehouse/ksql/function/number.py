@@ -10,16 +10,38 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.basic import has_map, of_all
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, function
-from lakehouse.ksql.function.sql import Sql, copied
+from lakehouse.ksql.function.sql import Sql, copied, let
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 _FAMILY = "Numbers"
+_EXACT = 34  # digits
+
+
+_ALL_WHOLE = 1 << 52  # no DOUBLE beyond has a fraction; Spark's functions give a BIGINT, which ends there
 
 
 def _to_whole(name: str) -> Any:
     """CEIL and FLOOR give the type that they take."""
-    return lambda of: of.text if of.kind.is_whole else f"cast({name}({of.text}) AS {of.kind.spark})"
+
+    def made(of: Sql) -> str:
+        if of.kind.is_whole:
+            return of.text
+        if of.kind != k.DOUBLE or of.literal is not None:
+            return f"cast({name}({of.text}) AS {of.kind.spark})"
+        return let(
+            of.text, "_number",
+            lambda one: f"CASE WHEN abs({one}) < {_ALL_WHOLE} THEN cast({name}({one}) AS double) ELSE {one} END",
+        )  # fmt: skip
+
+    return made
+
+
+def _absolute(of: Sql) -> str:
+    """Spark rounds a DECIMAL of many digits where it takes its sign away."""
+    if of.kind.name != "DECIMAL" or of.kind.digits[0] <= _EXACT:
+        return f"abs({of.text})"
+    return f"cast(regexp_replace(cast({of.text} AS string), '^-', '') AS {of.kind.spark})"
 
 
 def _round(of: Sql, places: Sql | None = None) -> str:
@@ -35,7 +57,7 @@ def _truncated(of: Sql, places: Sql | None = None) -> str:
     if of.kind.is_whole:
         return of.text
     if places is None and of.kind == k.DOUBLE:
-        return f"cast({of.text} AS bigint)"
+        return f"CASE WHEN {of.text} < 0 THEN ceil({of.text}) ELSE floor({of.text}) END"
     down, up = (_placed(name, of, places, "0") for name in ("floor", "ceil"))
     return f"CASE WHEN {of.text} < 0 THEN {up} ELSE {down} END"
 
@@ -167,10 +189,13 @@ def _as_moment(of: Sql, kind: Kind) -> Sql:
 _PLACES = "the number of places is written as a number"
 FUNCTIONS: tuple[Function, ...] = (
     function(
-        "ABS", _FAMILY, "number", "abs({0})", 0, ("ABS(-3)", 3), ("ABS(2.5)", 2.5), ("ABS(CAST(NULL AS INT))", None),
+        "ABS", _FAMILY, "number", _absolute, 0, ("ABS(-3)", 3), ("ABS(2.5)", 2.5),
+        ("CAST(ABS(-12345678901234567890.123456789012345678) AS VARCHAR)", "12345678901234567890.123456789012345678"),
+        ("ABS(CAST(NULL AS INT))", None),
     ),
     function(
         "CEIL", _FAMILY, "number", _to_whole("ceil"), 0, ("CEIL(1.5e0)", 2.0), ("CEIL(-1.5e0)", -1.0), ("CEIL(3)", 3),
+        ("CEIL(ABS(-1e19))", 1e19),
     ),
     function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
     function(
@@ -180,6 +205,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function(
         "TRUNC", _FAMILY, "number int?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        ("TRUNC(ABS(1e19))", 9223372036854775807),
         ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), differs=_PLACES,
     ),
     function(
@@ -223,9 +249,11 @@ FUNCTIONS: tuple[Function, ...] = (
     function(
         "GENERATE_SERIES", _FAMILY, "whole whole int?", _series, lambda given: k.array(of_all(given[:2])),
         ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]), ("GENERATE_SERIES(5, 1, -2)", [5, 3, 1]),
+        ("GENERATE_SERIES(1, 5, -1)", None), ("GENERATE_SERIES(1, CAST(3 AS BIGINT))", [1, 2, 3]),
     ),
     function(
         "GEO_DISTANCE", _FAMILY, "number number number number text?", _distance, k.DOUBLE,
-        ("GEO_DISTANCE(0, 0, 0, 90)", 10007.543398010286),
+        ("GEO_DISTANCE(0, 0, 0, 90)", 10007.543398010286), ("GEO_DISTANCE(ABS(91), 0, 0, 90)", None),
+        ("GEO_DISTANCE(0, 0, 0, 90, 'mile')", 6218.782658613869), ("GEO_DISTANCE(0, 0, 0, 90, 'feet')", None),
     ),
 )  # fmt: skip

@@ -51,15 +51,16 @@ def as_int(of: Sql) -> Sql:
         return of
     if of.literal is not None:
         return literal(max(-INT_MAX - 1, min(INT_MAX, int(of.literal))))
-    return Sql(f"cast(greatest(least({of.text}, {INT_MAX}), {-INT_MAX - 1}) AS int)", k.INTEGER)
+    ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX - 1} THEN {-INT_MAX - 1}"
+    return Sql(f"CASE {ends} ELSE cast({of.text} AS int) END", k.INTEGER)
 
 
 def fitted(of: Sql, kind: Kind) -> Sql:
-    """Return a value as one of a type that it has together with others; Spark itself makes numbers one type.
+    """Return a value as one of a type that it has together with others; Spark itself makes whole numbers one type.
 
     But it gives a BIGINT another number of digits than ksqlDB where it meets a DECIMAL.
     """
-    if of.kind in (kind, k.NULL) or not (kind.inner or kind.name == "DECIMAL"):
+    if of.kind in (kind, k.NULL) or not (kind.inner or "DECIMAL" in (kind.name, of.kind.name)):
         return of
     return Sql(f"cast({of.text} AS {kind.spark})", kind)
 

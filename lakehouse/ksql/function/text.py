@@ -75,13 +75,20 @@ def _counted(made: str, many: Sql) -> str:
 
 
 def _mask_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat({_mask(f'left({of.text}, {many.text})', masks)}, substring({of.text}, {many.text} + 1))"
+    made = f"concat({_mask(f'left({of.text}, {many.text})', masks)}, {_tail(of, many)})"
     return _counted(made, many)
 
 
 def _keep_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat(left({of.text}, {many.text}), {_mask(f'substring({of.text}, {many.text} + 1)', masks)})"
+    made = f"concat(left({of.text}, {many.text}), {_mask(_tail(of, many), masks)})"
     return _counted(made, many)
+
+
+def _tail(of: Sql, many: Sql) -> str:
+    """What follows so many characters; one more than the largest INTEGER would be below zero."""
+    if many.literal is not None:
+        return f"substring({of.text}, {many.text} + 1)"
+    return f"right({of.text}, greatest(length({of.text}) - {many.text}, 0))"
 
 
 def _head(of: Sql, many: Sql) -> str:
@@ -129,7 +136,7 @@ FUNCTIONS: tuple[Function, ...] = (
     function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
     function(
         "TRIM", _FAMILY, "text", f"btrim({{0}}, '{BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
-        ("TRIM('\t a \n')", "a"), ("TRIM(NULL)", None),
+        ("TRIM('\t a \n')", "a"), ("TRIM(CHR(1) || ' a ')", "a"), ("TRIM(NULL)", None),
     ),
     function(
         "INITCAP", _FAMILY, "text", _first_letters, k.STRING, ("INITCAP('the QUICK fox')", "The Quick Fox"),
