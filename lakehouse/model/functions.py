@@ -16,7 +16,7 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
-from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
+from lakehouse.model.scalar import equal, negated, to_string, whole_rest, wrapped
 from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.semantics.moment import milliseconds
 
@@ -70,8 +70,10 @@ def _forall(items: list[Any], holds: Lambda) -> bool | None:
 
 def _positive_rest(a: Any, b: Any) -> int | None:
     """Java's rest, once more after adding b where it is negative: below 0 for two negative numbers."""
-    rest = modulo(a, b)
-    return rest if rest is None or rest >= 0 else modulo(wrapped(rest, b, rest + b), b)
+    if not (isinstance(a, int) and isinstance(b, int)):
+        raise NeedsSpark("the model's pmod is for integers; run this on Spark.")
+    rest = whole_rest(a, b)
+    return rest if rest is None or rest >= 0 else whole_rest(wrapped(rest, b, rest + b), b)
 
 
 def _pad(text: Any, length: int, fill: Any, *, left: bool) -> Any:

@@ -252,7 +252,12 @@ def modulo(a: Any, b: Any) -> int | float | None:
             return None
         return math.nan if math.isinf(a) or math.isnan(a) else math.fmod(a, b)
     if not (isinstance(a, int) and isinstance(b, int)):
-        raise NeedsSpark("the model's % is for integers; run this on Spark.")
+        raise NeedsSpark("the model's % is for integers and doubles; run this on Spark.")
+    return whole_rest(a, b)
+
+
+def whole_rest(a: int, b: int) -> int | None:
+    """Return a % b of whole numbers."""
     return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 

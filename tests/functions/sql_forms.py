@@ -56,7 +56,8 @@ TARGETS = [
 def spark_text(text: str) -> Sql:
     """Return an expression of SQL over the generated columns as Spark SQL. Raises SqlError where it has no meaning."""
     query = parse(f"SELECT {text} FROM x")
-    assert isinstance(query, s.Query) and query.items[0].expression is not None
+    assert isinstance(query, s.Query)
+    assert query.items[0].expression is not None
     return _visible().sql(query.items[0].expression)
 
 
@@ -73,7 +74,8 @@ def _kinds() -> dict[str, Kind]:
 
 def _kind(text: str) -> Kind:
     query = parse(f"SELECT CAST(NULL AS {text}) FROM x")
-    assert isinstance(query, s.Query) and isinstance(query.items[0].expression, t.Cast)
+    assert isinstance(query, s.Query)
+    assert isinstance(query.items[0].expression, t.Cast)
     return query.items[0].expression.kind
 
 

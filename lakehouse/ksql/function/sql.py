@@ -46,12 +46,15 @@ def let(of: str, name: str, body: Callable[[str], str]) -> str:
 
 
 def as_int(of: Sql) -> Sql:
-    """Return a whole number as an INTEGER; a BIGINT beyond its ends is the nearest one, as a place or a length."""
+    """Return a whole number as an INTEGER; a BIGINT beyond is the farthest one with a number on the other side.
+
+    As a place or a length that is as good.
+    """
     if of.kind != k.BIGINT:
         return of
     if of.literal is not None:
-        return literal(max(-INT_MAX - 1, min(INT_MAX, int(of.literal))))
-    ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX - 1} THEN {-INT_MAX - 1}"
+        return literal(max(-INT_MAX, min(INT_MAX, int(of.literal))))
+    ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX} THEN {-INT_MAX}"
     return Sql(f"CASE {ends} ELSE cast({of.text} AS int) END", k.INTEGER)
 
 

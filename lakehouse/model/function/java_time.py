@@ -165,9 +165,15 @@ def _parse_date(text: str, format: str) -> date | None:
         return None
     year = int(part["Y"]) if "Y" in part else 2000 + int(part["y"])
     month, day = int(part["m"]), int(part["d"])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year) or not _is_clock(part):
         return None
     return date(year, month, min(day, monthrange(year, month)[1]))
+
+
+def _is_clock(part: dict[str, str]) -> bool:
+    """Say whether the parts of a time are in their ranges."""
+    ends = {"H": (0, 23), "I": (1, 12), "M": (0, 59), "S": (0, 59)}
+    return all(least <= int(part[name]) <= most for name, (least, most) in ends.items() if name in part)
 
 
 def _parse_time(text: str, format: str) -> int | None:

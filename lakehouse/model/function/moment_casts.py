@@ -63,10 +63,11 @@ def _read_timestamp(text: str) -> datetime | None:
         if hour is None:
             return None
         raise NeedsSpark(f"the model does not read the zone of {text!r:.60}; run this on Spark.")
-    clock = [int(part or 0) for part in (hour, minute, second)]
+    hours, minutes, seconds = (int(part or 0) for part in (hour, minute, second))
     micros = int((fraction or "")[:6].ljust(6, "0"))
-    assert zone is not None
-    local = _or_null(lambda: datetime(*_day(text, year, month, day), *clock, micros, tzinfo=zone[0]))
+    clock = _or_null(lambda: time(hours, minutes, seconds, micros, zone[0] if zone is not None else UTC))
+    of = _or_null(lambda: date(*_day(text, year, month, day)))
+    local = None if of is None or clock is None else datetime.combine(of, clock)
     try:
         return None if local is None else local.astimezone(UTC)
     except OverflowError:
