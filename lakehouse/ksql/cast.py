@@ -46,7 +46,7 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
             read = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({text})) AS timestamp)) AS int)"
             return Sql(f"CASE WHEN trim({text}) RLIKE '{_CLOCK}' THEN {read} END", to)
         case ("DECIMAL", "STRING") if of.kind.digits[1] > _NO_EXPONENT:
-            return Sql(f"replace(format_number({text}, {of.kind.digits[1]}), ',', '')", to)
+            return Sql(f"try_cast({text} AS string)", to)  # without an exponent, unlike cast
         case ("TIMESTAMP", "TIME"):
             return Sql(f"cast(pmod(unix_millis({text}), 86400000) AS int)", to)
         case ("DATE", "STRING") | ("DATE", "TIMESTAMP") | ("TIMESTAMP", "DATE") | ("BOOLEAN", "STRING"):

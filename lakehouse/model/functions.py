@@ -123,19 +123,28 @@ def _ordered(items: list[Any], compare: Lambda | None = None) -> list[Any]:
     if compare is not None:
         return sorted(items, key=cmp_to_key(compare))
 
-    def key(item: Any) -> Any:
-        if isinstance(item, Mapping):
-            # Inside of a struct a null comes first.
-            return tuple(
-                (part is not None, _known(part)) for part in item.values() if not isinstance(part, list | Mapping)
-            )
-        return _known(item)
-
     known = [item for item in items if item is not None]
     try:
-        return sorted(known, key=key) + [None] * (len(items) - len(known))
+        return sorted(known, key=_order) + [None] * (len(items) - len(known))
     except TypeError as error:
         raise NeedsSpark(f"the model has no order of {items!r:.60}; run this on Spark.") from error
+
+
+def _order(item: Any) -> Any:
+    """What a value is ordered by: an array or a struct by its parts in turn, of which a null comes first."""
+    if isinstance(item, list | Mapping):
+        parts = item if isinstance(item, list) else item.values()
+        return tuple((False,) if part is None else (True, _order(part)) for part in parts)
+    if isinstance(item, float) and math.isnan(item):
+        return True, 0.0  # the largest number
+    return (False, _known(item)) if isinstance(item, float) else item
+
+
+def _kinds(item: Any) -> set[type]:
+    """The types of the elements of arrays in arrays; none of structs, which are not cast."""
+    if isinstance(item, list):
+        return {kind for part in item for kind in _kinds(part)}
+    return set() if item is None or isinstance(item, Mapping) else {type(item)}
 
 
 def _sorted_array(items: list[Any], ascending: bool = True) -> list[Any]:
@@ -157,6 +166,10 @@ def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
             if made == 0 and len({math.copysign(1, value) for value in known if value == 0}) > 1:
                 raise NeedsSpark("the model does not tell which zero of two Spark takes; run this on Spark.")
             return made
+        if known and all(isinstance(value, list | Mapping) for value in known):
+            if len(_kinds(known)) > 1:
+                raise NeedsSpark(f"the model does not cast {known!r:.60} to one type; run this on Spark.")
+            return work(known, key=_order)
         return work(_together(known)) if known else None
 
     return run

@@ -69,20 +69,13 @@ def _ln(value: Any) -> float | None:
     return math.log(value) if value > 0 else None
 
 
-def _format_number(value: Any, places: Any) -> str:
-    if not isinstance(value, Decimal) or value.as_tuple().exponent != -places:
-        raise NeedsSpark("the model writes a decimal with all its digits alone; run this on Spark.")
-    return f"{value:,f}"
-
-
 STRICT: dict[str, Callable[..., Any]] = {
     "sign": _sign,
-    "format_number": _format_number,
     "ln": _ln,
     "asin": _number(math.asin),
     "acos": _number(math.acos),
     "atan2": lambda a, b: math.atan2(a + 0.0, b + 0.0),  # as Spark: there is no -0.0
-    "cot": lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value),
+    "cot": _number(lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value)),
     "power": _power,
     "sqrt": _number(math.sqrt),
     "exp": _number(math.exp),

@@ -127,6 +127,7 @@ def _tried(bits: int) -> Callable[[Any], int | None]:
 
 
 TRIED: dict[str, Callable[[Any], Any]] = {
+    "string": lambda value: f"{value:f}" if isinstance(value, Decimal) else to_string(value),
     "tinyint": _tried(8), "smallint": _tried(16), "int": _tried(_INT), "bigint": _tried(_BIGINT),
 }  # fmt: skip
 

@@ -215,7 +215,7 @@ _UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_
 
 def _marked(number: str) -> str:
     """A number of a JSON text, which is written again as it was."""
-    return _MARK + ("0" if number == "-0" else number)
+    return _MARK + number
 
 
 def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:

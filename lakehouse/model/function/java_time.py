@@ -99,6 +99,8 @@ def _names_of(zone: str) -> frozenset[str | None]:
 def _short_name(moment: datetime, zone: str) -> str:
     if not isinstance(moment.tzinfo, ZoneInfo):
         return zone
+    if zone == "UTC":
+        return zone
     name = moment.tzname() or ""
     if zone in _NAMED_OTHERWISE or moment.year < _NAMES_SINCE or not name.isalpha() or name not in _names_of(zone):
         raise NeedsSpark(f"the model does not know the short name of {zone} at {moment}; run this on Spark.")

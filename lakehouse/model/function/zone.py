@@ -7,7 +7,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?")
+_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", re.ASCII)
 
 
 def offset_text(seconds: int, width: int) -> str:
