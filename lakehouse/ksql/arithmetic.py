@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.sql import Sql, text
+from lakehouse.ksql.function.sql import Sql, fitted, let, text
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
@@ -14,7 +14,7 @@ def element_at(of: str, index: Sql) -> str:
     """Return an array's element, counted from 1, or from its end with a negative number; null where there is none."""
     if index.literal is not None:
         number = int(index.literal)
-        return f"get({of}, {number - 1})" if number > 0 else f"get({of}, size({of}) - {-number})" if number else "NULL"
+        return f"get({of}, size({of}) - {-number})" if number < 0 else f"get({of}, {number - 1})"
     place = f"CASE WHEN {index.text} > 0 THEN {index.text} - 1 WHEN {index.text} < 0 THEN size({of}) + {index.text} END"
     return f"get({of}, cast({place} AS int))"
 
@@ -49,14 +49,37 @@ def computed(sign: str, left: Sql, right: Sql, at: int) -> Sql:
     kind = arithmetic(sign, left.kind, right.kind)
     if sign == "/" and kind.is_whole:
         return Sql(f"cast({left.text} div {right.text} AS {kind.spark})", kind)
+    if sign == "/" and kind.name == "DECIMAL":  # Spark takes a written number for one of as many digits as it has
+        left, right = (fitted(of, k.as_decimal(of.kind)) if of.kind.is_whole else of for of in (left, right))
     made = f"({left.text} {sign} {right.text})"
     if kind.name == "DECIMAL":
+        if sign in "+-" and (made_exactly := _exact_sum(sign, left, right, kind)) is not None:
+            return Sql(made_exactly, kind)
         return Sql(f"cast({made} AS {kind.spark})", kind)
     if sign in "/%" and kind == k.DOUBLE and (right.literal is None or not float(right.literal)):
         # Spark's is null. In Java a number by zero is infinite, and zero by zero, or what is left over, is no number.
         word = "Infinity" if sign == "/" else "NaN"
         made = f"coalesce({made}, CASE WHEN {right.text} = 0 THEN {left.text} * cast('{word}' AS double) END)"
     return Sql(made, kind)
+
+
+def _exact_sum(sign: str, left: Sql, right: Sql, kind: Kind) -> str | None:
+    """A sum with all its digits, where its type has more than Spark's 38 and Spark would round it; None if it has not.
+
+    It is made of operands of fewer digits before the point; only one that has more is rounded.
+    """
+    kinds = [k.as_decimal(of.kind) for of in (left, right)]
+    scale = max(scale for _, scale in (of.digits for of in kinds))
+    whole, room = max(digits - own for digits, own in (of.digits for of in kinds)), k.DIGITS_MAX - 1 - scale
+    if whole <= room or room < 1:
+        return None
+    small = [k.decimal(min(digits, room + own), own).spark for digits, own in (of.digits for of in kinds)]
+
+    def added(one: str, other: str) -> str:
+        exact = f"cast(cast({one} AS {small[0]}) {sign} cast({other} AS {small[1]}) AS {kind.spark})"
+        return f"coalesce({exact}, cast({one} {sign} {other} AS {kind.spark}))"
+
+    return let(left.text, "_left", lambda one: let(right.text, "_right", lambda other: added(one, other)))
 
 
 def like_pattern(pattern: str, escape: str | None, at: int) -> str:

@@ -18,6 +18,10 @@ from lakehouse.plan.names.field import field_name
 # Columns of times in milliseconds.
 TIMES = ("ROWTIME", "WINDOWSTART", "WINDOWEND")
 TRUE_WORDS = "('true', 'tru', 'tr', 't', 'yes', 'ye', 'y')"  # as ksqlDB reads them; every other text is false
+# A time as ksqlDB reads it; Spark reads more, such as a zone behind it.
+_CLOCK = "^[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?(?!.|\\\\n)"
+# Digits behind the point of a DECIMAL that Java writes as they are; beyond, 0 is 0E-7.
+_NO_EXPONENT = 6
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
 
 
@@ -39,7 +43,10 @@ def cast(of: Sql, to: Kind, at: int) -> Sql:
         case ("TIME", "STRING"):
             return Sql(time_text(text), to)
         case ("STRING", "TIME"):
-            return Sql(f"cast(unix_millis(cast(concat('1970-01-01 ', {text}) AS timestamp)) AS int)", to)
+            read = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({text})) AS timestamp)) AS int)"
+            return Sql(f"CASE WHEN trim({text}) RLIKE '{_CLOCK}' THEN {read} END", to)
+        case ("DECIMAL", "STRING") if of.kind.digits[1] > _NO_EXPONENT:
+            return Sql(f"try_cast({text} AS string)", to)  # without an exponent, unlike cast
         case ("TIMESTAMP", "TIME"):
             return Sql(f"cast(pmod(unix_millis({text}), 86400000) AS int)", to)
         case ("DATE", "STRING") | ("DATE", "TIMESTAMP") | ("TIMESTAMP", "DATE") | ("BOOLEAN", "STRING"):
@@ -77,6 +84,8 @@ def _written(text: str, kind: Kind, depth: int = 0) -> str:
             return (
                 f"CASE WHEN {text} IS NOT NULL THEN concat('Struct{{', concat_ws(',', {', '.join(members)}), '}}') END"
             )
+    if kind.name == "DECIMAL":
+        return f"cast({text} AS string)"
     return cast(Sql(text, kind), k.STRING, 0).text
 
 

@@ -21,6 +21,7 @@ from lakehouse.ksql.function.moment import WITH_UNIT
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column, condition, literal, text
+from lakehouse.ksql.function.sql import fitted as as_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.plan.refused.near import near
@@ -204,6 +205,7 @@ class Visible:
         if kind.is_null:
             raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
                            node.at)  # fmt: skip
+        made = [as_kind(one, kind) for one in made]
         whens = [f"WHEN {when} THEN {then.text}" for (when, _), then in zip(branches, made, strict=False)]
         default = [f"ELSE {made[-1].text}"] if node.default is not None else []
         return Sql(f"CASE {' '.join([*whens, *default])} END", kind)

@@ -7,11 +7,12 @@ import operator
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from typing import Any
+from unicodedata import decimal
 
 from sqlglot import exp
 
-from lakehouse.errors import NeedsSpark
-from lakehouse.model.scalar import BLANKS, as_long
+from lakehouse.model.logic import BITS
+from lakehouse.model.scalar import BLANKS, as_long, negated
 from lakehouse.plan.written.parse import name_of
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact
 
@@ -38,8 +39,8 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
     def cast(value: Any) -> Decimal | None:
         if isinstance(value, str):
-            if any(sign.isdigit() and not sign.isascii() for sign in value):
-                raise NeedsSpark(f"the model does not read the digits of {value!r:.60}; run this on Spark.")
+            # Java reads the digits of all alphabets.
+            value = "".join(str(decimal(sign)) if sign.isdecimal() and sign <= "\uffff" else sign for sign in value)
             if len(value) > LENGTH_MAX or not NUMBER.fullmatch(value.strip(BLANKS)):
                 return None
             value = exact(value.strip(BLANKS))
@@ -87,8 +88,16 @@ def _is_long(node: exp.Expression) -> bool:
 
 
 def long_arithmetic(node: exp.Expression, other: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return +, - or * over BIGINTs, wrapping around as in Java; `other` where a value is no BIGINT, or of others."""
-    if not (type(node) in _WHOLE and (_is_long(node.this) or _is_long(node.expression))):
+    """Return +, - or * over whole numbers of a known type, wrapping around as in Java; `other` over other values."""
+    if type(node) not in _WHOLE:
         return other
-    work = _WHOLE[type(node)]
-    return lambda a, b: as_long(work(a, b)) if type(a) is int and type(b) is int else other(a, b)
+    work, bits = _WHOLE[type(node)], 64 if _is_long(node.this) or _is_long(node.expression) else node.meta.get(BITS)
+    if bits is None:
+        return other
+    return lambda a, b: as_long(work(a, b), bits) if type(a) is int and type(b) is int else other(a, b)
+
+
+def negation(node: exp.Expression) -> Callable[[Any], Any]:
+    """Return -, which wraps around where the type is known."""
+    bits = node.meta.get(BITS)
+    return negated if bits is None else lambda value: as_long(-value, bits)

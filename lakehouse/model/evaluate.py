@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
 from sqlglot import exp
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.model.decimals import DECIMALS, long_arithmetic, to_decimal
+from lakehouse.model.decimals import DECIMALS, long_arithmetic, negation, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
 from lakehouse.model.function.pattern import like
 from lakehouse.model.functions import SAME, STRICT, WITH_NULLS
-from lakehouse.model.logic import ColumnValues, Evaluator, as_one_type, both, either, null_safe, strict
+from lakehouse.model.logic import (
+    BITS,
+    ColumnValues,
+    Evaluator,
+    as_one_type,
+    boolean,
+    both,
+    column,
+    either,
+    literal,
+    null_beyond,
+    null_safe,
+    strict,
+)
 from lakehouse.model.scalar import (
     CASTS,
     TRIED,
     among,
     arithmetic,
+    as_long,
     at_place,
     comparison,
     divide,
     modulo,
-    negated,
     other_cast,
     substring,
     to_string,
@@ -48,13 +60,20 @@ def evaluate(item: Expression, values: ColumnValues) -> Any:
 @lru_cache(maxsize=4096)
 def _compiled(text: str, types: tuple[Column, ...]) -> Evaluator:
     try:
-        return _compile(as_one_type(Expression(text).written, types))
+        return _at_top(as_one_type(Expression(text).written, types))
     except NeedsSpark as error:
         return partial(_silent, str(error))  # kept as the others are: a record more costs nothing
 
 
 def _silent(message: str, values: ColumnValues) -> Any:
     raise NeedsSpark(message)
+
+
+def _at_top(node: exp.Expression) -> Evaluator:
+    """A whole expression: a moment beyond the years 1 to 9999 is null there, and only there."""
+    if not isinstance(node, exp.Anonymous) or name_of(node) not in _MOVED:
+        return _compile(node)
+    return strict(null_beyond(STRICT[name_of(node)]), *map(_compile, node.expressions))
 
 
 def _compile(node: exp.Expression) -> Evaluator:
@@ -74,6 +93,8 @@ def _function(node: exp.Anonymous) -> Evaluator:
     parts = [_lambda(item) if isinstance(item, exp.Lambda) else _compile(item) for item in node.expressions]
     if (work := WITH_NULLS.get(name)) is not None:
         return lambda values: work(*(part(values) for part in parts))
+    if name == "abs" and (bits := node.meta.get(BITS)):
+        return strict(lambda value: as_long(abs(value), bits), *parts)
     if name not in STRICT:
         raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
     return strict(STRICT[name], *parts)
@@ -125,37 +146,6 @@ def _if(node: exp.Expression) -> Evaluator:
     when, then = _compile(node.this), _compile(node.args["true"])
     other = _compile(default) if default is not None else lambda values: None
     return lambda values: then(values) if when(values) is True else other(values)
-
-
-def _column(node: exp.Expression) -> Evaluator:
-    name, *fields = [part.name for part in node.parts]  # type: ignore[attr-defined]
-
-    def run(values: ColumnValues) -> Any:
-        value = values.get(name.lower())
-        for item in fields:
-            if value is None:
-                return None
-            value = [_field(one, item) for one in value] if isinstance(value, list) else _field(value, item)
-        return value
-
-    return run
-
-
-def _field(of: Mapping[str, Any] | None, name: str) -> Any:
-    return None if of is None else next((v for k, v in of.items() if k.lower() == name.lower()), None)
-
-
-def _literal(node: exp.Expression) -> Evaluator:
-    text = node.name
-    value: Any = text
-    if not node.is_string:
-        value = int(text) if text.isdigit() else Decimal(text) if "e" not in text.lower() else float(text)
-    return lambda values: value
-
-
-def _boolean(node: exp.Expression) -> Evaluator:
-    value = bool(node.this)
-    return lambda values: value
 
 
 def _both(join: Callable[[Evaluator, Evaluator], Evaluator]) -> Callable[[exp.Expression], Evaluator]:
@@ -243,6 +233,8 @@ def _substring(node: exp.Expression) -> Evaluator:
     return strict(substring, *[_compile(part) for part in parts if part is not None])
 
 
+# Functions of which a moment far away may come.
+_MOVED = ("timestamp_millis", "date_from_unix_date", "add_months", "date_add")
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.EQ: comparison(operator.eq),
     exp.NEQ: comparison(operator.ne),
@@ -260,7 +252,7 @@ _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
 }
 
 _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
-    exp.Column: _column,
+    exp.Column: column,
     exp.Identifier: lambda node: lambda values: values.get(node.name.lower()),
     exp.Dot: _dot,
     exp.Bracket: _bracket,
@@ -268,15 +260,15 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.Escape: _escape,
     exp.If: _if,
     exp.NullSafeEQ: _both(null_safe),
-    exp.Literal: _literal,
-    exp.Boolean: _boolean,
+    exp.Literal: literal,
+    exp.Boolean: boolean,
     exp.Null: lambda node: lambda values: None,
     exp.Paren: lambda node: _compile(node.this),
     exp.Alias: lambda node: _compile(node.this),
     exp.And: _both(both),
     exp.Or: _both(either),
     exp.Not: lambda node: strict(operator.not_, _compile(node.this)),
-    exp.Neg: lambda node: strict(negated, _compile(node.this)),
+    exp.Neg: lambda node: strict(negation(node), _compile(node.this)),
     exp.Is: _is,
     exp.In: _in,
     exp.Case: _case,
@@ -295,6 +287,6 @@ _CALLS: dict[str, Callable[[exp.Expression], Evaluator]] = {
     "struct": _struct,
     "named_struct": _named_struct,
     "%": lambda node: strict(modulo, *map(_compile, node.expressions)),
-    "-": lambda node: strict(negated, *map(_compile, node.expressions)),
+    "-": lambda node: strict(negation(node), *map(_compile, node.expressions)),
     "<=>": lambda node: null_safe(*map(_compile, node.expressions)),
 }

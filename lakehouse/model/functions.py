@@ -16,7 +16,8 @@ from typing import Any
 from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
-from lakehouse.model.scalar import equal, modulo, negated, to_string, wrapped
+from lakehouse.model.scalar import equal, negated, to_string, whole_rest, wrapped
+from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.semantics.moment import milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,13 +70,17 @@ def _forall(items: list[Any], holds: Lambda) -> bool | None:
 
 def _positive_rest(a: Any, b: Any) -> int | None:
     """Java's rest, once more after adding b where it is negative: below 0 for two negative numbers."""
-    rest = modulo(a, b)
-    return rest if rest is None or rest >= 0 else modulo(wrapped(rest, b, rest + b), b)
+    if not (isinstance(a, int) and isinstance(b, int)):
+        raise NeedsSpark("the model's pmod is for integers; run this on Spark.")
+    rest = whole_rest(a, b)
+    return rest if rest is None or rest >= 0 else whole_rest(wrapped(rest, b, rest + b), b)
 
 
 def _pad(text: Any, length: int, fill: Any, *, left: bool) -> Any:
     if isinstance(text, bytes) and length < 0:
         raise NeedsSpark("bytes of a negative length fail in Spark; run this there.")
+    if length > MADE_MAX:
+        return None
     if len(text) >= length or not fill:
         return text[: max(length, 0)]
     more = (fill * length)[: length - len(text)]
@@ -98,11 +103,13 @@ def _slice(items: list[Any], start: int, length: int) -> list[Any]:
     return items[first : first + length] if first >= 0 else []
 
 
-def _sequence(start: int, end: int, step: int | None = None) -> list[int]:
+def _sequence(start: int, end: int, step: int | None = None) -> list[int] | None:
+    """Whole numbers; null where the step goes to the other side, and for too many."""
     step = step if step is not None else (1 if end >= start else -1)
     if step == 0 or (end - start) * step < 0:
-        raise NeedsSpark("sequence with a step to the other side fails in Spark; run this there.")
-    return list(range(start, end + (1 if step > 0 else -1), step))
+        return [start] if start == end else None
+    steps = range(start, end + (1 if step > 0 else -1), step)
+    return list(steps) if (end - start) // step <= MADE_MAX else None
 
 
 def _reduced(items: list[Any], start: Any, merge: Lambda) -> Any:
@@ -116,19 +123,28 @@ def _ordered(items: list[Any], compare: Lambda | None = None) -> list[Any]:
     if compare is not None:
         return sorted(items, key=cmp_to_key(compare))
 
-    def key(item: Any) -> Any:
-        if isinstance(item, Mapping):
-            # Inside of a struct a null comes first.
-            return tuple(
-                (part is not None, _known(part)) for part in item.values() if not isinstance(part, list | Mapping)
-            )
-        return _known(item)
-
     known = [item for item in items if item is not None]
     try:
-        return sorted(known, key=key) + [None] * (len(items) - len(known))
+        return sorted(known, key=_order) + [None] * (len(items) - len(known))
     except TypeError as error:
         raise NeedsSpark(f"the model has no order of {items!r:.60}; run this on Spark.") from error
+
+
+def _order(item: Any) -> Any:
+    """What a value is ordered by: an array or a struct by its parts in turn, of which a null comes first."""
+    if isinstance(item, list | Mapping):
+        parts = item if isinstance(item, list) else item.values()
+        return tuple((False,) if part is None else (True, _order(part)) for part in parts)
+    if isinstance(item, float) and math.isnan(item):
+        return True, 0.0  # the largest number
+    return (False, _known(item)) if isinstance(item, float) else item
+
+
+def _kinds(item: Any) -> set[type]:
+    """The types of the elements of arrays in arrays; none of structs, which are not cast."""
+    if isinstance(item, list):
+        return {kind for part in item for kind in _kinds(part)}
+    return set() if item is None or isinstance(item, Mapping) else {type(item)}
 
 
 def _sorted_array(items: list[Any], ascending: bool = True) -> list[Any]:
@@ -146,7 +162,14 @@ def _extreme(work: Callable[..., Any]) -> Callable[..., Any]:
     def run(*values: Any) -> Any:
         known = [value for value in values if value is not None]
         if known and all(isinstance(value, float) for value in known):
-            return work(known, key=lambda value: (math.isnan(value), value))  # NaN is the largest number
+            made = work(known, key=lambda value: (math.isnan(value), value))  # NaN is the largest number
+            if made == 0 and len({math.copysign(1, value) for value in known if value == 0}) > 1:
+                raise NeedsSpark("the model does not tell which zero of two Spark takes; run this on Spark.")
+            return made
+        if known and all(isinstance(value, list | Mapping) for value in known):
+            if len(_kinds(known)) > 1:
+                raise NeedsSpark(f"the model does not cast {known!r:.60} to one type; run this on Spark.")
+            return work(known, key=_order)
         return work(_together(known)) if known else None
 
     return run
@@ -238,7 +261,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "lpad": lambda text, length, fill: _pad(text, length, fill, left=True),
     "rpad": lambda text, length, fill: _pad(text, length, fill, left=False),
     "instr": lambda text, part: text.find(part) + 1,
-    "repeat": lambda text, times: text * times,
+    "repeat": lambda text, times: text * times if times * max(len(text), 1) <= MADE_MAX else None,
     "chr": lambda code: chr(code % 256) if code >= 0 else "",
     "pmod": _positive_rest,
 }

@@ -15,7 +15,7 @@ from lakehouse.model.function.zone import zone_by_short_name, zone_of
 
 # A part of a format as Python's strftime has it. Letters that are not here belong to Spark.
 _WRITTEN = {
-    "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
+    "yy": "%y", "MM": "%m", "MMM": "%b", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
     "a": "%p", "EEE": "%a", "E": "%a", "EEEE": "%A", "MMMM": "%B",
 }  # fmt: skip
 # The zone of all clocks in Spark is UTC.
@@ -43,7 +43,9 @@ def formatted(value: Any, format: str) -> str | None:
             made += str({"M": moment.month, "d": moment.day, "H": moment.hour}[part])
         elif part in _ZONES:
             made += _ZONES[part]
-        elif part in _WRITTEN and moment.year >= 1000:
+        elif part == "yyyy":
+            made += f"{moment.year:04d}"
+        elif part in _WRITTEN:
             made += moment.strftime(_WRITTEN[part])
         else:
             raise NeedsSpark(f"the model does not write {part!r} of the format {format!r}; run this on Spark.")
@@ -58,6 +60,8 @@ def parsed(text: Any, format: str | None = None) -> datetime | None:
         raise NeedsSpark(f"the model does not read a fraction that follows a number at once: {format!r}. Use Spark.")
     found = format_reader(format).fullmatch(text)
     if found is None:
+        if text[:1] in ("+", "-") and format_reader(format).fullmatch(text[1:]):
+            raise NeedsSpark(f"the model does not read a year with a sign: {text!r:.60}. Run this on Spark.")
         return None
     part = {name: value.lower() for name, value in found.groupdict().items()}
     number = {name: int(value) for name, value in part.items() if name not in "fpbzN"}
@@ -92,22 +96,26 @@ def _offset(text: str) -> timedelta:
     return -ahead if text[0] == "-" else ahead
 
 
-def _zone(name: str) -> tzinfo:
+# Names of which Spark may know more than Java's zones: three letters such as PST, offsets such as +1:00.
+_MAY_BE_A_ZONE = re.compile(r"[A-Z]{3}|(UTC|GMT|UT)?[+-][0-9:]+")
+
+
+def _zone(name: str) -> tzinfo | None:
     known = zone_of(name)
-    if known is None:
+    if known is None and _MAY_BE_A_ZONE.fullmatch(name):
         raise NeedsSpark(f"the model does not know the zone {name!r}; run this on Spark.")
-    return known[0]
+    return None if known is None else known[0]
 
 
 def _from_utc(moment: Any, zone: str) -> datetime | None:
-    moment = to_timestamp(moment)
-    return None if moment is None else moment.astimezone(_zone(zone)).replace(tzinfo=UTC)
+    moment, of = to_timestamp(moment), _zone(zone)
+    return None if moment is None or of is None else moment.astimezone(of).replace(tzinfo=UTC)
 
 
 def _to_utc(moment: Any, zone: str) -> datetime | None:
-    moment = to_timestamp(moment)
+    moment, of = to_timestamp(moment), _zone(zone)
     # As in Java: of an hour that comes twice the first, and what a zone leaves out by the offset before.
-    return None if moment is None else moment.replace(tzinfo=_zone(zone)).astimezone(UTC)
+    return None if moment is None or of is None else moment.replace(tzinfo=of).astimezone(UTC)
 
 
 def _of_day(work: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.semantics.aggregate.aggregate import LONG_MAX, LONG_MIN
+
+_DIGITS = 100  # more than any decimal has
 
 
 def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
@@ -27,14 +29,15 @@ def _number(work: Callable[[float], float]) -> Callable[[Any], float]:
 
 def _whole(work: Callable[[Any], int], rounding: str) -> Callable[..., Any]:
     def run(value: Any, places: int = 0) -> Any:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise NeedsSpark(f"the model does not round {value!r} as Spark does; run this on Spark.")
         if not isinstance(value, Decimal):
             if places:
                 raise NeedsSpark(f"the model does not round {value!r} at a place; run this on Spark.")
+            if not math.isfinite(value):
+                return 0 if math.isnan(value) else LONG_MAX if value > 0 else LONG_MIN
             return max(LONG_MIN, min(LONG_MAX, work(value)))  # a BIGINT, cut off as in Java
-        at_place = value.scaleb(places).to_integral_value(rounding).scaleb(-places)
-        rounded = at_place.quantize(Decimal(1).scaleb(-max(places, 0)))
+        with localcontext(prec=_DIGITS):
+            at_place = value.scaleb(places).to_integral_value(rounding).scaleb(-places)
+            rounded = at_place.quantize(Decimal(1).scaleb(-max(places, 0)))
         return rounded if rounded else abs(rounded)
 
     return run
@@ -47,6 +50,8 @@ def _sign(value: Any) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
+    if math.isnan(exponent) or (math.isinf(exponent) and abs(base) == 1):
+        return math.nan  # to Python it is 1
     try:
         return math.pow(base, exponent)
     except ValueError:
@@ -70,7 +75,7 @@ STRICT: dict[str, Callable[..., Any]] = {
     "asin": _number(math.asin),
     "acos": _number(math.acos),
     "atan2": lambda a, b: math.atan2(a + 0.0, b + 0.0),  # as Spark: there is no -0.0
-    "cot": lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value),
+    "cot": _number(lambda value: 1 / math.tan(value) if value else math.copysign(math.inf, value)),
     "power": _power,
     "sqrt": _number(math.sqrt),
     "exp": _number(math.exp),

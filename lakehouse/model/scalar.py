@@ -38,8 +38,8 @@ def to_string(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, float):
         return java_double(value)
-    if isinstance(value, Decimal) and "E" not in str(value):
-        return str(value)
+    if isinstance(value, Decimal):
+        return str(value)  # with an exponent where Java has one
     raise NeedsSpark(f"the model can't write {value!r} as Spark does; run this on Spark.")
 
 
@@ -85,11 +85,12 @@ def _to_double(value: Any) -> float | None:
     if isinstance(value, datetime):
         return (value - EPOCH) // timedelta(microseconds=1) / 1_000_000
     text = str(value).strip(BLANKS)
-    if NUMBER.fullmatch(text):
+    bare = text[:-1] if text[-1:] in ("d", "D", "f", "F") else text  # Java's own letters of a number's type
+    if NUMBER.fullmatch(bare):
+        return float(bare)
+    if re.fullmatch("[+-]?(inf|infinity)|nan", text.lower()) or text in ("+NaN", "-NaN"):
         return float(text)
-    if text in ("NaN", "Infinity", "-Infinity"):
-        return float(text)
-    if re.search("[0-9]", text) or re.fullmatch("[+-]?(nan|inf|infinity)", text.lower()):
+    if re.match("[+-]?0x", text.lower()):
         raise NeedsSpark(f"the model does not cast {value!r} to a double; run this on Spark.")
     return None
 
@@ -126,6 +127,7 @@ def _tried(bits: int) -> Callable[[Any], int | None]:
 
 
 TRIED: dict[str, Callable[[Any], Any]] = {
+    "string": lambda value: f"{value:f}" if isinstance(value, Decimal) else to_string(value),
     "tinyint": _tried(8), "smallint": _tried(16), "int": _tried(_INT), "bigint": _tried(_BIGINT),
 }  # fmt: skip
 
@@ -148,17 +150,23 @@ def other_cast(kind: str) -> Callable[[Any], Any]:
 
 
 def _comparable(a: Any, b: Any) -> tuple[Any, Any]:
-    if (isinstance(a, float) and math.isnan(a)) or (isinstance(b, float) and math.isnan(b)):
-        raise NeedsSpark("the model does not compare NaN, which Spark has as the largest number; run this on Spark.")
     if isinstance(a, bool) == isinstance(b, bool):
         if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
             # Compared with a double, everything is a double in Spark: DECIMAL 0.1 = DOUBLE 0.1, but not in Python.
-            return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
+            return (_double(a), _double(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
         if type(a) is type(b):
             return a, b
+        if isinstance(a, date) and isinstance(b, date):  # a datetime is one, too
+            return to_timestamp(a), to_timestamp(b)
     raise NeedsSpark(
         f"the model does not compare {a!r} with {b!r}: Spark would cast one of them. Cast it, or use Spark."
     )
+
+
+def _double(value: Any) -> tuple[bool, float]:
+    """A number as doubles are compared: NaN is the largest, and equal to itself."""
+    number = float(value)
+    return math.isnan(number), 0.0 if math.isnan(number) else number
 
 
 def comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -202,9 +210,10 @@ def wrapped(a: int, b: int, result: int) -> int:
     return as_long(result)
 
 
-def as_long(value: int) -> int:
-    """Return a whole number as a BIGINT, which wraps around."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+def as_long(value: int, bits: int = _BIGINT) -> int:
+    """Return a whole number as a BIGINT, or as one of so many bits, which wraps around."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
 
 
 def negated(value: Any) -> Any:
@@ -237,10 +246,19 @@ def at_place(of: Any, key: Any) -> Any:
     return of[key] if 0 <= key < len(of) else None
 
 
-def modulo(a: Any, b: Any) -> int | None:
+def modulo(a: Any, b: Any) -> int | float | None:
     """Return a % b with the sign of a, as in Java, and null for a division by zero."""
+    if {type(a), type(b)} <= {int, float} and float in (type(a), type(b)):
+        if b == 0:
+            return None
+        return math.nan if math.isinf(a) or math.isnan(a) else math.fmod(a, b)
     if not (isinstance(a, int) and isinstance(b, int)):
-        raise NeedsSpark("the model's % is for integers; run this on Spark.")
+        raise NeedsSpark("the model's % is for integers and doubles; run this on Spark.")
+    return whole_rest(a, b)
+
+
+def whole_rest(a: int, b: int) -> int | None:
+    """Return a % b of whole numbers."""
     return None if b == 0 else abs(a) % abs(b) * (-1 if a < 0 else 1)
 
 

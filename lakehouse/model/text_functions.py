@@ -11,12 +11,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
+from unicodedata import category
 
 from lakehouse.errors import NeedsSpark
 
 # Patterns that Java and Python read alike: no classes of Java's own, no names, nothing possessive.
-_JAVA_ONLY = re.compile(r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[")
+_JAVA_ONLY = re.compile(
+    r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[|\{(?![0-9]+(,[0-9]*)?\})"
+)
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
+_HEX = re.compile("[0-9A-Fa-f]*")
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
 
@@ -38,29 +42,38 @@ def _replaced(text: str, find: str, by: str) -> str:
     template = re.sub(r"\$(\d)", r"\\g<\1>", by)
     if "$" in template:
         raise NeedsSpark(f"the model does not replace by {by!r}; run this on Spark.")
+    _check_nothing(text, find)
+    try:
+        return pattern(find).sub(template, text)
+    except (re.error, IndexError) as error:
+        raise NeedsSpark(f"{by!r} stands for a group that a pattern does not have; run this on Spark.") from error
+
+
+def _check_nothing(text: str, find: str) -> None:
+    """Raise NeedsSpark where Java finds a pattern of nothing inside of a character, between its two halves."""
     if max(text, default="") > "\uffff" and pattern(find).search(""):
         raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
-    return pattern(find).sub(template, text)
 
 
-def _group(found: re.Match[str], number: int) -> str:
-    if not 0 <= number <= found.re.groups:
-        raise NeedsSpark("a group that a pattern does not have fails in Spark; run this there.")
-    return found[number] or ""
-
-
-def _extracted(text: str, find: str, number: int = 1) -> str:
+def _extracted(text: str, find: str, number: int = 1) -> str | None:
+    """What a group has matched; null for one that the pattern does not have, where there is a match."""
     found = pattern(find).search(text)
-    return "" if found is None else _group(found, number)
+    if found is None:
+        return ""
+    return found[number] or "" if 0 <= number <= found.re.groups else None
 
 
-def _every(text: str, find: str, number: int = 1) -> list[str]:
-    return [_group(found, number) for found in pattern(find).finditer(text)]
+def _every(text: str, find: str, number: int = 1) -> list[str] | None:
+    _check_nothing(text, find)
+    matches = list(pattern(find).finditer(text))
+    if matches and not 0 <= number <= matches[0].re.groups:
+        return None
+    return [found[number] or "" for found in matches]
 
 
 def split(text: str, by: str, limit: int = -1) -> list[str]:
     """Return the parts of a text between what a pattern matches; \\Q...\\E is a plain text."""
-    if by == BETWEEN_CHARACTERS and limit < 0:
+    if by in (BETWEEN_CHARACTERS, "") and limit < 0:
         return list(text) or [""]
     parts = by[2:-2].split(_END_QUOTED) if by.startswith("\\Q") and by.endswith("\\E") else []
     if (plain := "\\E".join(parts)) and not any("\\E" in part for part in parts):
@@ -72,10 +85,9 @@ def split(text: str, by: str, limit: int = -1) -> list[str]:
 
 
 def _unhex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
-    except ValueError:
+    if not _HEX.fullmatch(text):
         return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
 def _hex(value: Any) -> str:
@@ -96,7 +108,9 @@ def _decode(data: Any, *rest: Any) -> str | None:
         return None
     try:
         return str(data.decode(_codec(codec)))
-    except (UnicodeDecodeError, AttributeError) as error:
+    except UnicodeDecodeError:
+        return None
+    except AttributeError as error:
         raise NeedsSpark(f"the model does not read {data!r} as {codec}; run this on Spark.") from error
 
 
@@ -109,8 +123,8 @@ def _encode(text: str, codec: str) -> bytes:
 
 def _unbase64(text: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+        return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
         raise NeedsSpark(f"the model does not read {text!r} as base64; run this on Spark.") from error
 
 
@@ -130,14 +144,12 @@ def _conv(text: str, base: int, to: int) -> str:
 
 def _mask(text: str, upper: str | None = "X", lower: str | None = "x", digit: str | None = "n",
           other: str | None = None) -> str:  # fmt: skip
+    masks = {"Lu": upper, "Ll": lower, "Nd": digit}
+
     def masked(character: str) -> str:
-        if not character.isascii():
-            raise NeedsSpark(f"the model does not mask {character!r}; run this on Spark.")
-        mask = other
-        if character.isalpha():
-            mask = upper if character.isupper() else lower
-        elif character.isdigit():
-            mask = digit
+        if character > "\uffff":  # two to Java, each of them something else
+            return character if other is None else other * 2
+        mask = masks.get(category(character), other)
         return character if mask is None else mask
 
     return "".join(map(masked, text))
@@ -203,7 +215,7 @@ _UNMARKED = ((f"^{_MARK}(?=[0-9-])", ""), (f'"{_MARK}([0-9-][^"]*)"', r"\1"), (_
 
 def _marked(number: str) -> str:
     """A number of a JSON text, which is written again as it was."""
-    return _MARK + ("0" if number == "-0" else number)
+    return _MARK + number
 
 
 def _json(text: str, number: Callable[[str], Any] | None = None) -> Any:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.plan.refused.spark_functions import names
-from lakehouse.spark.refused_values import MADE_MAX
 
 # By the place of the lambda, the last argument: its variables for one element, which `e` holds as v0, v1, ...
 ENTRIES = {

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MADE_MAX = 10_000_000  # characters of a text, elements of an array
+from lakehouse.plan.refused.sizes import MADE_MAX
+
 DAY_MICROS = 86_400_000_000
 # A thread's stack; and how far Java can call itself in it: characters of a text times signs of a pattern. Measured with
 # Java 17: at most 220 bytes for each of those, before the pattern is compiled to machine code.

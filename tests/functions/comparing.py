@@ -40,6 +40,7 @@ class Outcome:
     text: str
     differs: list[str] = field(default_factory=list)
     compared: int = 0  # rows for which it gave a value
+    kind: str = ""  # its type on Spark
 
 
 @cache
@@ -90,9 +91,9 @@ def on_spark(of: DataFrame, texts: Sequence[str]) -> dict[str, tuple[str, list[A
 def beside(text: str, made: list[dict[str, Any]], kind: str, given: list[Any]) -> Outcome:
     """Return what the model gives for an expression beside its type and values on Spark."""
     item = expression(text, PLAIN, text)
-    outcome = Outcome(text)
+    outcome = Outcome(text, kind=kind)
     told = expression_type(item, PLAIN)
-    if told is not None and told.replace(" ", "") != kind.replace(" ", ""):
+    if told is not None and not is_one_type(told, kind):
         outcome.differs.append(f"its type is {kind}, told as {told}")
     exact = not any(f"{name}(" in text.lower() for name in INEXACT)
     for row, wanted in zip(made, given, strict=True):
@@ -107,6 +108,11 @@ def beside(text: str, made: list[dict[str, Any]], kind: str, given: list[Any]) -
             read = {name: row[name] for name in item.columns() if name in row}
             outcome.differs.append(f"model {value!r}, Spark {wanted!r}, of {read!r}")
     return outcome
+
+
+def is_one_type(told: str, kind: str) -> bool:
+    """Say whether two texts of a type are the same, whatever the case of the names of fields."""
+    return told.replace(" ", "").lower() == kind.replace(" ", "").lower()
 
 
 def _same(a: Any, b: Any, *, exact: bool) -> bool:

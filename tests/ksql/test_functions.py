@@ -66,6 +66,15 @@ def test_no_name_is_in_two_tables() -> None:
         ("UCASE(x => 1)", "does not accept parameters (LAMBDA)"),
         ("TRANSFORM(ARRAY[1], (a, b) => a)", "does not accept parameters"),
         ("ENCODE('a', 'utf8', 'rot13')", "the encoding is one of"),
+        ("NULLIF(1, 'a')", "the arguments need one type, found INTEGER, VARCHAR(STRING)"),
+        ("ARRAY_CONTAINS(ARRAY[1], 'a')", "an array of INTEGER has no VARCHAR(STRING)"),
+        ("ARRAY_CONCAT(ARRAY[1], ARRAY['a'])", "the arguments need one type"),
+        ("AS_MAP(ARRAY[1], ARRAY[2])", "does not accept parameters (ARRAY<INTEGER>, ARRAY<INTEGER>)"),
+        ("GREATEST(MAP('a' := 1), MAP('b' := 1))", "MAP<VARCHAR(STRING), INTEGER> have no order"),
+        ("ARRAY_DISTINCT(ARRAY[MAP('a' := 1)])", "can't be compared"),
+        ("MASK('a', UCASE('x'))", "is written as one character in quotes"),
+        ("MASK('a', 'xy')", "is written as one character in quotes"),
+        ("CONCAT_WS(',')", "does not accept parameters"),
     ],
 )
 def test_a_call_that_means_nothing_is_refused(text: str, said: str) -> None:

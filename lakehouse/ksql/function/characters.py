@@ -89,21 +89,21 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "SUBSTRING", _FAMILY,
         tuple(
-            Signature((of, "whole", "whole?"), part, kind)
+            Signature((of, "int", "int?"), part, kind)
             for of, part, kind in (("text", _part, k.STRING), ("bytes", _bytes_part, k.BYTES))
         ),
         (
             ("SUBSTRING('stream', 1, 4)", "stre"), ("SUBSTRING('stream', 2)", "tream"),
             ("SUBSTRING('stream', -2)", "am"), ("SUBSTRING('abc', -5, 2)", "ab"), ("SUBSTRING('abc', 9)", ""),
             ("SUBSTRING('\U0001d11ekey', 3, 2)", "ke"), ("SUBSTRING('abc', 0, 2)", "ab"),
-            ("SUBSTRING('abc', 2, -1)", ""),
+            ("SUBSTRING('abc', 2, -1)", ""), ("SUBSTRING('abc', 9223372036854775807)", ""),
             ("SUBSTRING(CAST(NULL AS VARCHAR), 1)", None), ("SUBSTRING('abc', NULL)", None),
             ("SUBSTRING('abc', CAST(NULL AS INT))", None), ("SUBSTRING('abc', 1, CAST(NULL AS INT))", None),
             ("SUBSTRING(TO_BYTES('cab', 'utf8'), 2, 1)", "YQ=="),
         ),
     ),
     function(
-        "INSTR", _FAMILY, "text text whole? whole?", _instr, k.INTEGER,
+        "INSTR", _FAMILY, "text text int? int?", _instr, k.INTEGER,
         ("INSTR('CORPORATE FLOOR', 'OR')", 2), ("INSTR('CORPORATE FLOOR', 'OR', 3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', 3, 2)", 14), ("INSTR('CORPORATE FLOOR', 'OR', -3)", 5),
         ("INSTR('CORPORATE FLOOR', 'OR', -3, 2)", 2), ("INSTR('abc', 'x')", 0), ("INSTR('abc', 'a', 1, 2)", 0),
@@ -114,7 +114,7 @@ FUNCTIONS: tuple[Function, ...] = (
         Function(
             name, _FAMILY,
             tuple(
-                Signature((of, "whole", of), padded(name.lower()), kind)
+                Signature((of, "int", of), padded(name.lower()), kind)
                 for of, padded, kind in (("text", _padded_text, k.STRING), ("bytes", _padded, k.BYTES))
             ),
             cases,

@@ -13,6 +13,7 @@ _FAMILY = "Texts and bytes"
 _ENCODINGS = ("hex", "utf8", "ascii", "base64")
 # A text literal of Spark SQL: what ASCII has not.
 _NOT_ASCII = "'[^\\\\x00-\\\\x7F]'"
+_BASE64 = "^[A-Za-z0-9+/]*={0,2}(?!.|\\\\n)"
 EMPTY = "cast('' AS binary)"
 A = "TO_BYTES('a', 'utf8')"
 
@@ -36,10 +37,16 @@ def _as_bytes(of: Sql, encoding: str) -> str:
         case "hex":
             return let(of.text, "_digits", _unhexed)
         case "base64":
-            return f"unbase64({of.text})"
+            return let(of.text, "_written", _from_base64)
         case "ascii":
             return f"encode(regexp_replace({of.text}, {_NOT_ASCII}, '?'), 'UTF-8')"
     return f"encode({of.text}, 'UTF-8')"
+
+
+def _from_base64(of: str) -> str:
+    """The bytes; null for a text with other characters, which Spark leaves out."""
+    ends = f"(length({of}) % 4 = 0 OR ({of} NOT LIKE '%=' AND length({of}) % 4 > 1))"
+    return f"CASE WHEN {of} RLIKE '{_BASE64}' AND {ends} THEN unbase64({of}) END"
 
 
 def _unhexed(of: str) -> str:
@@ -157,6 +164,8 @@ FUNCTIONS: tuple[Function, ...] = (
     function(
         "TO_BYTES", _FAMILY, "text text", _to_bytes, k.BYTES, ("TO_BYTES('aGk=', 'base64')", "aGk="),
         ("TO_BYTES('hi', 'utf8')", "aGk="), ("TO_BYTES('6869', 'hex')", "aGk="),
+        ("TO_BYTES('!!aGk=', 'base64')", None), ("TO_BYTES('aGk', 'base64')", "aGk="),
+        ("TO_BYTES('a', 'base64')", None),
     ),
     function(
         "FROM_BYTES", _FAMILY, "bytes text", lambda of, encoding: _from_bytes(of.text, encoding), k.STRING,

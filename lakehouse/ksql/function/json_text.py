@@ -160,6 +160,6 @@ FUNCTIONS: tuple[Function, ...] = (
         ("TO_JSON_STRING(ARRAY[1, NULL])", "[1,null]"), ("TO_JSON_STRING('a')", '"a"'), ("TO_JSON_STRING(1)", "1"),
         ("TO_JSON_STRING(STRUCT(b := CAST(NULL AS INT), a := 1))", '{"A":1,"B":null}'),
         ("TO_JSON_STRING(MAP('b' := 1, 'a' := 2))", '{"a":2,"b":1}'), ("TO_JSON_STRING(FROM_DAYS(1))", '"1970-01-02"'),
-        nulls="null is the text null",
+        nulls="null is the text null", differs="a DECIMAL of many places may have an exponent: 2.5E-17",
     ),
 )  # fmt: skip

@@ -216,7 +216,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("STRINGTOTIMESTAMP('2020-02-28 10:30', 'yyyy-MM-dd HH:mm')", 1_582_885_800_000),
     ),
     function(
-        "DATETOSTRING", _FAMILY, "whole text", "ksql_format_date(date_from_unix_date({0}), {1})", k.STRING,
+        "DATETOSTRING", _FAMILY, "int text", "ksql_format_date(date_from_unix_date({0}), {1})", k.STRING,
         ("DATETOSTRING(18320, 'yyyy-MM-dd')", "2020-02-28"),
     ),
     function(
@@ -237,7 +237,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "FROM_UNIXTIME", _FAMILY, "whole", "timestamp_millis({0})", k.TIMESTAMP,
         ("UNIX_TIMESTAMP(FROM_UNIXTIME(1582885800000))", 1_582_885_800_000),
     ),
-    function("FROM_DAYS", _FAMILY, "whole", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
+    function("FROM_DAYS", _FAMILY, "int", "date_from_unix_date({0})", k.DATE, ("FROM_DAYS(18320)", "2020-02-28")),
     function(
         "CONVERT_TZ", _FAMILY, "timestamp text text", _converted,
         k.TIMESTAMP,

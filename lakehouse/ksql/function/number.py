@@ -7,19 +7,41 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.function.basic import of_all
+from lakehouse.ksql.function.basic import has_map, of_all
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import Function, function
-from lakehouse.ksql.function.sql import Sql, copied
+from lakehouse.ksql.function.sql import Sql, copied, let
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 
 _FAMILY = "Numbers"
+_EXACT = 34  # digits
+
+
+_ALL_WHOLE = 1 << 52  # no DOUBLE beyond has a fraction; Spark's functions give a BIGINT, which ends there
 
 
 def _to_whole(name: str) -> Any:
     """CEIL and FLOOR give the type that they take."""
-    return lambda of: of.text if of.kind.is_whole else f"cast({name}({of.text}) AS {of.kind.spark})"
+
+    def made(of: Sql) -> str:
+        if of.kind.is_whole:
+            return of.text
+        if of.kind != k.DOUBLE or of.literal is not None:
+            return f"cast({name}({of.text}) AS {of.kind.spark})"
+        return let(
+            of.text, "_number",
+            lambda one: f"CASE WHEN abs({one}) < {_ALL_WHOLE} THEN cast({name}({one}) AS double) ELSE {one} END",
+        )  # fmt: skip
+
+    return made
+
+
+def _absolute(of: Sql) -> str:
+    """Spark rounds a DECIMAL of many digits where it takes its sign away."""
+    if of.kind.name != "DECIMAL" or of.kind.digits[0] <= _EXACT:
+        return f"abs({of.text})"
+    return f"cast(regexp_replace(cast({of.text} AS string), '^-', '') AS {of.kind.spark})"
 
 
 def _round(of: Sql, places: Sql | None = None) -> str:
@@ -35,7 +57,7 @@ def _truncated(of: Sql, places: Sql | None = None) -> str:
     if of.kind.is_whole:
         return of.text
     if places is None and of.kind == k.DOUBLE:
-        return f"cast({of.text} AS bigint)"
+        return f"CASE WHEN {of.text} < 0 THEN ceil({of.text}) ELSE floor({of.text}) END"
     down, up = (_placed(name, of, places, "0") for name in ("floor", "ceil"))
     return f"CASE WHEN {of.text} < 0 THEN {up} ELSE {down} END"
 
@@ -111,16 +133,31 @@ def _doubles(*cases: tuple[str, str, float]) -> tuple[Function, ...]:
     )
 
 
-_EARTH = "CASE WHEN lower({4}) LIKE 'mi%' THEN 3959 ELSE 6371 END"
+_MILES = "'mi', 'mile', 'miles'"
+_KILOMETERS = "'', 'km', 'kilometer', 'kilometers', 'kilometre', 'kilometres'"
 
 
 def _distance(a: Sql, b: Sql, c: Sql, d: Sql, unit: Sql | None = None) -> str:
-    radius = "6371" if unit is None else _EARTH.replace("{4}", unit.text)
+    """The distance on a sphere; null outside of a latitude's or a longitude's range, and for another unit."""
+    word = "" if unit is None else f"lower(trim(coalesce({unit.text}, '')))"
+    radius = "6371"
+    if unit is not None:
+        radius = f"CASE WHEN {word} IN ({_MILES}) THEN 3959 WHEN {word} IN ({_KILOMETERS}) THEN 6371 END"
+    ranges = [(one, 90) for one in (a, c)] + [(one, 180) for one in (b, d)]
+    inside = " AND ".join(f"{one.text} BETWEEN {-most} AND {most}" for one, most in ranges if one.literal is None)
     lat1, lon1, lat2, lon2 = (f"radians(cast({of.text} AS double))" for of in (a, b, c, d))
-    return (
+    made = (
         f"2 * ({radius}) * asin(sqrt(power(sin(({lat2} - {lat1}) / 2), 2) + cos({lat1}) * cos({lat2}) * "
         f"power(sin(({lon2} - {lon1}) / 2), 2)))"
     )
+    return f"CASE WHEN {inside} THEN {made} END" if inside else made
+
+
+def _series(start: Sql, end: Sql, *step: Sql) -> str:
+    kind = of_all([start, end])
+    given = [of if of.kind in (kind, k.NULL) else Sql(f"cast({of.text} AS {kind.spark})", kind)
+             for of in (start, end, *step)]  # fmt: skip
+    return f"sequence({', '.join(of.text for of in given)})"
 
 
 def _extreme(name: str) -> Any:
@@ -138,6 +175,8 @@ def _extreme(name: str) -> Any:
 
 def _of_extreme(arguments: Sequence[Any]) -> Kind:
     """The type of all arguments: a text in quotes beside a moment is one, too."""
+    if (unordered := next((of.kind for of in arguments if has_map(of.kind)), None)) is not None:
+        raise SqlError(f"values of the type {unordered} have no order")
     moment = next((of.kind for of in arguments if of.kind.name in k.MOMENTS), None)
     return of_all([_as_moment(of, moment) for of in arguments] if moment is not None else arguments)
 
@@ -150,19 +189,23 @@ def _as_moment(of: Sql, kind: Kind) -> Sql:
 _PLACES = "the number of places is written as a number"
 FUNCTIONS: tuple[Function, ...] = (
     function(
-        "ABS", _FAMILY, "number", "abs({0})", 0, ("ABS(-3)", 3), ("ABS(2.5)", 2.5), ("ABS(CAST(NULL AS INT))", None),
+        "ABS", _FAMILY, "number", _absolute, 0, ("ABS(-3)", 3), ("ABS(2.5)", 2.5),
+        ("CAST(ABS(-12345678901234567890.123456789012345678) AS VARCHAR)", "12345678901234567890.123456789012345678"),
+        ("ABS(CAST(NULL AS INT))", None),
     ),
     function(
         "CEIL", _FAMILY, "number", _to_whole("ceil"), 0, ("CEIL(1.5e0)", 2.0), ("CEIL(-1.5e0)", -1.0), ("CEIL(3)", 3),
+        ("CEIL(ABS(-1e19))", 1e19),
     ),
     function("FLOOR", _FAMILY, "number", _to_whole("floor"), 0, ("FLOOR(1.5e0)", 1.0), ("FLOOR(-1.5e0)", -2.0)),
     function(
-        "ROUND", _FAMILY, "number whole?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
+        "ROUND", _FAMILY, "number int?", _round, _rounded, ("ROUND(2.5e0)", 3), ("ROUND(-2.5e0)", -2),
         ("ROUND(13.1251e0, 2)", 13.13), ("ROUND(-1.25e0, 1)", -1.2), ("ROUND(1250e0, -2)", 1300.0), ("ROUND(7)", 7),
         ("ROUND(-2.55, 1)", -2.50), ("ROUND(CAST(NULL AS DOUBLE))", None), differs=_PLACES,
     ),
     function(
-        "TRUNC", _FAMILY, "number whole?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        "TRUNC", _FAMILY, "number int?", _truncated, _truncated_kind, ("TRUNC(2.9e0)", 2), ("TRUNC(-2.9e0)", -2),
+        ("TRUNC(ABS(1e19))", 9223372036854775807),
         ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), differs=_PLACES,
     ),
     function(
@@ -204,11 +247,13 @@ FUNCTIONS: tuple[Function, ...] = (
         ("LEAST(CAST(NULL AS DOUBLE), NULL)", None), nulls="nulls are skipped; null if all are null",
     ),
     function(
-        "GENERATE_SERIES", _FAMILY, "whole whole whole?", "sequence({all})", lambda given: k.array(given[0].kind),
+        "GENERATE_SERIES", _FAMILY, "whole whole int?", _series, lambda given: k.array(of_all(given[:2])),
         ("GENERATE_SERIES(1, 4)", [1, 2, 3, 4]), ("GENERATE_SERIES(5, 1, -2)", [5, 3, 1]),
+        ("GENERATE_SERIES(1, 5, -1)", None), ("GENERATE_SERIES(1, CAST(3 AS BIGINT))", [1, 2, 3]),
     ),
     function(
         "GEO_DISTANCE", _FAMILY, "number number number number text?", _distance, k.DOUBLE,
-        ("GEO_DISTANCE(0, 0, 0, 90)", 10007.543398010286),
+        ("GEO_DISTANCE(0, 0, 0, 90)", 10007.543398010286), ("GEO_DISTANCE(ABS(91), 0, 0, 90)", None),
+        ("GEO_DISTANCE(0, 0, 0, 90, 'mile')", 6218.782658613869), ("GEO_DISTANCE(0, 0, 0, 90, 'feet')", None),
     ),
 )  # fmt: skip

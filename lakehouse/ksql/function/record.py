@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakehouse.ksql.function.sql import Sql
+from lakehouse.ksql.function.sql import Sql, as_int
 from lakehouse.ksql.syntax.kind import MOMENTS, Kind
 
 STRICT = "null if an argument is null"
@@ -71,11 +71,16 @@ class Signature:
         repeated = bool(self.takes) and self.takes[-1].endswith("*")
         if len(arguments) < least or (len(arguments) > len(self.takes) and not repeated):
             return False
-        words = [self.takes[min(place, len(self.takes) - 1)].rstrip("?*") for place in range(len(arguments))]
-        return all(fits(word, argument) for word, argument in zip(words, arguments, strict=True))
+        return all(fits(word, argument) for word, argument in zip(self._words(arguments), arguments, strict=True))
+
+    def _words(self, arguments: Sequence[Any]) -> list[str]:
+        """What each argument is to be."""
+        return [self.takes[min(place, len(self.takes) - 1)].rstrip("?*") for place in range(len(arguments))]
 
     def made(self, arguments: Sequence[Any]) -> Sql:
         """Return the call as Spark SQL."""
+        words = self._words(arguments)
+        arguments = [as_int(one) if word == "int" else one for word, one in zip(words, arguments, strict=True)]
         gives = self.gives
         if isinstance(gives, Kind):
             kind = gives
@@ -104,6 +109,7 @@ FITS: dict[str, Callable[[Kind], bool]] = {
     "text": lambda of: of.name == "STRING",
     "number": lambda of: of.is_number,
     "whole": lambda of: of.is_whole,
+    "int": lambda of: of.is_whole,  # a BIGINT is cut off at the ends of an INTEGER
     "boolean": lambda of: of.name == "BOOLEAN",
     "bytes": lambda of: of.name == "BYTES",
     "date": lambda of: of.name == "DATE",

@@ -45,6 +45,29 @@ def let(of: str, name: str, body: Callable[[str], str]) -> str:
     return f"get(transform(array({of}), {name} -> {body(name)}), 0)"
 
 
+def as_int(of: Sql) -> Sql:
+    """Return a whole number as an INTEGER; a BIGINT beyond is the farthest one with a number on the other side.
+
+    As a place or a length that is as good.
+    """
+    if of.kind != k.BIGINT:
+        return of
+    if of.literal is not None:
+        return literal(max(-INT_MAX, min(INT_MAX, int(of.literal))))
+    ends = f"WHEN {of.text} > {INT_MAX} THEN {INT_MAX} WHEN {of.text} < {-INT_MAX} THEN {-INT_MAX}"
+    return Sql(f"CASE {ends} ELSE cast({of.text} AS int) END", k.INTEGER)
+
+
+def fitted(of: Sql, kind: Kind) -> Sql:
+    """Return a value as one of a type that it has together with others; Spark itself makes whole numbers one type.
+
+    But it gives a BIGINT another number of digits than ksqlDB where it meets a DECIMAL.
+    """
+    if of.kind in (kind, k.NULL) or not (kind.inner or "DECIMAL" in (kind.name, of.kind.name)):
+        return of
+    return Sql(f"cast({of.text} AS {kind.spark})", kind)
+
+
 def column(name: str, kind: Kind) -> Sql:
     """Return a column by its name."""
     return Sql(name_text(name), kind)

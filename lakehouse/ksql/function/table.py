@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from lakehouse.ksql.function import basic, characters, collection, in_bytes, json_text, moment, number, text, url
+from lakehouse.ksql.function import (
+    basic,
+    characters,
+    collection,
+    in_bytes,
+    json_text,
+    lambda_body,
+    moment,
+    number,
+    text,
+    url,
+)
 from lakehouse.ksql.function.record import Function
 
 _FAMILIES = (
     basic.FUNCTIONS, text.FUNCTIONS, characters.FUNCTIONS, in_bytes.FUNCTIONS, json_text.FUNCTIONS, url.FUNCTIONS,
-    number.FUNCTIONS, collection.FUNCTIONS, moment.FUNCTIONS,
+    number.FUNCTIONS, collection.FUNCTIONS, lambda_body.FUNCTIONS, moment.FUNCTIONS,
 )  # fmt: skip
 FUNCTIONS: dict[str, Function] = {record.name: record for family in _FAMILIES for record in family}
 # These give several rows of one; what they are here.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import EMPTY, A, joined_bytes, split_bytes
-from lakehouse.ksql.function.record import Function, Signature, function
+from lakehouse.ksql.function.record import STRICT, Function, Signature, function
 from lakehouse.ksql.function.sql import Sql, text
 from lakehouse.ksql.syntax import kind as k
 
 _FAMILY = "Texts and bytes"
+# What Java's trim cuts off: the controls and the blank, as a literal of Spark SQL has them.
+BLANKS = "".join(map(chr, range(33)))
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"  # a pattern
 _MASK = ("'X'", "'x'", "'n'", "'-'")  # for an upper-case letter, a lower-case one, a digit, anything else
 
@@ -57,6 +60,9 @@ def _all(pattern: Sql, of: Sql, group: Sql | None = None) -> str:
 
 
 def _mask(of: str, masks: tuple[Sql, ...]) -> str:
+    for mask in masks:
+        if not mask.kind.is_null and (mask.literal is None or len(mask.literal) != 1):
+            raise SqlError("what stands for a masked character is written as one character in quotes, or as NULL")
     given = [mask.text for mask in masks]
     every = ", ".join([*given, *_MASK[len(given) :]])
     return f"mask({of}, {every})"
@@ -69,13 +75,20 @@ def _counted(made: str, many: Sql) -> str:
 
 
 def _mask_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat({_mask(f'left({of.text}, {many.text})', masks)}, substring({of.text}, {many.text} + 1))"
+    made = f"concat({_mask(f'left({of.text}, {many.text})', masks)}, {_tail(of, many)})"
     return _counted(made, many)
 
 
 def _keep_left(of: Sql, many: Sql, *masks: Sql) -> str:
-    made = f"concat(left({of.text}, {many.text}), {_mask(f'substring({of.text}, {many.text} + 1)', masks)})"
+    made = f"concat(left({of.text}, {many.text}), {_mask(_tail(of, many), masks)})"
     return _counted(made, many)
+
+
+def _tail(of: Sql, many: Sql) -> str:
+    """What follows so many characters; one more than the largest INTEGER would be below zero."""
+    if many.literal is not None:
+        return f"substring({of.text}, {many.text} + 1)"
+    return f"right({of.text}, greatest(length({of.text}) - {many.text}, 0))"
 
 
 def _head(of: Sql, many: Sql) -> str:
@@ -107,6 +120,12 @@ def _escaped(of: Sql) -> str:
     return text(bytes.fromhex("".join(codes)).decode("utf-16-be", "replace"))
 
 
+def _first_letters(of: Sql) -> str:
+    """Each word with its first letter large: words are between blanks of any kind, and those at the begin go."""
+    words = f"regexp_extract_all(lower({of.text}), '[^\\\\s]+\\\\s*', 0)"
+    return f"array_join(transform({words}, _word -> concat(upper(left(_word, 1)), substring(_word, 2))), '')"
+
+
 _MASKS = "text? text? text? text?"
 FUNCTIONS: tuple[Function, ...] = (
     function("UCASE", _FAMILY, "text", "upper({0})", k.STRING, ("UCASE('aB')", "AB"), ("UCASE(NULL)", None)),
@@ -116,10 +135,13 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     function("LCASE", _FAMILY, "text", "lower({0})", k.STRING, ("LCASE('aB')", "ab"), ("LCASE(NULL)", None)),
     function(
-        "TRIM", _FAMILY, "text", "btrim({0}, ' \\t\\n\\r')", k.STRING, ("TRIM('  a b ')", "a b"),
-        ("TRIM('\t a \n')", "a"), ("TRIM(NULL)", None),
+        "TRIM", _FAMILY, "text", f"btrim({{0}}, '{BLANKS}')", k.STRING, ("TRIM('  a b ')", "a b"),
+        ("TRIM('\t a \n')", "a"), ("TRIM(CHR(1) || ' a ')", "a"), ("TRIM(NULL)", None),
     ),
-    function("INITCAP", _FAMILY, "text", "initcap({0})", k.STRING, ("INITCAP('the QUICK fox')", "The Quick Fox")),
+    function(
+        "INITCAP", _FAMILY, "text", _first_letters, k.STRING, ("INITCAP('the QUICK fox')", "The Quick Fox"),
+        ("INITCAP(' a\tb-c ')", "A\tB-c "), nulls=f"{STRICT}; blanks at the begin are left out",
+    ),
     Function(
         "CONCAT", _FAMILY,
         (Signature(("text", "text*"), _concat, k.STRING), Signature(("bytes", "bytes*"), _concat, k.BYTES)),
@@ -132,8 +154,8 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "CONCAT_WS", _FAMILY,
         (
-            Signature(("text", "text*"), "concat_ws({all})", k.STRING),
-            Signature(("bytes", "bytes*"), joined_bytes, k.BYTES),
+            Signature(("text", "text", "text*"), "concat_ws({all})", k.STRING),
+            Signature(("bytes", "bytes", "bytes*"), joined_bytes, k.BYTES),
         ),
         (
             ("CONCAT_WS('-', 'a', 'b')", "a-b"), ("CONCAT_WS('-', 'a', CAST(NULL AS VARCHAR), 'c')", "a-c"),
@@ -169,12 +191,12 @@ FUNCTIONS: tuple[Function, ...] = (
         ("SPLIT_TO_MAP('a=1', '', '=')", None),
     ),
     function(
-        "REGEXP_EXTRACT", _FAMILY, "text text whole?", _extract, k.STRING,
+        "REGEXP_EXTRACT", _FAMILY, "text text int?", _extract, k.STRING,
         ("REGEXP_EXTRACT('b(.)d', 'abcd', 1)", "c"), ("REGEXP_EXTRACT('b.', 'abcd')", "bc"),
         ("REGEXP_EXTRACT('x', 'abcd')", None),
     ),
     function(
-        "REGEXP_EXTRACT_ALL", _FAMILY, "text text whole?", _all, k.array(k.STRING),
+        "REGEXP_EXTRACT_ALL", _FAMILY, "text text int?", _all, k.array(k.STRING),
         ("REGEXP_EXTRACT_ALL('[0-9]+', 'a1b22')", ["1", "22"]), ("REGEXP_EXTRACT_ALL('x', 'abcd')", []),
     ),
     function(
@@ -187,7 +209,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "CHR", _FAMILY,
-        (Signature(("whole",), _character, k.STRING), Signature(("text",), _escaped, k.STRING)),
+        (Signature(("int",), _character, k.STRING), Signature(("text",), _escaped, k.STRING)),
         (
             ("CHR(75)", "K"), ("CHR(22909)", "\u597d"), ("CHR(-1)", None), ("CHR('\\u4e2d')", "\u4e2d"),
             ("CHR('x')", None),
@@ -198,17 +220,17 @@ FUNCTIONS: tuple[Function, ...] = (
         ("MASK('My Test $123')", "Xx-Xxxx--nnn"), ("MASK('Ab1', '*')", "*xn"), ("MASK(CAST(NULL AS VARCHAR))", None),
     ),
     function(
-        "MASK_LEFT", _FAMILY, f"text whole {_MASKS}", _mask_left, k.STRING, ("MASK_LEFT('My Test', 4)", "Xx-Xest"),
+        "MASK_LEFT", _FAMILY, f"text int {_MASKS}", _mask_left, k.STRING, ("MASK_LEFT('My Test', 4)", "Xx-Xest"),
     ),
     function(
-        "MASK_RIGHT", _FAMILY, f"text whole {_MASKS}", _mask_right, k.STRING, ("MASK_RIGHT('Test12', 3)", "Tesxnn"),
+        "MASK_RIGHT", _FAMILY, f"text int {_MASKS}", _mask_right, k.STRING, ("MASK_RIGHT('Test12', 3)", "Tesxnn"),
     ),
     function(
-        "MASK_KEEP_LEFT", _FAMILY, f"text whole {_MASKS}", _keep_left, k.STRING,
+        "MASK_KEEP_LEFT", _FAMILY, f"text int {_MASKS}", _keep_left, k.STRING,
         ("MASK_KEEP_LEFT('My Test', 4)", "My Txxx"),
     ),
     function(
-        "MASK_KEEP_RIGHT", _FAMILY, f"text whole {_MASKS}", _keep_right, k.STRING,
+        "MASK_KEEP_RIGHT", _FAMILY, f"text int {_MASKS}", _keep_right, k.STRING,
         ("MASK_KEEP_RIGHT('My Test', 4)", "Xx-Test"),
     ),
 )  # fmt: skip

@@ -109,7 +109,7 @@ class ExpressionReader:
             return t.Value(_bigint(f"-{inner.children[0]}", at), at=at)
         of = self.expression(inner)
         if isinstance(of, t.Value) and isinstance(of.value, int | float | Decimal) and not isinstance(of.value, bool):
-            return t.Value(-of.value if sign == "-" else of.value, at=at)
+            return t.Value(_minus(of.value) if sign == "-" else of.value, at=at)
         return t.Sign(sign, of, at=at)
 
     def _integer(self, part: Part, at: int) -> t.Expr:
@@ -264,6 +264,11 @@ def _digits(token: Part) -> int:
     if len(token) > DIGITS_MAX:
         raise SqlError("expected a shorter number", at_of(token), found=str(token))
     return int(token)
+
+
+def _minus(number: float | Decimal) -> float | Decimal:
+    """A number below zero; Python's own minus rounds a Decimal to 28 digits."""
+    return number.copy_negate() if isinstance(number, Decimal) and number else -number
 
 
 def _negated(part: Part) -> bool:

@@ -99,6 +99,8 @@ def _names_of(zone: str) -> frozenset[str | None]:
 def _short_name(moment: datetime, zone: str) -> str:
     if not isinstance(moment.tzinfo, ZoneInfo):
         return zone
+    if zone == "UTC":
+        return zone
     name = moment.tzname() or ""
     if zone in _NAMED_OTHERWISE or moment.year < _NAMES_SINCE or not name.isalpha() or name not in _names_of(zone):
         raise NeedsSpark(f"the model does not know the short name of {zone} at {moment}; run this on Spark.")
@@ -167,9 +169,15 @@ def _parse_date(text: str, format: str) -> date | None:
         return None
     year = int(part["Y"]) if "Y" in part else 2000 + int(part["y"])
     month, day = int(part["m"]), int(part["d"])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year) or not _is_clock(part):
         return None
     return date(year, month, min(day, monthrange(year, month)[1]))
+
+
+def _is_clock(part: dict[str, str]) -> bool:
+    """Say whether the parts of a time are in their ranges."""
+    ends = {"H": (0, 23), "I": (1, 12), "M": (0, 59), "S": (0, 59)}
+    return all(least <= int(part[name]) <= most for name, (least, most) in ends.items() if name in part)
 
 
 def _parse_time(text: str, format: str) -> int | None:

@@ -89,8 +89,14 @@ def _schema(value: Any) -> str:
         case list():
             kinds = {_schema(item) for item in value} or {"VOID"}
             return f"ARRAY<{kinds.pop() if len(kinds) == 1 else 'VARIANT'}>"
-    fields = (f"{name}: {_schema(value[name])}" for name in sorted(value))
+    fields = (f"{_field_name(name)}: {_schema(value[name])}" for name in sorted(value))
     return f"OBJECT<{', '.join(fields)}>"
+
+
+def _field_name(name: str) -> str:
+    """A field's name as Spark writes it: in backticks where it is no plain word."""
+    is_plain = re.fullmatch(r"\w+", name, re.ASCII) and not re.fullmatch(r"\d+", name, re.ASCII)
+    return name if is_plain else "`" + name.replace("`", "``") + "`"
 
 
 def _number_schema(text: str) -> str:
@@ -197,7 +203,7 @@ def _json(value: Any) -> str:
             shown = java_double(value)
             return shown if shown[-1].isdigit() else f'"{shown}"'
         case Decimal():
-            return f"{value:f}"
+            return str(value)
         case bytes():
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():

@@ -26,7 +26,9 @@ def parse_url(url: str, part: str, name: str | None = None) -> str | None:
     if found is None or _REFUSED.search(url) or _BAD_ESCAPE.search(url) or "#" in (found["fragment"] or ""):
         return None
     if found["scheme"] is not None and found["authority"] is None and not found["path"].startswith("/"):
-        raise NeedsSpark(f"the model does not read {url!r}, which has no host; run this on Spark.")
+        # mailto:a@b.org: what follows the colon is one part, which has no name here.
+        is_whole = found["path"] or found["query"] is not None
+        return {"PROTOCOL": found["scheme"], "REF": found["fragment"]}.get(part) if is_whole else None
     if url.endswith("://"):
         return None  # Java expects an authority there
     authority = found["authority"]

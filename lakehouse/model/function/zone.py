@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from lakehouse.errors import NeedsSpark
 
-_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?")
+_OFFSET = re.compile(r"(UTC|GMT|UT|)([+-])(\d\d?)(?::?(\d\d))?(?::?(\d\d))?", re.ASCII)
 
 # Short names that mean one zone alone to Java; others (BST, IST) depend on its release.
 _BY_SHORT_NAME = {
