@@ -24,7 +24,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
 
 TOPIC = "events"
@@ -38,8 +38,8 @@ app = lh.app(sums)
 def write_bronze(lake: Lake, layout: Layout, count: int) -> None:
     """One record of each key, in a few ticks of one partition."""
     spark = lake.spark
-    bronze.create_tables(OpenLake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(open_lake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     for tick in range(TICKS):
         first, end = count * tick // TICKS, count * (tick + 1) // TICKS
         number = spark.range(first, end).select(F.col("id").alias("number"))
@@ -59,7 +59,7 @@ def main() -> None:
         layout = Layout(str(folder / "lake"))
         write_bronze(lake, layout, given.records)
         began = time.monotonic()
-        with Silver(OpenLake(lake.spark, layout), app, lambda tick, records: None) as silver:
+        with Silver(open_lake(lake.spark, layout), app, lambda tick, records: None) as silver:
             silver.catch_up()
         filled = time.monotonic() - began
         where = f"int(substr(id, 2)) < {given.damaged}"

@@ -24,7 +24,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.settings.config import load
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
 
@@ -65,7 +65,7 @@ def bronze(root: Path, clicks: int, users: int) -> None:
 def seconds(spark: SparkSession, name: str, root: Path, clicks: int, users: int) -> list[float]:
     """Return the seconds that each tick takes. Ends if the result is not right."""
     layout, found = Layout(str(root)), []
-    lake = OpenLake(spark, layout)
+    lake = open_lake(spark, layout)
     with Silver(lake, JOINS[name], lambda tick, records: None) as silver:
         for tick in (1, 2, 3):
             began = time.monotonic()

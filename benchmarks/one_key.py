@@ -26,7 +26,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.semantics.epoch import Progress
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze, compaction
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.session import open_session
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "tick", "order_time"]
@@ -53,7 +53,7 @@ def main() -> None:
         rows = [measured(layout, given.ticks, "as ticks wrote it")]
         spark = open_session(load(environ={"LAKEHOUSE_LAKE_PATH": folder}))
         began = time.monotonic()
-        compaction.cluster(OpenLake(spark, layout))
+        compaction.cluster(open_lake(spark, layout))
         took = time.monotonic() - began
         rows.append(measured(layout, given.ticks, "laid out by key"))
         show(

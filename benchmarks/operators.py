@@ -38,7 +38,7 @@ from lakehouse.plan.operator import Final
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
 
@@ -94,8 +94,8 @@ class Filled:
         self._keys = rows // self._hours
         self._sent = self._batches = 0
         self._dice = random.Random(7)
-        bronze.create_tables(OpenLake(spark, self._layout))
-        state = bronze.open_bronze_epoch(OpenLake(spark, self._layout))
+        bronze.create_tables(open_lake(spark, self._layout))
+        state = bronze.open_bronze_epoch(open_lake(spark, self._layout))
         self._state = replace(state, topics={TOPIC: bronze.TopicState("id")})
 
     def fill(self) -> float:
@@ -133,7 +133,7 @@ class Filled:
         return int(reader.open_dataset(self._layout.silver(self._table.name)).count_rows())
 
     def _silver(self) -> Silver:
-        return Silver(OpenLake(self._spark, self._layout), self._app, lambda tick, records: None)
+        return Silver(open_lake(self._spark, self._layout), self._app, lambda tick, records: None)
 
     def _append(self, frame: DataFrame, end: int) -> None:
         ends = {TOPIC: dict.fromkeys(range(PARTITIONS), end)}

@@ -30,7 +30,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
@@ -43,8 +43,8 @@ LATEST = events.latest("newest")
 
 def fill(spark: SparkSession, layout: Layout, sizes: list[int]) -> None:
     """Write ticks of these sizes into a new bronze."""
-    bronze.create_tables(OpenLake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(open_lake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     first = 0
     for size in sizes:
         number = spark.range(first, first + size).select(F.col("id").alias("number"))
@@ -84,15 +84,15 @@ def against_a_batch_job(spark: SparkSession, rows: int, ticks: int, reads: int) 
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(folder)
         fill(spark, layout, [rows // ticks] * ticks)
-        with Silver(OpenLake(spark, layout), lh.app(COUNTS, LATEST), lambda tick, records: None) as silver:
+        with Silver(open_lake(spark, layout), lh.app(COUNTS, LATEST), lambda tick, records: None) as silver:
             silver.catch_up(1)
         found = medians(
             {
-                "count and sum, from bronze": lambda: Past(OpenLake(spark, layout).open(COUNTS)).visible(
+                "count and sum, from bronze": lambda: Past(open_lake(spark, layout).open(COUNTS)).visible(
                     Cut(ticks), anchored=False
                 ),
                 "count and sum, the batch job": lambda: plain(spark, layout, latest=False),
-                "latest, from bronze": lambda: Past(OpenLake(spark, layout).open(LATEST)).visible(
+                "latest, from bronze": lambda: Past(open_lake(spark, layout).open(LATEST)).visible(
                     Cut(ticks), anchored=False
                 ),
                 "latest, the batch job": lambda: plain(spark, layout, latest=True),
@@ -107,11 +107,11 @@ def from_an_anchor(spark: SparkSession, distances: list[int], reads: int) -> Non
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(folder)
         fill(spark, layout, [KEYS, *[SMALL] * max(distances)])
-        with Silver(OpenLake(spark, layout), lh.app(COUNTS), lambda tick, records: None) as silver:
+        with Silver(open_lake(spark, layout), lh.app(COUNTS), lambda tick, records: None) as silver:
             silver.catch_up(1)
 
         def at(tick: int) -> Callable[[], DataFrame]:
-            return lambda: Past(OpenLake(spark, layout).open(COUNTS)).visible(Cut(tick))
+            return lambda: Past(open_lake(spark, layout).open(COUNTS)).visible(Cut(tick))
 
         found = medians({str(distance): at(1 + distance) for distance in [0, *distances]}, reads)
     shown = [(f"{int(name):,}", f"{int(name) * SMALL:,}", f"{took:.2f}") for name, took in found.items()]

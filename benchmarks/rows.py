@@ -34,6 +34,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.origin import How
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
@@ -94,7 +95,7 @@ def customer(dice: random.Random) -> bytes:
 def seconds(spark: SparkSession, app: App, bronze: Path) -> list[float]:
     """Return the seconds that each tick takes."""
     layout = Layout(str(bronze))
-    lake, found = OpenLake(spark, layout), []
+    lake, found = open_lake(spark, layout), []
     with Silver(lake, app, lambda tick, records: None) as silver:
         for tick in (1, 2, 3):
             began = time.monotonic()
@@ -118,7 +119,7 @@ def referring(spark: SparkSession, orders: int, how: How) -> list[str]:
         refer = [OTHER if n % 1000 == 0 else ALONE for n in range(orders)]
         sums = {name: sum(n for n, of in enumerate(refer) if of == name) for name in (ALONE, OTHER)}
         write_history(Path(folder), refer)
-        lake = OpenLake(spark, Layout(folder))
+        lake = open_lake(spark, Layout(folder))
         for tick, city in enumerate(CITIES.values(), 1):
             for pool in heaps:
                 pool.resetPeakUsage()

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 import lakehouse as lh
 from lakehouse.lake.layout import Layout
 from lakehouse.settings.config import load
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
@@ -93,7 +93,7 @@ def worked() -> float:
 def batches(spark: SparkSession, bronze: Path, folder: Path, number: int, count: int) -> list[tuple[float, float]]:
     """Return the seconds of each tick into the first tables, and those that processors worked."""
     shutil.copytree(bronze, folder)
-    lake, app, seconds = OpenLake(spark, Layout(str(folder))), lh.app(*TABLES[:number]), []
+    lake, app, seconds = open_lake(spark, Layout(str(folder))), lh.app(*TABLES[:number]), []
     with Silver(lake, app, lambda tick, records: None) as silver:
         for tick in (1, 2):
             began, before = time.monotonic(), worked()

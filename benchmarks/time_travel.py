@@ -27,7 +27,7 @@ from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.session import open_session
@@ -41,8 +41,8 @@ APP = lh.app(TABLE)
 
 def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
     """Write the ticks, and let the table take them in, two at a time."""
-    bronze.create_tables(OpenLake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(OpenLake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    bronze.create_tables(open_lake(spark, layout))
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
     size = rows // ticks
     for tick in range(1, ticks + 1):
         number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))
@@ -50,7 +50,7 @@ def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
         frame = kafka_rows(number, TOPIC, "amount", time_ms=time_ms)
         state, _ = append_tick(frame, layout, state, {TOPIC: {0: tick * size}}, "benchmark")
         if tick % 2 == 0:
-            with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
+            with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
                 silver.catch_up()
 
 
@@ -73,7 +73,7 @@ def main() -> None:
         fill(spark, layout, asked.rows, asked.ticks)
         last, size = asked.ticks, asked.rows // asked.ticks
 
-        lake = OpenLake(spark, layout)
+        lake = open_lake(spark, layout)
 
         def at(moment: At | None) -> DataFrame:
             return reading.read_rows(lake.open(TABLE), moment)
@@ -89,7 +89,7 @@ def main() -> None:
             "offsets, half a tick past a version": lambda: at(AtOffsets({TOPIC: {0: (last - 2) * size + size // 2}})),
             "event time, within the last tick": lambda: at(AtEvent(last * HOUR_MS + HOUR_MS // 2)),
             "event time, half of the history ago": lambda: at(AtEvent(half)),
-            "the last tick, from bronze alone": lambda: Past(OpenLake(spark, layout).open(TABLE)).visible(
+            "the last tick, from bronze alone": lambda: Past(open_lake(spark, layout).open(TABLE)).visible(
                 Cut(last), anchored=False
             ),
         }

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.run.drill.drill import drill
 from lakehouse.settings.config import Upkeep, load
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.session import open_session
 from lakehouse.spark.silver.upkeep import read_policy, upkeep_table
 
@@ -65,7 +65,7 @@ def main() -> None:
         def kept_up(every: str) -> None:
             began = time.monotonic()
             wanted = read_policy(Upkeep(anchors_every=every))
-            (done, *_) = upkeep_table(OpenLake(spark, lake._layout).open(table), wanted, datetime.now(UTC))
+            (done, *_) = upkeep_table(open_lake(spark, lake._layout).open(table), wanted, datetime.now(UTC))
             seconds = time.monotonic() - began
             said = f"{done.files_before} -> {done.files_after} files, anchor: {'yes' if done.anchor else 'no'}"
             shown.append(["upkeep", f"{seconds:.2f}", said])
@@ -84,7 +84,7 @@ def main() -> None:
         kept_up("1 day")
         show(f"{chosen.rows:,} rows, batches of {RECORDS:,} records", ["what", "seconds", "said"], shown)
         if chosen.drill:
-            done = drill(OpenLake(spark, lake._layout).open(table), listen=lambda case: print(case, flush=True))
+            done = drill(open_lake(spark, lake._layout).open(table), listen=lambda case: print(case, flush=True))
             rows = [
                 [case.damage, f"{case.found_seconds:.1f}", one.way, f"{one.seconds:.1f}", str(one.rows), str(one.equal)]
                 for case in done.cases

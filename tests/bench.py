@@ -13,6 +13,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.moment import At
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.past import reading
 from lakehouse.spark.past.moments import Past
@@ -27,7 +28,7 @@ class Bench:
 
     @property
     def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
+        return open_lake(self.spark, self.layout)
 
     def catch_up(self, app: App, *ticks: int) -> None:
         with Silver(self.lake, app, lambda tick, count: None) as silver:

@@ -85,6 +85,8 @@ def imports(path: Path, *, hints: bool = False) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= names if node.module == "lakehouse" else {node.module}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found |= {name.value for name in node.args if isinstance(name, ast.Constant)}
     return found
 
 

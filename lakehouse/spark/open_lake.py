@@ -6,6 +6,7 @@ OpenTable   a declared table in it: where its rows lie, whether it exists, its p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -49,12 +50,14 @@ class OpenLake:
     """A lake, as one Spark session reads and writes it.
 
     facts: cached facts about its bronze, one of each type, which can be computed again at any time. All sessions of a
-    lake share them.
+    lake share them. read_upstream: makes the reader of upstream tables, see `lakehouse.spark.changelog.upstream`.
+    Without it no table that reads tables can be read.
     """
 
     spark: SparkSession
     layout: Layout
     facts: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
+    read_upstream: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def open(self, table: Table) -> OpenTable:
         """Return a table in this lake, whether it exists or not."""

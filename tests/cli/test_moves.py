@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 APP = """
 import lakehouse as lh
@@ -38,8 +38,8 @@ def app(spark, folder: Path) -> str:
         for n, (key, time, order) in enumerate(zip("abac", times, order_times(times), strict=True))
     ]
     declared, layout = load_app("app.py:app"), Layout(str(folder / "lake"))
-    write_bronze(OpenLake(spark, layout), declared, records)
-    with Silver(OpenLake(spark, layout), declared, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), declared, records)
+    with Silver(open_lake(spark, layout), declared, lambda tick, records: None) as silver:
         silver.catch_up(2)
         silver.catch_up()
     return "app.py:app"

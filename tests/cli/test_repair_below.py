@@ -18,7 +18,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.run.start.application import load_app
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 from .conftest import Command
 
@@ -66,13 +66,13 @@ class Shop:
             self.records.append(Record(topic, f"id-{topic}", 0, offset, time, key.encode(), data, tick, order))
         from lakehouse.run.scenario.replay import write_bronze
 
-        lake = OpenLake(self.spark, self.layout)
+        lake = open_lake(self.spark, self.layout)
         write_bronze(lake, load_app("app.py"), [record for record in self.records if record.tick == tick])
 
     def catch_up(self, file: str = "app.py") -> None:
         from lakehouse.spark.silver.query import Silver
 
-        with Silver(OpenLake(self.spark, self.layout), load_app(file), lambda tick, count: None) as silver:
+        with Silver(open_lake(self.spark, self.layout), load_app(file), lambda tick, count: None) as silver:
             silver.catch_up()
 
     def rows(self, table: str) -> dict[Any, Any]:

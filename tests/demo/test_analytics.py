@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 
 from lakehouse.demo import flights
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -212,8 +212,8 @@ def folder(spark: SparkSession, days: list[Record], tmp_path_factory: pytest.Tem
 
     made = tmp_path_factory.mktemp("analytics")
     layout = Layout(str(made))
-    last = write_bronze(OpenLake(spark, layout), app, days)
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as tables:
+    last = write_bronze(open_lake(spark, layout), app, days)
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as tables:
         for tick in range(1, last + 1):
             tables.catch_up(tick)
     return made

@@ -19,7 +19,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.semantics.kafka_time import HEADER
 from lakehouse.spark.bronze import careful, tick
 from lakehouse.spark.bronze.gaps import read_accepted_gaps
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
 LARGEST = 2**63 - 1
@@ -111,7 +111,7 @@ def test_a_record_that_is_too_large_is_named_and_left_out_when_accepted(
     assert [row["offset"] for row in bronze(one)] == [0]
     one.run(app, until="caught_up", parts=INGEST)
     assert [row["offset"] for row in bronze(one)] == [0, 2]
-    gap = read_accepted_gaps(OpenLake(spark, Layout(one.settings.lake.path)))
+    gap = read_accepted_gaps(open_lake(spark, Layout(one.settings.lake.path)))
     assert [(g.topic_id, g.from_offset, g.to_offset) for g in gap] == [(topic_id, 1, 2)]
     send_any("any-size", (b"c", T))
     one.run(app, until="caught_up", parts=INGEST)

@@ -17,7 +17,7 @@ from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import tick as bronze_tick
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.bronze.interventions import Wanted
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
 NOBODYS = Wanted("refold", ())
@@ -63,14 +63,14 @@ def test_another_applications_intervention_does_not_double_a_half_written_tick(
         one.run(app, until="caught_up", parts=("ingest",))
     mend()
     with pytest.raises(StorageError, match="topic 'half-own' has tick 2, which is not complete"):
-        intervene(OpenLake(spark, layout), other, NOBODYS)
+        intervene(open_lake(spark, layout), other, NOBODYS)
     # Nor does ingest of the other application make another tick of that number: it completes this one.
     send("half-other", [("a", "x", T)])
     one.run(other, until="caught_up", parts=("ingest",))
     one.run(app, until="caught_up", parts=("ingest",))
     assert [(row["tick"], row["offset"]) for row in bronze(one, "half-own")] == [(1, 0), (2, 1), (2, 2)]
     assert [(row["tick"], row["topic"]) for row in bronze(one)] == [(3, "half-other")]
-    assert intervene(OpenLake(spark, layout), other, NOBODYS) == 4
+    assert intervene(open_lake(spark, layout), other, NOBODYS) == 4
 
 
 # Slow: a half-written tick and a recreated topic are each in the core; this is both at once.
@@ -127,7 +127,7 @@ def test_logs_without_a_commit_are_no_tables_and_stand_in_nobodys_way(lake, clus
     whole, killed = lake("whole"), lake("killed")
     root, other = Path(whole.settings.lake.path), Path(killed.settings.lake.path)
     whole.run(app, until="caught_up")
-    intervene(OpenLake(spark, Layout(str(root))), app, NOBODYS)
+    intervene(open_lake(spark, Layout(str(root))), app, NOBODYS)
     made = [log.relative_to(root) for log in sorted(root.rglob("_delta_log"))]
     assert len(made) >= 7  # bronze's two, the quarantine, the tables, their state or late records, the interventions
     for log in made:
@@ -137,7 +137,7 @@ def test_logs_without_a_commit_are_no_tables_and_stand_in_nobodys_way(lake, clus
     with pytest.raises(NotFound, match="table 'half_made' does not exist"):
         killed.read(app.tables[0])
     killed.run(app, until="caught_up")
-    intervene(OpenLake(spark, Layout(str(other))), app, NOBODYS)
+    intervene(open_lake(spark, Layout(str(other))), app, NOBODYS)
     for table in app.tables:
         assert killed.read(table).collect() == whole.read(table).collect() != []
 

@@ -13,7 +13,7 @@ from lakehouse.errors import NotFound
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.spark.bronze import bronze as bronze_table
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,8 +91,8 @@ def test_a_lost_checkpoint_changes_nothing_and_the_rows_say_what_the_commit_says
     assert ingest(one, app) == [(2, 1)]
     assert identity(bronze(one)) == [("in-lost", p, n) for p in (0, 1) for n in range(5)] + [("in-lost", 1, 5)]
     said, derived = (
-        bronze_table.read_state(OpenLake(spark, layout)),
-        bronze_table.state_from_rows(OpenLake(spark, layout)),
+        bronze_table.read_state(open_lake(spark, layout)),
+        bronze_table.state_from_rows(open_lake(spark, layout)),
     )
     assert said.tick == derived.tick == 2
     assert said.topics == derived.topics

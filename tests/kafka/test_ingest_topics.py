@@ -18,7 +18,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze as bronze_table
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_aborted_records_never_come_and_markers_make_no_tick_of_their_own(
     transaction(["3", "4"], commit=False)
     ingest(one, app)  # only aborted records: one tick may say so, and then no other
     layout = Layout(one.settings.lake.path)
-    assert bronze_table.read_state(OpenLake(spark, layout)).topics["in-txn"].order == {0: T}
+    assert bronze_table.read_state(open_lake(spark, layout)).topics["in-txn"].order == {0: T}
     assert ingest(one, app) == []
     transaction(["6", "7"], commit=False)
     send("in-txn", [("k", "9", T - 50)])
@@ -152,8 +152,8 @@ def test_a_topic_with_a_table_of_its_own_shares_the_ticks(
         (0, 1, moment(T)), (1, 1, moment(T + 9)), (2, 2, moment(T + 9)),
     ]  # fmt: skip
     layout = Layout(one.settings.lake.path)
-    said = bronze_table.read_state(OpenLake(spark, layout), ["in-own"])
-    assert said.topics == bronze_table.state_from_rows(OpenLake(spark, layout), ["in-own"]).topics
+    said = bronze_table.read_state(open_lake(spark, layout), ["in-own"])
+    assert said.topics == bronze_table.state_from_rows(open_lake(spark, layout), ["in-own"]).topics
     one.run(app, until="caught_up", parts=("silver",))
     found = {(row.k, row.word) for row in one.read(app.table("in_own")).collect()}
     assert found == {("a", "3"), ("b", "2")}

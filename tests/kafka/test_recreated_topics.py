@@ -13,7 +13,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze.gaps import read_accepted_gaps
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 from ..written_bronze import write_bronze
 
@@ -62,7 +62,7 @@ def test_a_topic_recreated_before_its_first_record_does_not_keep_the_dead_id(
         (living[topic], n) for topic in dead for n in range(3)
     ]
     # Nobody knows what the dead topics held: that is recorded, and stops nothing.
-    noted = read_accepted_gaps(OpenLake(spark, Layout(one.settings.lake.path)))
+    noted = read_accepted_gaps(open_lake(spark, Layout(one.settings.lake.path)))
     lost = {gap.topic: (gap.topic_id, gap.from_offset, gap.to_offset) for gap in noted}
     assert lost == {topic: (dead[topic], 0, None) for topic in dead}
 
@@ -100,7 +100,7 @@ def test_a_log_that_was_cut_is_refused_because_its_offsets_return_with_other_rec
     assert "can't be accepted" in str(found.value)
     assert 'on_data_loss = "record"' in str(found.value)
     assert len(bronze(one)) == 5
-    assert read_accepted_gaps(OpenLake(one.spark, Layout(one.settings.lake.path))) == []
+    assert read_accepted_gaps(open_lake(one.spark, Layout(one.settings.lake.path))) == []
     # The way out that the error names.
     cluster.delete("anew-cut")
     cluster.create("anew-cut")

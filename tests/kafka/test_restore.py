@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.replay import replay
 from lakehouse.semantics.moment import AtTick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.past.fixed import FixedBytes
 from lakehouse.spark.transaction import is_delta_table
 
@@ -211,7 +211,7 @@ def test_repairs_of_a_restored_table_keep_what_it_was_restored_with(lake, cluste
 
     def fix(offset: int) -> None:
         replay(
-            OpenLake(two.spark, layout),
+            open_lake(two.spark, layout),
             app,
             stream.sources[0],
             [FixedBytes(topic_id, 0, offset, b"a", b'{"amount": 100}')],

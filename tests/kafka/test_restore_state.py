@@ -23,7 +23,7 @@ from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 from ..seeds import draw
 
@@ -134,7 +134,7 @@ def test_tables_that_show_less_than_they_keep_go_on_from_lake_to_lake(tables, la
         before, one = one, lake(name)
         for table in tables:
             assert one.restore(table, topic_of(table)) == one.read(table).count() == before.read(table).count()
-            opened = OpenLake(one.spark, Layout(one.settings.lake.path)).open(table)
+            opened = open_lake(one.spark, Layout(one.settings.lake.path)).open(table)
             assert (opened.state != opened.visible) is table.has_state
         sent.more(25)
         one.run(app, until="caught_up")

@@ -20,7 +20,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import bronze_place
 from lakehouse.run.job.job import Job
 from lakehouse.spark.bronze.ingest import Ingest
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.transaction import read_progress
 
@@ -70,8 +70,8 @@ def test_a_zombie_writer_of_a_table_is_fenced(lake, cluster, send, spark: SparkS
         return [tuple(row) for row in one.read(table).collect()]
 
     tick(1)
-    zombie = SilverWriter(OpenLake(spark, layout).open(table), uuid.uuid4().hex)
-    successor = SilverWriter(OpenLake(spark, layout).open(table), uuid.uuid4().hex)
+    zombie = SilverWriter(open_lake(spark, layout).open(table), uuid.uuid4().hex)
+    successor = SilverWriter(open_lake(spark, layout).open(table), uuid.uuid4().hex)
     with zombie:
         assert zombie.apply(1, NoneBad()) == 1
         zombie._lease.release()  # as on a file system whose locks the other machine does not see

@@ -25,7 +25,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from tests.properties.test_operators import BY_CITY, EVENTS, history
 from tests.seeds import seeds
 
@@ -79,7 +79,7 @@ class World:
 
         tick = self.tick + 1
         more = [replace(record, tick=tick) for record in records]
-        assert write_bronze(OpenLake(self.spark, self.layout), APP, more) == tick
+        assert write_bronze(open_lake(self.spark, self.layout), APP, more) == tick
         self.came += more
         for table in APP.tables:
             self.has[table.name][tick] = [*self.of(table), *more]
@@ -88,7 +88,7 @@ class World:
     def catch_up(self) -> None:
         from lakehouse.spark.silver.query import Silver
 
-        with Silver(OpenLake(self.spark, self.layout), APP, lambda tick, count: None) as silver:
+        with Silver(open_lake(self.spark, self.layout), APP, lambda tick, count: None) as silver:
             silver.catch_up()
 
     def go_back(self, table: Table) -> None:
@@ -96,8 +96,8 @@ class World:
         from lakehouse.spark.past import reading
 
         tick = self.random.randint(1, self.tick)
-        cut = reading.cut_at(OpenLake(self.spark, self.layout).open(table), AtTick(tick))
-        done = revert(OpenLake(self.spark, self.layout).open(table), APP, cut)
+        cut = reading.cut_at(open_lake(self.spark, self.layout).open(table), AtTick(tick))
+        done = revert(open_lake(self.spark, self.layout).open(table), APP, cut)
         if done.tick is not None:
             assert done.tick == self.tick + 1
             self.remember(table, done.tick, self.of(table, tick))
@@ -111,7 +111,7 @@ class World:
             return
         chosen = set(self.random.sample(sorted(bad), 1 + len(bad) // 2))
         fixes = [FixedBytes(bad[place].topic_id, *place, bad[place].key, FIXED) for place in sorted(chosen)]
-        tick = replay(OpenLake(self.spark, self.layout), APP, EVENTS.sources[0], fixes)
+        tick = replay(open_lake(self.spark, self.layout), APP, EVENTS.sources[0], fixes)
         assert tick == self.tick + 1
         self.came = [replace(r, value=FIXED) if (r.partition, r.offset) in chosen else r for r in self.came]
         for table in APP.tables:
@@ -125,7 +125,7 @@ class World:
     def make_anew(self, table: Table) -> None:
         from lakehouse.run.repair.backfill import backfill
 
-        done = backfill(OpenLake(self.spark, self.layout).open(table), APP)
+        done = backfill(open_lake(self.spark, self.layout).open(table), APP)
         assert done.differing.equal, (table.name, done)
         assert done.tick is None
 
@@ -134,8 +134,8 @@ class World:
 
         policy = Policy(2, 7 * 86_400_000, 0, None, False)
         for table in self.random.sample(APP.tables, 2):
-            upkeep_table(OpenLake(self.spark, self.layout).open(table), policy, datetime.now(UTC), None)
-        upkeep_bronze(OpenLake(self.spark, self.layout), (), policy)
+            upkeep_table(open_lake(self.spark, self.layout).open(table), policy, datetime.now(UTC), None)
+        upkeep_bronze(open_lake(self.spark, self.layout), (), policy)
 
     def moments(self, table: Table) -> list[tuple[At, list[Record], int | None]]:
         """Moments of each clock, the records that count, and the event time up to which they do."""
@@ -161,7 +161,7 @@ class World:
         for table in APP.tables:
             for at, records, until in self.moments(table):
                 expected = model.run(App((table,), (), APP.sources), records, decode_record, until)
-                frame = reading.read_rows(OpenLake(self.spark, self.layout).open(table), at)
+                frame = reading.read_rows(open_lake(self.spark, self.layout).open(table), at)
                 found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
                 assert found == expected.tables[table.name], f"{table.name} at {at}"
 

@@ -18,7 +18,7 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from tests.properties.test_operators import APP, STATEFUL, history
 from tests.seeds import seeds
 
@@ -33,13 +33,13 @@ def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[
     from lakehouse.spark.silver.query import Silver
 
     records, layout = history(seed, 120, 5), Layout(str(folder))
-    last = write_bronze(OpenLake(spark, layout), app, records)
-    with Silver(OpenLake(spark, layout), app, lambda tick, count: None) as silver:
+    last = write_bronze(open_lake(spark, layout), app, records)
+    with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
         for tick in (*batches, last):
             silver.catch_up(tick)
     for at, expected in moments(app, records, seed, ticks):
         for table in app.tables:
-            frame = reading.read_rows(OpenLake(spark, layout).open(table), at)
+            frame = reading.read_rows(open_lake(spark, layout).open(table), at)
             found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
             assert found == expected.tables[table.name], f"{table.name} at {at}"
 

@@ -10,7 +10,7 @@ from lakehouse.errors import PlanError
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.restore import Published, restore
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 from ..graphs import LATEST, ORDERS
 from ..stream_joins import TWICE
@@ -27,7 +27,7 @@ THEN = ORDERS.join(LATEST, on="customer", as_of="event time", prefix="of_").late
     ids=["looked up", "as of"],
 )
 def test_a_table_of_which_the_changelog_does_not_have_all_is_refused(table: Table, says: str) -> None:
-    lake = OpenLake(cast(Any, None), Layout("/nowhere"))
+    lake = open_lake(cast(Any, None), Layout("/nowhere"))
     with pytest.raises(PlanError) as refused:
         restore(lake.open(table), Published("topic", "nowhere:1", {}))
     assert str(refused.value).startswith(says)

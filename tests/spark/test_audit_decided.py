@@ -16,6 +16,7 @@ from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.semantics.moment import AtOffsets, AtTick
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Bench:
 
     @property
     def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
+        return open_lake(self.spark, self.layout)
 
     def write(self, table: Table, records: list[Record]) -> None:
         from lakehouse.run.scenario.replay import write_bronze

@@ -20,7 +20,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.audit.missing import KafkaAccess
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def history() -> list[Record]:
 def caught_up(spark: SparkSession, layout: Layout, app: App, last: int) -> None:
     from lakehouse.spark.silver.query import Silver
 
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
         for tick in range(1, last + 1):
             silver.catch_up(tick)
 
@@ -97,27 +97,27 @@ def test_tables_of_every_kind_and_a_correction(spark: SparkSession, tmp_path: Pa
     from lakehouse.run.scenario.replay import write_bronze
 
     layout = Layout(str(tmp_path / "lake"))
-    caught_up(spark, layout, APP, write_bronze(OpenLake(spark, layout), APP, history()))
-    results = {table.name: audit(OpenLake(spark, layout).open(table), APP, NOBODY, deep=True) for table in APP.tables}
+    caught_up(spark, layout, APP, write_bronze(open_lake(spark, layout), APP, history()))
+    results = {table.name: audit(open_lake(spark, layout).open(table), APP, NOBODY, deep=True) for table in APP.tables}
     assert {name: found(result) for name, result in results.items() if not result.ok} == {}
     assert {name: result.fates for name, result in results.items()} == FATES
     partly = {name: sum(part.partly_late for part in result.partitions) for name, result in results.items()}
     assert {name: count for name, count in partly.items() if count} == {"hops": 1, "sliding": 1}
 
-    correct(OpenLake(spark, layout).open(COUNTS), APP, key="a")
-    after = audit(OpenLake(spark, layout).open(COUNTS), APP, NOBODY, deep=True)
+    correct(open_lake(spark, layout).open(COUNTS), APP, key="a")
+    after = audit(open_lake(spark, layout).open(COUNTS), APP, NOBODY, deep=True)
     assert (after.ok, after.tick, after.fates) == (True, 3, {"applied": 5, "taken_in": 3, "late": 1})
-    assert audit(OpenLake(spark, layout).open(HOPS), APP, NOBODY).fates == FATES["hops"], "decided for another table"
+    assert audit(open_lake(spark, layout).open(HOPS), APP, NOBODY).fates == FATES["hops"], "decided for another table"
 
     gone = DeltaTable(layout.late("sessions"))
     gone.delete('"offset" = 5')
-    shallow = audit(OpenLake(spark, layout).open(SESSIONS), APP, NOBODY)
+    shallow = audit(open_lake(spark, layout).open(SESSIONS), APP, NOBODY)
     assert "--deep judges it again" in shallow.notes[0]
     assert found(shallow) == [
         "its commits counted 4 windows that a record came too late for",
         "column n adds up to 5 over all groups",
     ]
-    deep = audit(OpenLake(spark, layout).open(SESSIONS), APP, NOBODY, deep=True)
+    deep = audit(open_lake(spark, layout).open(SESSIONS), APP, NOBODY, deep=True)
     assert found(deep) == [
         "1 records came too late and are not, or not for each window, in late/sessions; the first: offset 5"
     ]
@@ -130,17 +130,17 @@ def test_what_cannot_be_audited_is_refused(spark: SparkSession, tmp_path: Path) 
 
     layout = Layout(str(tmp_path / "lake"))
     app = lh.app(OFTEN)
-    assert write_bronze(OpenLake(spark, layout), app, history()) == 2
+    assert write_bronze(open_lake(spark, layout), app, history()) == 2
     with pytest.raises(NotFound, match="'often' does not exist"):
-        audit(OpenLake(spark, layout).open(OFTEN), app, NOBODY)
+        audit(open_lake(spark, layout).open(OFTEN), app, NOBODY)
     with pytest.raises(PlanError, match="'counts' is not in this application"):
-        audit(OpenLake(spark, layout).open(COUNTS), app, NOBODY)
+        audit(open_lake(spark, layout).open(COUNTS), app, NOBODY)
     caught_up(spark, layout, app, 0)
-    empty = audit(OpenLake(spark, layout).open(OFTEN), app, NOBODY, deep=True)
+    empty = audit(open_lake(spark, layout).open(OFTEN), app, NOBODY, deep=True)
     assert (empty.ok, empty.tick, empty.waiting, empty.fates) == (True, 0, 9, {})
     other = BY_ID.agg(n=lh.count()).having("n > 2").table("often")
     with pytest.raises(PlanError, match="needs a refold"):
-        audit(OpenLake(spark, layout).open(other), lh.app(other), NOBODY)
+        audit(open_lake(spark, layout).open(other), lh.app(other), NOBODY)
 
 
 def test_a_renamed_stream_has_an_earlier_quarantine(spark: SparkSession, tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ def test_a_renamed_stream_has_an_earlier_quarantine(spark: SparkSession, tmp_pat
     records = history()
     records[1], records[8] = replace(records[1], value=b"bad"), replace(records[8], value=b"bad")
     layout = Layout(str(tmp_path / "lake"))
-    write_bronze(OpenLake(spark, layout), app("first"), records)
+    write_bronze(open_lake(spark, layout), app("first"), records)
     caught_up(spark, layout, app("first"), 1)
     caught_up(spark, layout, app("second"), 2)
-    result = audit(OpenLake(spark, layout).open(app("second").tables[0]), app("second"), NOBODY, deep=True)
+    result = audit(open_lake(spark, layout).open(app("second").tables[0]), app("second"), NOBODY, deep=True)
     assert (found(result), result.fates["quarantined"]) == ([], 2)
     DeltaTable(layout.quarantine("second")).delete()
-    result = audit(OpenLake(spark, layout).open(app("second").tables[0]), app("second"), NOBODY)
+    result = audit(open_lake(spark, layout).open(app("second").tables[0]), app("second"), NOBODY)
     assert found(result) == ["1 records that do not fit are not in the quarantine; the first: offset 8"]
 
 

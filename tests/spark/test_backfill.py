@@ -17,6 +17,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Bench:
 
     @property
     def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
+        return open_lake(self.spark, self.layout)
 
     def write(self, records: list[Record]) -> int:
         from lakehouse.run.scenario.replay import write_bronze

@@ -17,7 +17,7 @@ from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,14 +52,14 @@ def layout(spark: SparkSession, tmp_path: Path) -> Layout:
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
-    write_bronze(OpenLake(spark, layout), APP, history("aabb"))
-    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), APP, history("aabb"))
+    with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
     return layout
 
 
 def seen(spark: SparkSession, layout: Layout, table: Table) -> dict[Any, Any]:
-    opened = OpenLake(spark, layout).open(table)
+    opened = open_lake(spark, layout).open(table)
     rows = opened.lake.read(opened.visible.path).collect()
     return {row["id"]: (row["n"], *row[2:-2]) for row in rows}
 
@@ -73,29 +73,29 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     # Times are compared exactly: half a microsecond would be enough.
     wrong = "UPDATE delta.`{0}` SET at = timestamp '2026-01-01 00:00:00.000009Z' WHERE id = 'a'"
     spark.sql(wrong.format(layout.silver("sums")))
-    build(OpenLake(spark, layout).open(OTHER), "sums", end_tick=1)  # of other logic: the next build starts again
-    build(OpenLake(spark, layout).open(SUMS), "sums", end_tick=3)
+    build(open_lake(spark, layout).open(OTHER), "sums", end_tick=1)  # of other logic: the next build starts again
+    build(open_lake(spark, layout).open(SUMS), "sums", end_tick=3)
     with Lease(layout.lease("backfill-sums"), "a second one"), pytest.raises(LeaseHeld, match="by a backfill"):
-        backfill(OpenLake(spark, layout).open(SUMS), APP)
+        backfill(open_lake(spark, layout).open(SUMS), APP)
     with (
         Lease(layout.lease("silver-sums"), "a job"),
         pytest.raises(LeaseHeld, match="under another declaration, is being written by another process"),
     ):
-        backfill(OpenLake(spark, layout).open(OTHER), lh.app(OTHER, MANY))
+        backfill(open_lake(spark, layout).open(OTHER), lh.app(OTHER, MANY))
     told: list[tuple[str, int, int]] = []
-    done = backfill(OpenLake(spark, layout).open(SUMS), APP, listen=lambda *said: told.append(said))
+    done = backfill(open_lake(spark, layout).open(SUMS), APP, listen=lambda *said: told.append(said))
     assert told == [("build", 0, 1), ("build", 1, 1), ("compare", 1, 1), ("swap", 1, 1)], "ticks 1 to 3 were there"
     assert (done.tick, done.before, done.differing) == (5, 4, Difference(0, 0, 1))
     assert seen(spark, layout, SUMS) == good
-    again = backfill(OpenLake(spark, layout).open(SUMS), APP)
+    again = backfill(open_lake(spark, layout).open(SUMS), APP)
     assert (again.tick, again.differing.equal) == (None, True)
     assert not Path(layout.root, "beside", "sums").exists()
     # A version by its number lacks what somebody else wrote after it; its tick has that.
     from lakehouse.spark.past import reading
 
-    cut = reading.cut_at(OpenLake(spark, layout).open(SUMS), AtVersion(2))
-    assert not revert(OpenLake(spark, layout).open(SUMS), APP, cut, dry_run=True).differing.equal
-    assert revert(OpenLake(spark, layout).open(SUMS), APP, cut, version=2, dry_run=True).differing.equal
+    cut = reading.cut_at(open_lake(spark, layout).open(SUMS), AtVersion(2))
+    assert not revert(open_lake(spark, layout).open(SUMS), APP, cut, dry_run=True).differing.equal
+    assert revert(open_lake(spark, layout).open(SUMS), APP, cut, version=2, dry_run=True).differing.equal
 
 
 @pytest.mark.slow
@@ -105,9 +105,9 @@ def test_visible_rows_are_put_right_where_the_state_has_more(spark: SparkSession
     good = seen(spark, layout, MANY)
     spark.sql(f"DELETE FROM delta.`{layout.silver('many')}` WHERE id = 'a'")
     assert seen(spark, layout, MANY) != good
-    assert backfill(OpenLake(spark, layout).open(MANY), APP).differing.added == 1
+    assert backfill(open_lake(spark, layout).open(MANY), APP).differing.added == 1
     assert seen(spark, layout, MANY) == good
-    assert backfill(OpenLake(spark, layout).open(MANY), APP).tick is None
+    assert backfill(open_lake(spark, layout).open(MANY), APP).tick is None
 
 
 @pytest.mark.slow
@@ -126,13 +126,13 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     with monkeypatch.context() as patched:
         patched.setattr(interventions, "_append_tick", killed)
         with pytest.raises(OSError, match="out of power"):
-            intervene.intervene(OpenLake(spark, layout), APP, wanted)
-    assert latest_complete_tick(OpenLake(spark, layout)) == 4
+            intervene.intervene(open_lake(spark, layout), APP, wanted)
+    assert latest_complete_tick(open_lake(spark, layout)) == 4
     good = seen(spark, layout, SUMS)
-    assert intervene.intervene(OpenLake(spark, layout), APP, wanted) == 5, "the one that was decided, not another"
-    assert latest_complete_tick(OpenLake(spark, layout)) == 5
+    assert intervene.intervene(open_lake(spark, layout), APP, wanted) == 5, "the one that was decided, not another"
+    assert latest_complete_tick(open_lake(spark, layout)) == 5
     assert seen(spark, layout, SUMS) == good
-    assert [(at.at, at.id) for at in interventions.read_interventions(OpenLake(spark, layout), "sums")] == [
+    assert [(at.at, at.id) for at in interventions.read_interventions(open_lake(spark, layout), "sums")] == [
         (5, wanted.id)
     ]
 
@@ -158,6 +158,6 @@ def test_a_restored_table_is_not_rebuilt(spark: SparkSession, layout: Layout) ->
 
     set_properties(spark, layout.silver("sums"), {SKIP: "{}"}, {})
     with pytest.raises(PlanError, match="was restored from a topic"):
-        backfill(OpenLake(spark, layout).open(SUMS), APP)
+        backfill(open_lake(spark, layout).open(SUMS), APP)
     with pytest.raises(PlanError, match="was restored from a topic"):
-        backfill_range(OpenLake(spark, layout).open(SUMS), APP, Range(0, 1))
+        backfill_range(open_lake(spark, layout).open(SUMS), APP, Range(0, 1))

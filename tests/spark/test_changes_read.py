@@ -11,7 +11,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,10 +49,10 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("changes")))
-    write_bronze(OpenLake(spark, layout), APP, records())
+    write_bronze(open_lake(spark, layout), APP, records())
     with (
         pytest.MonkeyPatch.context() as patched,
-        Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver,
+        Silver(open_lake(spark, layout), APP, lambda tick, count: None) as silver,
     ):
         patched.setattr(merge, "ROWS_PER_FILE", KEYS // 10)
         for tick in (1, 2):
@@ -70,8 +70,8 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     from lakehouse.spark.changelog import begun, changefeed
 
     monkeypatch.setattr(begun, "SMALL_BYTES", 0)
-    path = OpenLake(spark, layout).open(table).state.path
-    changes = changefeed.per_event(OpenLake(spark, layout).open(table), 1, 2)
+    path = open_lake(spark, layout).open(table).state.path
+    changes = changefeed.per_event(open_lake(spark, layout).open(table), 1, 2)
     first = next(
         c for c in reader.walk_commits(reader.open_table(path, path)) if reader.parse_user_metadata(c).get("tick") == 1
     )
@@ -88,7 +88,7 @@ def test_a_set_of_many_values_is_published_once_a_tick(spark: SparkSession, layo
     """Publishing 16,000 different values of one key with every change was quadratic."""
     from lakehouse.spark.changelog import changefeed
 
-    found = changefeed.per_event(OpenLake(spark, layout).open(APP.table("different")), 1, 2).collect()
+    found = changefeed.per_event(open_lake(spark, layout).open(APP.table("different")), 1, 2).collect()
     assert [(row["n"], row["_acc_n"]) for row in found] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
 
 

@@ -19,7 +19,7 @@ from lakehouse.errors import ConfigError, NotFound, PlanError
 from lakehouse.plan.app import App
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,43 +66,43 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     from lakehouse.spark.table import travel
 
     layout = Layout(str(tmp_path / "lake"))
-    assert write_bronze(OpenLake(spark, layout), APP, history()) == 2
+    assert write_bronze(open_lake(spark, layout), APP, history()) == 2
 
     def catch_up(app: App) -> None:
-        with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+        with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
             silver.catch_up()
 
     def table(name: str) -> list[tuple[Any, ...]]:
-        return rows(OpenLake(spark, layout).read(layout.silver(name)))
+        return rows(open_lake(spark, layout).read(layout.silver(name)))
 
     catch_up(APP)
     assert table("counts") == [("a", 0, 2, 1), ("a", 20, 1, 3), ("b", 0, 1, 2)]
 
     with pytest.raises(NotFound, match="no late record that fits"):
-        correct(OpenLake(spark, layout).open(COUNTS), APP, key="nobody")
+        correct(open_lake(spark, layout).open(COUNTS), APP, key="nobody")
     with pytest.raises(PlanError, match="has no windows"):
-        correct(OpenLake(spark, layout).open(EVENTS.latest("last")), APP)
+        correct(open_lake(spark, layout).open(EVENTS.latest("last")), APP)
     # A time without a zone is UTC, in whatever zone this process runs.
     first, after = datetime(1970, 1, 1), datetime(1970, 1, 1, microsecond=1_000)
     assert correct(
-        OpenLake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
+        open_lake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
     ) == Corrected(None, 2)
 
-    done = correct(OpenLake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
+    done = correct(open_lake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
     assert (done.tick, done.records) == (3, 2)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)], "b was not asked for"
     with pytest.raises(NotFound, match="was not taken in yet"):
-        correct(OpenLake(spark, layout).open(COUNTS), APP, key="a")
+        correct(open_lake(spark, layout).open(COUNTS), APP, key="a")
 
     catch_up(APP)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)]
-    feed = changefeed.per_event(OpenLake(spark, layout).open(COUNTS), 0, 3)
+    feed = changefeed.per_event(open_lake(spark, layout).open(COUNTS), 0, 3)
     assert changed(feed) == [("a", 0, False), ("a", 0, False), ("b", 0, False), ("a", 20, False), ("a", 0, False)]
-    assert changed(changefeed.per_event(OpenLake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
-    assert changed(net_changes(OpenLake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
-    before = travel.version_at_tick(OpenLake(spark, layout).open(COUNTS), 2)
-    assert rows(OpenLake(spark, layout).read(layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
-    assert [at.at for at in interventions.read_interventions(OpenLake(spark, layout), "counts")] == [3]
+    assert changed(changefeed.per_event(open_lake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
+    assert changed(net_changes(open_lake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
+    before = travel.version_at_tick(open_lake(spark, layout).open(COUNTS), 2)
+    assert rows(open_lake(spark, layout).read(layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
+    assert [at.at for at in interventions.read_interventions(open_lake(spark, layout), "counts")] == [3]
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_a_correction_that_was_reverted_can_be_made_again(spark: SparkSession, t
     from lakehouse.spark.silver.query import Silver
 
     layout, app = Layout(str(tmp_path / "lake")), lh.app(COUNTS, SESSIONS)
-    lake = OpenLake(spark, layout)
+    lake = open_lake(spark, layout)
     write_bronze(lake, app, history())
     with Silver(lake, app, lambda tick, records: None) as silver:
         silver.catch_up()
@@ -150,21 +150,21 @@ def test_keyed_tables_and_final_results_are_refolded_too(spark: SparkSession, tm
     from lakehouse.spark.silver.query import Silver
 
     layout, app = Layout(str(tmp_path / "lake")), lh.app(LISTS, FINAL, SESSIONS)
-    write_bronze(OpenLake(spark, layout), app, history())
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), app, history())
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up()
-    assert correct(OpenLake(spark, layout).open(LISTS), app).tick == 3
-    assert correct(OpenLake(spark, layout).open(FINAL), app, key="a").tick == 4
-    assert rows(OpenLake(spark, layout).read(layout.silver("sessions"))) == [("a", 1, 2), ("a", 25, 1), ("b", 4, 1)]
-    assert correct(OpenLake(spark, layout).open(SESSIONS), app).tick == 5
-    found = rows(OpenLake(spark, layout).read(layout.silver("sessions")))
+    assert correct(open_lake(spark, layout).open(LISTS), app).tick == 3
+    assert correct(open_lake(spark, layout).open(FINAL), app, key="a").tick == 4
+    assert rows(open_lake(spark, layout).read(layout.silver("sessions"))) == [("a", 1, 2), ("a", 25, 1), ("b", 4, 1)]
+    assert correct(open_lake(spark, layout).open(SESSIONS), app).tick == 5
+    found = rows(open_lake(spark, layout).read(layout.silver("sessions")))
     assert found == [("a", 1, 4), ("a", 25, 1), ("b", 4, 2)], "sessions grew: of each a row went, and one came"
     grown = [("a", 1, False), ("a", 1, True), ("b", 4, False), ("b", 4, True)]
-    assert sorted(changed(changefeed.per_event(OpenLake(spark, layout).open(SESSIONS), 4, 5))) == grown
-    found = rows(OpenLake(spark, layout).read(layout.silver("lists")))
+    assert sorted(changed(changefeed.per_event(open_lake(spark, layout).open(SESSIONS), 4, 5))) == grown
+    found = rows(open_lake(spark, layout).read(layout.silver("lists")))
     assert found == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
-    assert rows(OpenLake(spark, layout).read(layout.silver("busy"))) == [("a", 0, 4)]
-    assert changed(changefeed.per_event(OpenLake(spark, layout).open(FINAL), 0, 4)) == [("a", 0, False)]
+    assert rows(open_lake(spark, layout).read(layout.silver("busy"))) == [("a", 0, 4)]
+    assert changed(changefeed.per_event(open_lake(spark, layout).open(FINAL), 0, 4)) == [("a", 0, False)]
 
 
 PAIRS = lh.stream(
@@ -196,30 +196,30 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
             value = json.dumps(dict(zip(("one", "two", "at", "price"), key, strict=True))).encode()
             number = len(records)
             records.append(Record("pairs", "id", 0, number, time, b"k", value, 1, max(time, 25 if number > 3 else 0)))
-    write_bronze(OpenLake(spark, layout), app, records)
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), app, records)
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up()
 
     def counts() -> dict[tuple[Any, ...], int]:
-        found = OpenLake(spark, layout).read(layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
+        found = open_lake(spark, layout).read(layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
         return {(row["one"], row["two"], row["at"].microsecond): row["n"] for row in found}
 
     mine, other, near = ("a,b", "c", 5), ("a", "b,c", 5), ("a", "", 6)
     assert counts() == {mine: 1, other: 1, near: 1}
     for key, known in (('"a,b",c', mine), ('a,""', near)):
         seen = f"2013-10-27T02:10:00.00000{known[2]}+02:00"
-        assert late.select_late(OpenLake(spark, layout).open(BY_PAIR), f"{key},{seen},1.5", None, None).count() == 1
+        assert late.select_late(open_lake(spark, layout).open(BY_PAIR), f"{key},{seen},1.5", None, None).count() == 1
         assert (
             changefeed.changes_of_key(
-                OpenLake(spark, layout).read(layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
+                open_lake(spark, layout).read(layout.silver("by_pair")), BY_PAIR, f"{key},{seen},1.50"
             ).count()
             == 2
         )
     with pytest.raises(ConfigError, match="found 2 values"):
-        correct(OpenLake(spark, layout).open(BY_PAIR), app, key="a,b")
-    assert correct(OpenLake(spark, layout).open(BY_PAIR), app, key=f'"a,b",c,{SEEN},1.50').records == 1
+        correct(open_lake(spark, layout).open(BY_PAIR), app, key="a,b")
+    assert correct(open_lake(spark, layout).open(BY_PAIR), app, key=f'"a,b",c,{SEEN},1.50').records == 1
     assert counts() == {mine: 2, other: 1, near: 1}
-    assert correct(OpenLake(spark, layout).open(BY_PAIR), app, key=f'a,"",{SEEN[:-2]}6Z,1.5').records == 1
+    assert correct(open_lake(spark, layout).open(BY_PAIR), app, key=f'a,"",{SEEN[:-2]}6Z,1.5').records == 1
     assert counts() == {mine: 2, other: 1, near: 2}
 
 

@@ -20,7 +20,7 @@ from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
 from lakehouse.spark import folders
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_properties
@@ -54,13 +54,13 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     folder = tmp_path / 'it\'s "my" lake'
     layout = Layout(str(folder))
     first = declare()
-    write_bronze(OpenLake(spark, layout), first, [record(n, hour * HOUR) for n, hour in enumerate((0, 0, 5, 5))])
-    with Silver(OpenLake(spark, layout), first, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), first, [record(n, hour * HOUR) for n, hour in enumerate((0, 0, 5, 5))])
+    with Silver(open_lake(spark, layout), first, lambda tick, records: None) as silver:
         silver.catch_up(1)
     assert seen(layout) == {0: 2}
 
     changed = declare(name="renamed", suppress=True, retention="1 hour")
-    with Silver(OpenLake(spark, layout), changed, lambda tick, records: None) as silver:
+    with Silver(open_lake(spark, layout), changed, lambda tick, records: None) as silver:
         silver.catch_up(2)
     assert seen(layout) == {5: 2}
     wanted = declaration_properties(changed.table("hours"))
@@ -81,7 +81,7 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     assert sorted(folder.rglob("*")) == before
     # A lake on an object store is not checked before Spark starts: the table refuses when it is opened.
     with pytest.raises(PlanError, match="exists in the lake under another declaration, and needs a refold"):
-        tables.create_table(OpenLake(spark, layout).open(other.table("hours")))
+        tables.create_table(open_lake(spark, layout).open(other.table("hours")))
 
 
 def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_what_to_do(
@@ -95,14 +95,14 @@ def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_wha
 
     with monkeypatch.context() as earlier:
         earlier.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
-        tables.create_table(OpenLake(spark, layout).open(sums_table()))
+        tables.create_table(open_lake(spark, layout).open(sums_table()))
     sums = sums_table()
     with pytest.raises(PlanError) as refused:
-        tables.create_table(OpenLake(spark, layout).open(sums))
+        tables.create_table(open_lake(spark, layout).open(sums))
     message = str(refused.value)
     assert "_acc_total: found decimal(37,30); expected struct<high:" in message
     assert "_acc_mean: found struct<sum:decimal(37,30)" in message
     assert "remove the folder silver/sums" in message
     folders.remove_folder(spark, layout.silver("sums"))
-    tables.create_table(OpenLake(spark, layout).open(sums))
-    tables.create_table(OpenLake(spark, layout).open(sums))
+    tables.create_table(open_lake(spark, layout).open(sums))
+    tables.create_table(open_lake(spark, layout).open(sums))

@@ -12,7 +12,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.plan.app import App
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ def filled(spark: SparkSession, folder: Path, app: App) -> Layout:
     for n in range(400):
         key, tick = json.dumps({"id": f"k{n % 40}", "part": n % 3}).encode(), n // 134 + 1
         records.append(Record("events", "id", 0, n, n, key, json.dumps({"n": n}).encode(), tick, n))
-    write_bronze(OpenLake(spark, layout), app, records)
-    with Silver(OpenLake(spark, layout), app, lambda tick, count: None) as silver:
+    write_bronze(open_lake(spark, layout), app, records)
+    with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
         for tick in range(1, 4):
             silver.catch_up(tick)
     return layout
@@ -65,7 +65,7 @@ def test_each_damage_is_found_and_the_table_restored(
     from lakehouse.run.drill.drill import drill
 
     before = files(layout)
-    done = drill(OpenLake(spark, layout).open(SUMS), damages=("flipped bit", "wrong merge"))
+    done = drill(open_lake(spark, layout).open(SUMS), damages=("flipped bit", "wrong merge"))
     assert files(layout) == before, "the live lake is as it was, and nothing is left behind"
     assert done.ok
     assert (done.tick, done.rows) == (3, 120)
@@ -94,7 +94,7 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
 
     monkeypatch.setattr(module, "inspect", lambda *args: None)
     monkeypatch.setattr(module._RunningDrill, "_from_bronze", lambda self, into: self._expected.limit(100))
-    done = module.drill(OpenLake(spark, layout).open(SUMS), damages=("wrong merge",))
+    done = module.drill(open_lake(spark, layout).open(SUMS), damages=("wrong merge",))
     bronze = next(one for one in done.cases[0].restored if one.way == "bronze")
     assert (done.ok, done.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)
 
@@ -104,11 +104,11 @@ def test_what_cannot_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) 
     from lakehouse.run.drill.drill import drill
 
     with pytest.raises(NotFound, match="does not exist"):
-        drill(OpenLake(spark, Layout(str(tmp_path / "none"))).open(SUMS))
+        drill(open_lake(spark, Layout(str(tmp_path / "none"))).open(SUMS))
     with pytest.raises(ConfigError, match="expected one of: lost file"):
-        drill(OpenLake(spark, Layout(str(tmp_path / "none"))).open(SUMS), damages=("fire",))
+        drill(open_lake(spark, Layout(str(tmp_path / "none"))).open(SUMS), damages=("fire",))
     with pytest.raises(ConfigError, match="not a local folder"):
-        drill(OpenLake(spark, Layout("s3a://bucket/lake")).open(SUMS))
+        drill(open_lake(spark, Layout("s3a://bucket/lake")).open(SUMS))
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_the_other_damages_and_final_results(spark: SparkSession, tmp_path: Path
 
     layout = filled(spark, tmp_path, lh.app(SUMS, FINAL))
     damages = ("lost file", "missing log entry", "broken log entry", "lost checkpoint")
-    done = drill(OpenLake(spark, layout).open(SUMS), damages=damages)
+    done = drill(open_lake(spark, layout).open(SUMS), damages=damages)
     assert done.ok, done
     found = {case.damage: case.found_by or "" for case in done.cases}
     assert "is missing" in found["lost file"]
@@ -126,5 +126,5 @@ def test_the_other_damages_and_final_results(spark: SparkSession, tmp_path: Path
     versions = {case.damage: case.restored[0] for case in done.cases}
     assert versions["missing log entry"].equal
     assert versions["broken log entry"].equal
-    done = drill(OpenLake(spark, layout).open(FINAL))
+    done = drill(open_lake(spark, layout).open(FINAL))
     assert done.ok, done

@@ -18,7 +18,7 @@ from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.moment import AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,8 +65,8 @@ def made(spark: SparkSession, folder: Path, app: App) -> Layout:
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(folder))
-    write_bronze(OpenLake(spark, layout), app, sent())
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), app, sent())
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up(2)
         silver.catch_up()
     return layout
@@ -80,7 +80,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: int) -> list[Any]:
     from lakehouse.spark.changelog import changefeed, published
 
-    frame = changefeed.changes_of_key(changefeed.per_event(OpenLake(spark, layout).open(table), 0, to), table, key)
+    frame = changefeed.changes_of_key(changefeed.per_event(open_lake(spark, layout).open(table), 0, to), table, key)
     return [
         (
             row["_position"]["offset"],
@@ -161,9 +161,9 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     try:
         query.processAllAvailable()
         spark.conf.set(METADATA, '{"topics": "of another commit"}')
-        assert compaction.cluster(OpenLake(spark, layout)) == ["events"]
+        assert compaction.cluster(open_lake(spark, layout)) == ["events"]
         spark.conf.unset(METADATA)
-        assert compaction.cluster(OpenLake(spark, layout)) == [], "one file is not worth it"
+        assert compaction.cluster(open_lake(spark, layout)) == [], "one file is not worth it"
         query.processAllAvailable()
     finally:
         query.stop()
@@ -176,7 +176,7 @@ def test_interventions_are_steps_and_bronze_is_laid_out_by_key(spark: SparkSessi
     assert spark.read.format("delta").load(layout.records).count() == len(SENT)
 
     assert "late" in [step.did for row in lake.explain(LATE, "a") for step in row.steps]
-    assert correct(OpenLake(spark, layout).open(LATE), FEW, key="a", why=Why("a slow phone")).records > 0
+    assert correct(open_lake(spark, layout).open(LATE), FEW, key="a", why=Why("a slow phone")).records > 0
     rows = lake.explain(LATE, "a")
     assert all(row.agrees for row in rows)
     (step,) = [step for row in rows for step in row.steps if step.record is None][:1]

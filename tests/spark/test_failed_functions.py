@@ -14,7 +14,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver.query import Silver
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     # Odd: 1, 3, 5. Even after the first: 2, 4, 6. Null values and bad records are given to no function.
     records = [record(n, n, 1 + n // 4) for n in range(1, 7)] + [record(7, None, 2)]
     layout = Layout(str(tmp_path / "lake"))
-    last = write_bronze(OpenLake(spark, layout), app, records)
+    last = write_bronze(open_lake(spark, layout), app, records)
     odd = "ValueError: 1 is odd\x1b[2J\\ud800"
     divided = "ZeroDivisionError: division by zero"
     told: list[tuple[str, Failed]] = []
     for tick in range(1, last + 1):  # each tick has a new writer
-        with Silver(OpenLake(spark, layout), app, lambda tick, count: None) as silver:
+        with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
             silver.catch_up(tick)
             told += silver.failed()
             assert not list(silver.failed())

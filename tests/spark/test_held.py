@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.in_memory import InMemory
-from lakehouse.spark.open_lake import OpenLake
 
 
 def plan(frame: DataFrame) -> str:
@@ -52,7 +52,7 @@ def write(spark: SparkSession, path: str, *ids: int) -> None:
 @pytest.mark.parametrize("by", ["one open lake", "reads of a lake"])
 def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path, by: str) -> None:
     users, path = Lake(tmp_path), str(tmp_path / "table")
-    lake = OpenLake(spark, Layout(str(tmp_path)))
+    lake = open_lake(spark, Layout(str(tmp_path)))
     for id in range(3):
         write(spark, path, id)
 
@@ -73,7 +73,7 @@ def test_a_version_is_put_together_once(spark: SparkSession, tmp_path: Path, by:
 
 
 def test_a_table_that_is_made_again_at_the_same_path_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
-    lake, path = OpenLake(spark, Layout(str(tmp_path))), str(tmp_path / "table")
+    lake, path = open_lake(spark, Layout(str(tmp_path))), str(tmp_path / "table")
     for ids in ((1, 2), (7, 8, 9)):
         shutil.rmtree(path, ignore_errors=True)
         write(spark, path, *ids)

@@ -26,6 +26,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Bench:
 
     @property
     def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
+        return open_lake(self.spark, self.layout)
 
     def write(self, records: list[Record]) -> int:
         from lakehouse.run.scenario.replay import write_bronze
@@ -83,7 +84,7 @@ class Bench:
             ),
             "by name": History(self.layout, table.name).timeline,
             "spark": timeline_of(self.lake.open(table)),
-            "hadoop": timeline_of(OpenLake(self.spark, far).open(table)),
+            "hadoop": timeline_of(open_lake(self.spark, far).open(table)),
         }
 
     def moments(self, table: Table) -> list[At]:

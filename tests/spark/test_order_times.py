@@ -12,7 +12,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
 TIMES = (T, T + 50, T + 10, T + 40, T + 90, T + 20)
@@ -21,7 +21,7 @@ PARTITIONS = 21  # enough for several tasks; an odd number, so that half of the 
 
 def test_many_partitions_of_a_tick_each_have_their_own_running_maximum(spark: SparkSession, tmp_path: Path) -> None:
     words = lh.stream("words", key="k string", schema="n bigint", format="json")
-    lake = OpenLake(spark, Layout(str(tmp_path / "lake")))
+    lake = open_lake(spark, Layout(str(tmp_path / "lake")))
     times = {p: tuple(time + p for time in (*TIMES[p % 5 :], *TIMES[: p % 5])) for p in range(PARTITIONS)}
     records = [
         Record("words", "id", p, offset, time, b'{"k": "a"}', b'{"n": 1}', 1 + offset // 4, time)

@@ -118,11 +118,11 @@ def test_what_an_earlier_release_wrote_is_refused_with_what_to_do(spark: SparkSe
     from lakehouse.run.audit.missing import KafkaAccess
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog.net import net_changes
-    from lakehouse.spark.open_lake import OpenLake
+    from lakehouse.spark.changelog.upstream import open_lake
     from lakehouse.spark.table import tables
 
     layout = Layout(str(tmp_path))
-    lake, table = OpenLake(spark, layout), BOXES.latest("boxes_now")
+    lake, table = open_lake(spark, layout), BOXES.latest("boxes_now")
     number = F.lit(0).cast("bigint").alias("ordinal")
     made = spark.createDataFrame([], tables.visible_schema(spark, table))
     fields = [F.col(f"_position.{name}") for name in Position._fields[:-1]]
@@ -159,13 +159,13 @@ def test_copies_of_an_earlier_release_are_refused_and_go_with_their_table(spark:
     from pyspark.sql import functions as F
 
     from lakehouse.lake.moment.cut import Cut
-    from lakehouse.spark.open_lake import OpenLake
+    from lakehouse.spark.changelog.upstream import open_lake
     from lakehouse.spark.past import anchors
     from lakehouse.spark.past.moments import Past
     from lakehouse.spark.table import tables
 
     layout = Layout(str(tmp_path))
-    opened = OpenLake(spark, layout).open(BOXES.latest("boxes_now"))
+    opened = open_lake(spark, layout).open(BOXES.latest("boxes_now"))
     folder = Path(layout.anchors("boxes_now"))
     there = spark.createDataFrame([], tables.visible_schema(spark, opened.table)).withColumn("_anchor", F.lit(1))
     there.write.format("delta").save(f"{folder}/kept")

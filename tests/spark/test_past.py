@@ -28,7 +28,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, parsed
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +63,8 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("past")))
-    write_bronze(OpenLake(spark, layout), APP, records())
-    with Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver:
+    write_bronze(open_lake(spark, layout), APP, records())
+    with Silver(open_lake(spark, layout), APP, lambda tick, count: None) as silver:
         for tick in BATCHES:
             silver.catch_up(tick)
     return layout
@@ -133,9 +133,9 @@ def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_cop
         for version in History(copied, table.name):
             for ms in (version.time_ms, version.time_ms - (version.version > 0)):
                 at = AtCommit(ms)
-                assert reading.meant_version(OpenLake(spark, copied).open(table), at) == History(copied, table.name).at(
-                    at
-                )
+                assert reading.meant_version(open_lake(spark, copied).open(table), at) == History(
+                    copied, table.name
+                ).at(at)
 
 
 def test_what_differs_between_two_ticks(layout: Layout) -> None:
@@ -182,7 +182,7 @@ def test_bronze_gives_what_a_vacuum_took(spark: SparkSession, tmp_path: Path, la
     from lakehouse.spark.past import reading
 
     there = Layout(str(shutil.copytree(layout.root, tmp_path / "lake")))
-    lake = OpenLake(spark, there)
+    lake = open_lake(spark, there)
     moments = [AtTick(1), AtTick(2), AtTick(3), AtEvent(250), AtOffsets({"events": {0: 9}})]
 
     def rows(table: Table, at: At) -> list[Any]:

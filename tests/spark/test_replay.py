@@ -15,7 +15,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from tests.conftest import settings_for
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
-    assert write_bronze(OpenLake(spark, layout), APP, history(fixed=False)) == 3
-    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
+    assert write_bronze(open_lake(spark, layout), APP, history(fixed=False)) == 3
+    with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
 
     def rows(frame: Any, table: Any) -> Any:
@@ -65,24 +65,24 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     source = EVENTS.sources[0]
     fixes = [FixedBytes("id", 0, n, KEYS[n].encode(), json.dumps({"n": n}).encode()) for n in BAD]
     with pytest.raises(NotFound, match=r"has no record 0@0 \(topic id id\)"):
-        replay(OpenLake(spark, layout), APP, source, [FixedBytes("id", 0, 0, b"a", b"{}")])
+        replay(open_lake(spark, layout), APP, source, [FixedBytes("id", 0, 0, b"a", b"{}")])
     with pytest.raises(PlanError, match=r"record 0@1 .* does not fit with its new bytes either"):
-        replay(OpenLake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
+        replay(open_lake(spark, layout), APP, source, [replace(fixes[0], value=b'{"n": 1.5}')])
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     made = fixed_records(layout, APP, "events", Choice(), lambda record: json.dumps({"n": record.offset}).encode())
     assert lake.replay(APP, "events", made.fixed, reason="the gate sent text") == 4
     expected = model.run(APP, history(fixed=True), decode_record)
     for table in APP.tables:
         assert (
-            rows(reading.read_rows(OpenLake(spark, layout).open(table), None), table) == expected.tables[table.name]
+            rows(reading.read_rows(open_lake(spark, layout).open(table), None), table) == expected.tables[table.name]
         ), table.name
-        rebuilt = Past(OpenLake(spark, layout).open(table)).visible(Cut(4), anchored=False)
+        rebuilt = Past(open_lake(spark, layout).open(table)).visible(Cut(4), anchored=False)
         assert rows(rebuilt, table) == expected.tables[table.name], table.name
-    feed = changefeed.per_event(OpenLake(spark, layout).open(SUMS), 3, 4).collect()
+    feed = changefeed.per_event(open_lake(spark, layout).open(SUMS), 3, 4).collect()
     assert sorted((row["id"], row["total"]) for row in feed) == [("a", 4), ("b", 6)]
     with pytest.raises(PlanError, match="was fixed before"):
-        replay(OpenLake(spark, layout), APP, source, fixes[:1])
-    assert replay(OpenLake(spark, layout), APP, source, fixes, again=True) is None, "nothing is left of them"
+        replay(open_lake(spark, layout), APP, source, fixes[:1])
+    assert replay(open_lake(spark, layout), APP, source, fixes, again=True) is None, "nothing is left of them"
 
 
 @pytest.mark.slow
@@ -105,17 +105,17 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     values = [json.dumps({"at": at}).encode() for at in (0, 1_000 * hour, 1)]
     made = [Record("events", "id", 0, n, n, b"a", value, n + 1, n) for n, value in enumerate(values)]
     layout, (table,) = Layout(str(tmp_path / "lake")), app.tables
-    write_bronze(OpenLake(spark, layout), app, made)
-    with Silver(OpenLake(spark, layout), app, lambda tick, records: None) as silver:
+    write_bronze(open_lake(spark, layout), app, made)
+    with Silver(open_lake(spark, layout), app, lambda tick, records: None) as silver:
         silver.catch_up()
 
     def rows(frame: Any) -> Any:
         return {key[1].timestamp(): row["n"] for key, row in rows_of(table, frame.toArrow().to_pylist()).items()}
 
-    assert rows(reading.read_rows(OpenLake(spark, layout).open(table), None)) == {0: 2}
+    assert rows(reading.read_rows(open_lake(spark, layout).open(table), None)) == {0: 2}
     fixes = fixed_records(layout, app, "events", Choice(reason="ahead of the record"), unchanged)
     lake = Lake(settings=settings_for(tmp_path / "lake", "127.0.0.1:9"))
     tick = lake.replay(app, "events", fixes.fixed, reason="a booking")
     expected = {0: 2, 1_000 * hour / 1_000: 1}
-    assert rows(reading.read_rows(OpenLake(spark, layout).open(table), None)) == expected
-    assert rows(Past(OpenLake(spark, layout).open(table)).visible(Cut(tick), anchored=False)) == expected
+    assert rows(reading.read_rows(open_lake(spark, layout).open(table), None)) == expected
+    assert rows(Past(open_lake(spark, layout).open(table)).visible(Cut(tick), anchored=False)) == expected

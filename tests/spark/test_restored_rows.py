@@ -24,7 +24,7 @@ from lakehouse.run.start.standing import Restored
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog import changefeed, published
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.table import tables
 
 from ..bench import Bench
@@ -65,7 +65,7 @@ def test_rows_from_a_changelog_keep_the_order_of_their_maps(spark: SparkSession,
         ("one", values, nested, to_datetime(-1), Decimal("1.25"), b"\xff", place),
         ("two", None, None, None, None, None, place),
     ]
-    with rows_as_frame(OpenLake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
+    with rows_as_frame(open_lake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
         found = sorted(frame.toArrow().to_pylist(), key=lambda row: str(row["k"]))
     assert found[0]["m"] == list(values.items())
     assert found[0]["s"] == {"n": 1, "m": [(name, "x") for name in spelled]}

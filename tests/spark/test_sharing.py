@@ -24,7 +24,8 @@ from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog import changefeed, upstream
-from lakehouse.spark.open_lake import OpenLake, OpenTable
+from lakehouse.spark.changelog.upstream import open_lake
+from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
@@ -55,7 +56,7 @@ class Bench:
     """A lake, the values decoded in it, and what Spark holds."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.lake = spark, OpenLake(spark, Layout(str(folder / "lake")))
+        self.spark, self.lake = spark, open_lake(spark, Layout(str(folder / "lake")))
         self.log = folder / "decoded"
         self.held_before = self._held()
 

@@ -16,7 +16,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.model import model
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def test_a_writer_that_ended_between_the_two_commits(
     from lakehouse.spark.silver.writer import SilverWriter
 
     layout = Layout(str(tmp_path / "lake"))
-    last = write_bronze(OpenLake(spark, layout), APP, history())
+    last = write_bronze(open_lake(spark, layout), APP, history())
     show, ends = SilverWriter._show, {2}
 
     def ending(writer: SilverWriter, to: int) -> None:
@@ -62,15 +62,15 @@ def test_a_writer_that_ended_between_the_two_commits(
         show(writer, to)
 
     monkeypatch.setattr(SilverWriter, "_show", ending)
-    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
+    with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up(1)
         with pytest.raises(Ended):
             silver.catch_up(2)
     ends.clear()
-    with Silver(OpenLake(spark, layout), APP, lambda tick, records: None) as silver:
+    with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
     found, expected = (
-        read_result(OpenLake(spark, layout), APP, history(), last),
+        read_result(open_lake(spark, layout), APP, history(), last),
         model.run(APP, history(), decode_record),
     )
     assert found.tables == expected.tables

@@ -23,7 +23,7 @@ from lakehouse.spark import transaction
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver import writer as silver
 from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.transaction import check_epoch, read_progress
@@ -71,8 +71,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
 def test_two_writers_of_a_table_do_not_hold_the_same_epoch(
     spark: SparkSession, layout: Layout, no_lease: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bronze(OpenLake(spark, layout), APP, [record(n, 1) for n in range(3)])
-    first, second = (SilverWriter(OpenLake(spark, layout).open(COUNTED), name) for name in ("first", "second"))
+    write_bronze(open_lake(spark, layout), APP, [record(n, 1) for n in range(3)])
+    first, second = (SilverWriter(open_lake(spark, layout).open(COUNTED), name) for name in ("first", "second"))
     at_once(monkeypatch, first.__enter__)
     with pytest.raises(Fenced, match=r"by another commit\. Another writer has taken it over"), second:
         pass
@@ -84,9 +84,9 @@ def test_two_writers_of_a_table_do_not_hold_the_same_epoch(
 def test_two_writers_of_bronze_do_not_hold_the_same_epoch(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
+    write_bronze(open_lake(spark, layout), APP, [record(0, 1)])
     states: list[Any] = []
-    at_once(monkeypatch, lambda: states.append(interventions.take_over_bronze(OpenLake(spark, layout))))
+    at_once(monkeypatch, lambda: states.append(interventions.take_over_bronze(open_lake(spark, layout))))
     with pytest.raises(Fenced, match="Another writer has taken it over"):
         # It reads the number first, and opens its epoch after the other writer.
         transaction.open_epoch(spark, bronze_place(layout))
@@ -97,28 +97,28 @@ def test_two_writers_of_bronze_do_not_hold_the_same_epoch(
 def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_the_table(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:
-    write_bronze(OpenLake(spark, layout), APP, [record(n, 1) for n in range(3)])
-    zombie, successor = (SilverWriter(OpenLake(spark, layout).open(COUNTED), name) for name in ("zombie", "successor"))
+    write_bronze(open_lake(spark, layout), APP, [record(n, 1) for n in range(3)])
+    zombie, successor = (SilverWriter(open_lake(spark, layout).open(COUNTED), name) for name in ("zombie", "successor"))
     with zombie:
         zombie.apply(1, NoneBad())
-        state = interventions.take_over_bronze(OpenLake(spark, layout))
-        interventions.decide(OpenLake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
+        state = interventions.take_over_bronze(open_lake(spark, layout))
+        interventions.decide(open_lake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
         with successor:
             before = read_progress(spark, visible_place(layout, COUNTED))
             with pytest.raises(Fenced):
-                zombie._decide(interventions.read_interventions(OpenLake(spark, layout), "counted")[0], NoneBad())
+                zombie._decide(interventions.read_interventions(open_lake(spark, layout), "counted")[0], NoneBad())
             assert read_progress(spark, visible_place(layout, COUNTED)) == before
 
 
 def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSession, layout: Layout) -> None:
-    write_bronze(OpenLake(spark, layout), APP, [record(0, 1)])
-    zombie = interventions.take_over_bronze(OpenLake(spark, layout))
-    successor = interventions.take_over_bronze(OpenLake(spark, layout))
+    write_bronze(open_lake(spark, layout), APP, [record(0, 1)])
+    zombie = interventions.take_over_bronze(open_lake(spark, layout))
+    successor = interventions.take_over_bronze(open_lake(spark, layout))
     frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
     append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
     with pytest.raises(Fenced):
-        interventions.decide(OpenLake(spark, layout), zombie, Wanted("refold", ("counted",)))
-    assert interventions.read_interventions(OpenLake(spark, layout), "counted") == []
+        interventions.decide(open_lake(spark, layout), zombie, Wanted("refold", ("counted",)))
+    assert interventions.read_interventions(open_lake(spark, layout), "counted") == []
     with pytest.raises(Fenced):
         append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")
     assert spark.read.format("delta").load(layout.records).count() == 2
@@ -128,11 +128,11 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:
     first = [record(0, 1, T + HOUR * 10), record(1, 1, T), record(2, 1, T, b"bad")]
-    write_bronze(OpenLake(spark, layout), APP, [*first, record(3, 2, T, b"bad"), record(4, 2, T)])
-    zombie, successor = (SilverWriter(OpenLake(spark, layout).open(HOURLY), name) for name in ("zombie", "successor"))
+    write_bronze(open_lake(spark, layout), APP, [*first, record(3, 2, T, b"bad"), record(4, 2, T)])
+    zombie, successor = (SilverWriter(open_lake(spark, layout).open(HOURLY), name) for name in ("zombie", "successor"))
 
     def applied(writer: SilverWriter, tick: int) -> None:
-        with silver.Quarantine(OpenLake(spark, layout), APP, [writer]) as bad:
+        with silver.Quarantine(open_lake(spark, layout), APP, [writer]) as bad:
             writer.apply(tick, bad)
 
     with zombie:

@@ -17,6 +17,7 @@ from lakehouse.model import model
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtTick, AtVersion
 from lakehouse.semantics.record import Record
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Bench:
 
     @property
     def lake(self) -> OpenLake:
-        return OpenLake(self.spark, self.layout)
+        return open_lake(self.spark, self.layout)
 
     def add(self, ticks: int) -> None:
         """Write ticks into bronze, and take them in one by one."""

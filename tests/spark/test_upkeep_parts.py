@@ -144,7 +144,7 @@ def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkS
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.lease import Lease
     from lakehouse.run.repair.newest import rows_as_frame
-    from lakehouse.spark.open_lake import OpenLake
+    from lakehouse.spark.changelog.upstream import open_lake
 
     layout, restoring = Layout(str(tmp_path)), tmp_path / "control" / "restoring"
     for name in ("0", "1", "2", "3f2a"):
@@ -152,9 +152,9 @@ def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkS
         (restoring / name / "part-0").write_text("of another restore")
     schema = spark.createDataFrame([], "n int").schema
     with Lease(layout.lease("restoring-1"), "restore"):
-        with rows_as_frame(OpenLake(spark, layout), schema, ((1, (n,)) for n in range(3))) as rows:
+        with rows_as_frame(open_lake(spark, layout), schema, ((1, (n,)) for n in range(3))) as rows:
             assert sorted(row.n for row in rows.collect()) == [0, 1, 2]
             assert sorted(path.name for path in restoring.iterdir()) == ["0", "1"]
-            with rows_as_frame(OpenLake(spark, layout), schema, [(1, (7,))]) as more:
+            with rows_as_frame(open_lake(spark, layout), schema, [(1, (7,))]) as more:
                 assert (rows.count(), more.count()) == (3, 1), "two at once"
         assert [path.name for path in restoring.iterdir()] == ["1"]

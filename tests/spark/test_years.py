@@ -18,7 +18,7 @@ from lakehouse.lake.sql import open_duckdb, register_table, run_select
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +84,8 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
 
     layout = Layout(str(tmp_path / "lake"))
     records = history()
-    write_bronze(OpenLake(spark, layout), APP, records)
-    with Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver:
+    write_bronze(open_lake(spark, layout), APP, records)
+    with Silver(open_lake(spark, layout), APP, lambda tick, count: None) as silver:
         silver.catch_up(1)
 
     def rows(layer: str, name: str) -> list[dict[str, Any]]:
@@ -113,5 +113,5 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
     values = {row["id"]: row for row in rows("silver", "far_values")}
     assert [year(time) for time in values["a"]["all"]] == [9500, None, 8001]
     assert [year(values[key][name]) for key in "ac" for name in ("last", "top")] == [8001, 9500, None, None]
-    changes = list(published.rows_of_frame(changefeed.per_event(OpenLake(spark, layout).open(APP.table("far")), 0, 1)))
+    changes = list(published.rows_of_frame(changefeed.per_event(open_lake(spark, layout).open(APP.table("far")), 0, 1)))
     assert [row["both"] is None for row in changes] == [False, False, True, True, False]

@@ -18,7 +18,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,8 +80,8 @@ def test_a_repeated_hour_does_not_double_a_key(spark: SparkSession, tmp_path: Pa
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
-    last = write_bronze(OpenLake(spark, layout), APP, history())
-    with Silver(OpenLake(spark, layout), APP, lambda tick, count: None) as silver:
+    last = write_bronze(open_lake(spark, layout), APP, history())
+    with Silver(open_lake(spark, layout), APP, lambda tick, count: None) as silver:
         for tick in range(1, last + 1):
             silver.catch_up(tick)
     for name, column, minutes in (("windows", "window_start", 10), ("keys", "at", 0)):

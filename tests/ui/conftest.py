@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lakehouse.kafka.broker import Broker
-from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.changelog.upstream import open_lake
 
 from .browser import Browser, needed
 
@@ -134,7 +134,7 @@ def grow(shop: Shop, request: pytest.FixtureRequest) -> None:
         shop.command("produce", shop.topic, "batch.jsonl", *(["--partitions", "2"] if number == 0 else []))
         lake.run(app, until="caught_up")
     done = drill(
-        OpenLake(spark, Layout(str(shop.folder / "lake"))).open(app.table("totals")),
+        open_lake(spark, Layout(str(shop.folder / "lake"))).open(app.table("totals")),
         None,
         ("lost file",),
         lambda case: None,

@@ -35,7 +35,7 @@ def upkeep(
     from lakehouse.run.job.upkeeping import keep_versions_at_least, upkeep_by_command
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
-    from lakehouse.spark.open_lake import OpenLake
+    from lakehouse.spark.changelog.upstream import open_lake
 
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
@@ -45,7 +45,7 @@ def upkeep(
     layout = Layout(lake_api.settings.lake.path)
     upkeep_policy = keep_versions_at_least(lake_api.settings.upkeep, keep_at_least)
     table_outcomes = upkeep_by_command(
-        OpenLake(lake_api.spark, layout), application, upkeep_policy, tables or (), dry_run=plan
+        open_lake(lake_api.spark, layout), application, upkeep_policy, tables or (), dry_run=plan
     )
     if json:
         for table_outcome in table_outcomes:

@@ -64,13 +64,13 @@ def drill(
             else None
         )
         from lakehouse.run.drill.drill import DAMAGES, drill
-        from lakehouse.spark.open_lake import OpenLake
+        from lakehouse.spark.changelog.upstream import open_lake
 
         spark = Lake(settings=settings).spark
         # The damages made on purpose would fill the screen with stack traces; the result says what was detected.
         spark.sparkContext.setLogLevel("OFF")
         drill_result = drill(
-            OpenLake(spark, layout).open(declared_table), published_changelog, tuple(damage or DAMAGES),
+            open_lake(spark, layout).open(declared_table), published_changelog, tuple(damage or DAMAGES),
             _say_case_as_json if json else _show_case,
         )  # fmt: skip
     if json:

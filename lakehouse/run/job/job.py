@@ -31,8 +31,8 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.gaps import KafkaTopic
 from lakehouse.spark.bronze.ingest import Ingest
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.failure import stop_query
-from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
@@ -63,7 +63,7 @@ class Job:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
         telling.check_functions(self._layout, app)
-        self._lake = OpenLake(spark, self._layout)
+        self._lake = open_lake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
         self._turns = Turns(None)

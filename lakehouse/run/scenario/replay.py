@@ -27,6 +27,7 @@ from lakehouse.semantics.window import Span
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog import changefeed, published, stream_feed
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import own_topics
@@ -64,7 +65,7 @@ class SparkReplay:
     def _run(self, app: App, records: list[Record], writers: Iterable[Iterable[int]]) -> Result:
         """Run a writer for each list of ticks; it takes in the records up to each tick of its list."""
         self._calls += 1
-        lake = OpenLake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
+        lake = open_lake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
         last = write_bronze(lake, app, records)
         for ticks in writers:
             with Silver(lake, app, lambda tick, count: None) as silver:

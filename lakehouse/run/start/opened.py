@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.table import Table
+    from lakehouse.spark.changelog.upstream import open_lake
     from lakehouse.spark.open_lake import OpenLake, Versions
 
 
@@ -69,9 +70,9 @@ class Opened:
 
         It keeps the versions that it reads ready for the next read, for as long as Spark runs.
         """
-        from lakehouse.spark.open_lake import OpenLake, Versions
+        from lakehouse.spark.open_lake import Versions
 
         spark = self.spark
         if self._versions is None or self._versions[0] is not spark.sparkContext:
             self._versions = spark.sparkContext, Versions()
-        return OpenLake(spark, self._layout, {Versions: self._versions[1]})
+        return open_lake(spark, self._layout, {Versions: self._versions[1]})

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.kafka.covers import NextOffsets
+from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
@@ -23,6 +25,11 @@ from lakehouse.spark.past import present
 from lakehouse.spark.past.moments import Past
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.table.input import Shared
+
+
+def open_lake(spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None) -> OpenLake:
+    """Return a lake, of which a session can read all tables. facts: see `OpenLake`."""
+    return OpenLake(spark, layout, {} if facts is None else facts, Upstream)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib import import_module
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -142,13 +141,14 @@ class Input:
     def _tables(self, after_tick: int, to_tick: int) -> Tables:
         """Return the reader of the stream's upstream tables, which derives their changes from their own inputs.
 
-        So this needs a module above this one: the graph of tables ends the recursion, not the order of the modules.
+        The lake hands it in, since it reads inputs itself: the graph of tables ends that recursion.
         """
-        upstream_module = import_module("lakehouse.spark.changelog.upstream")
+        if self.lake.read_upstream is None:
+            raise TypeError("this lake can't read upstream tables; expected one of upstream.open_lake().")
         after_tick = max(after_tick, NO_TICK)
         is_rebuilt = self.rebuilt or after_tick < self.began
         loads_restored = self.stream.undoes and self.skip is None
-        upstream_tables: Tables = upstream_module.Upstream(
+        upstream_tables: Tables = self.lake.read_upstream(
             self.lake, after_tick, to_tick, self.cut, is_rebuilt, self.shared, loads_restored, self.skip
         )
         return upstream_tables
