@@ -50,6 +50,7 @@ class Project:
         """A command's exit code and what it printed."""
         command = [sys.executable, "-m", "lakehouse.cli.main", "airflow", *arguments]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
+        environ["LAKEHOUSE_CATCH_UP"] = "tests/airflow"  # where the generic DAG may take applications from
         done = subprocess.run(
             command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=400, check=False
         )
