@@ -149,7 +149,7 @@ def _quarantine(more: Callable[[Request], list[str]]) -> Callable[[Where, Reques
     def line(where: Where, request: Request) -> Line:
         chosen = [] if request["contains"] is None else [f"--reason={request['contains']}"]
         fix = [] if request["fix"] is None else [f"--fix={request['fix']}"]
-        return "look quarantine", [request["stream"]], [_app(where), *chosen, *fix, *more(request)]
+        return "repair replay", [request["stream"]], [_app(where), *chosen, *fix, *more(request)]
 
     return line
 
@@ -168,7 +168,7 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "drill": _drill,
     "upkeep": _upkeep,
     "try": _quarantine(lambda _: ["--plan"]),
-    "replay": _quarantine(lambda request: ["--replay", "--again", f"--why={request['reason']}"]),
+    "replay": _quarantine(lambda request: ["--again", f"--why={request['reason']}"]),
 }
 
 

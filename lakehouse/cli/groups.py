@@ -16,7 +16,7 @@ from lakehouse.cli.demo import demo
 from lakehouse.cli.kafka import broker, produce
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
-from lakehouse.cli.repair import backfill, correct, rehydrate, restore, revert, upkeep
+from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
 from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
@@ -89,6 +89,7 @@ GROUPS = (
             "backfill": backfill.backfill,
             "revert": revert.revert,
             "correct": correct.correct,
+            "replay": replay.replay,
             "restore": restore.restore,
             "rehydrate": rehydrate.rehydrate,
             "upkeep": upkeep.upkeep,
@@ -118,9 +119,14 @@ GROUPS = (
         },
     ),
 )
+YOUNGER = ("replay",)  # than the groups
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
-    name: group.name for group in GROUPS if group.name != "airflow" for name in group.commands if name not in ALONE
+    name: group.name
+    for group in GROUPS
+    if group.name != "airflow"
+    for name in group.commands
+    if name not in (*ALONE, *YOUNGER)
 }
 # These had the application first, in front of the tables, before all commands had --app.
 APPLICATION_FIRST = (

@@ -64,8 +64,8 @@ ELSEWHERE = {
     "lakehouse past changes totals --follow": "tests/cli/test_follow.py",
     "lakehouse test backtest hourly --app app.py --with longer_grace.py --to 41": "tests/cli/test_past_on_spark.py",
     "lakehouse test run scenario.json": "your-own-topic.md has it",
-    'lakehouse look quarantine orders --app app.py --reason "ahead of the record" --plan': "tests/spark/test_replay.py",
-    'lakehouse look quarantine orders --app app.py --position orders/0/12 --replay --why "a booking for next year"':
+    'lakehouse repair replay orders --app app.py --reason "ahead of the record" --plan': "tests/spark/test_replay.py",
+    'lakehouse repair replay orders --app app.py --position orders/0/12 --why "a booking for next year"':
         "tests/spark/test_replay.py",
 }  # fmt: skip
 

@@ -90,8 +90,8 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     (bad,) = lines(lakehouse("quarantine", "orders", "--json").out)
     assert (bad["topic"], bad["key"], bad["value"]) == (project.topic, "4", "no order")
     assert bad["timestamp"] == "2026-01-31T12:03:00Z"
-    edit = ("--value", '{"customer": "ann", "amount": 1}', "--dry-run", "--app", "app.py", "--json")
-    assert lines(lakehouse("quarantine", "orders", *edit).out)[0]["fits"]
+    edit = ("--value", '{"customer": "ann", "amount": 1}', "--plan", "--app", "app.py", "--json")
+    assert lines(lakehouse("repair", "replay", "orders", *edit).out)[0]["fits"]
 
     assert {t["name"] for t in json.loads(lakehouse("tables", "--json").out)} == {project.topic, "totals", "orders"}
     described = json.loads(lakehouse("describe", "totals", "--json").out)

@@ -19,7 +19,7 @@ TREE = {
     "kafka": "up down produce",
     "look": "tables describe late quarantine interventions",
     "past": "log changes show diff blame bisect explain checkout rebuild",
-    "repair": "backfill revert correct restore rehydrate upkeep",
+    "repair": "backfill revert correct replay restore rehydrate upkeep",
     "test": "run capture check audit backtest drill",
     "airflow": "up down status add remove",
 }

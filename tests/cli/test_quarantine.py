@@ -1,4 +1,4 @@
-"""`lakehouse look quarantine`: the list, reasons and trial fixes; over a quarantine written without Spark."""
+"""`lakehouse look quarantine` and `repair replay --plan`, over a quarantine that was written without Spark."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def test_by_reason(lake, lakehouse):
 
 
 def test_a_function_is_tried(lake, lakehouse):
-    out = lakehouse("quarantine", "orders", "--app", "app.py", "--fix", "repair", "--dry-run").out
+    out = lakehouse("repair", "replay", "orders", "--app", "app.py", "--fix", "repair", "--plan").out
     assert '{"amount": "1"}' in out
     assert '{"amount": 1}' in out
     assert "the fix gave nothing for it" in out
     assert out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
-    fix = ("--app", "app.py", "--fix", "app.py:repair", "--dry-run", "--json")
-    found = lines(lakehouse("quarantine", "orders", *fix).out)
+    fix = ("--app", "app.py", "--fix", "app.py:repair", "--plan", "--json")
+    found = lines(lakehouse("repair", "replay", "orders", *fix).out)
     assert [(r["offset"], r["fits"], r["value_before"], r["value"]) for r in found] == [
         (0, True, '{"amount": "1"}', '{"amount": 1}'), (0, False, "base64:/1tyZWRd", "base64:/1tyZWRd"),
         (1, True, '{"amount": "2"}', '{"amount": 2}'),
@@ -107,7 +107,7 @@ def test_a_function_is_tried(lake, lakehouse):
 
 
 def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
-    one = ("quarantine", "orders", "--app", "app.py", "--dry-run", "--position", "web-orders/1/0")
+    one = ("repair", "replay", "orders", "--app", "app.py", "--plan", "--position", "web-orders/1/0")
     (folder / "value.json").write_bytes(b'{"amount": 5}')
     (folder / "key").write_bytes(b"k2")
     found = lines(lakehouse(*one, "--value-file", "value.json", "--key-file", "key", "--json").out)
@@ -116,12 +116,14 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
     bad = lakehouse(*one, "--value", "five").out
     assert "value: expected a JSON object, found five" in bad
     assert "0 records fit now, 1 still do not" in bad
-    number = ("quarantine", "numbers", "--app", "app.py", "--dry-run", "--value", "8", "--key", "3", "--json")
+    number = ("repair", "replay", "numbers", "--app", "app.py", "--plan", "--value", "8", "--key", "3", "--json")
     assert lines(lakehouse(*number).out)[0]["value"] == "\0\0\0\0\0\0\0\b"
 
-    assert "0 records fit now, 3 still do not" in lakehouse("quarantine", "orders", "--app", "app.py", "--dry-run").out
+    assert (
+        "0 records fit now, 3 still do not" in lakehouse("repair", "replay", "orders", "--app", "app.py", "--plan").out
+    )
     (folder / "other.py").write_text(APP.replace("amount int", "amount string"))
-    out = lakehouse("quarantine", "orders", "--app", "other.py", "--dry-run").out
+    out = lakehouse("repair", "replay", "orders", "--app", "other.py", "--plan").out
     assert "2 records fit now, 1 still do not" in out
     assert "new value" not in out
 
@@ -133,26 +135,34 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
         (["a/b"], "expected a letter"),
         (["orders", "--position", "web-orders/0"], "expected TOPIC/PARTITION/OFFSET, such as orders/0/17"),
         (["orders", "--from", "soon"], "--from 'soon': expected a time"),
-        (["orders", "--fix", "repair"], "no application is named. Name it with --app app.py"),
-        (["orders", "--value", "{}"], "no application is named. Name it with --app app.py"),
-        (["orders", "--dry-run"], "no application is named. Name it with --app app.py"),
-        (["orders", "--app", "app.py", "--fix", "repair"], "expected --plan, to see what a fix makes, or --replay"),
-        (["orders", "--app", "app.py", "--dry-run", "--by", "reason"], "found --by beside a fix"),
-        (["orders", "--app", "app.py", "--dry-run", "--fix", "repair", "--value", "{}"], "found --fix and a new value"),
-        (["orders", "--app", "app.py", "--dry-run", "--value", "{}", "--null-value"], "found 2 new values"),
-        (["orders", "--app", "app.py", "--dry-run", "--value", "{}"], "an edit changes one record, found 3"),
-        (["orders", "--app", "app.py", "--dry-run", "--value-file", "none"], "none: no such file"),
-        (
-            ["orders", "--app", "app.py", "--dry-run", "--fix", "nothing"],
-            "app.py has no 'nothing', expected a function",
-        ),
-        (["orders", "--app", "app.py", "--dry-run", "--reason", "none"], "no quarantined record was chosen"),
-        (["numbers", "--app", "app.py", "--dry-run", "--value", "eight"], "value 'eight': expected bigint"),
     ],
     ids=str,
 )
 def test_bad_input(lake, lakehouse, arguments, said):
     found = lakehouse("quarantine", *arguments)
+    assert (found.code, found.out) == (2, "")
+    assert said in found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a/b", "--app", "app.py"], "expected a letter"),
+        (["orders", "--app", "app.py", "--position", "web-orders/0"], "expected TOPIC/PARTITION/OFFSET"),
+        (["orders", "--fix", "repair"], "no application is named. Name it with --app app.py"),
+        (["orders", "--plan"], "no application is named. Name it with --app app.py"),
+        (["orders", "--app", "app.py", "--plan", "--fix", "repair", "--value", "{}"], "found --fix and a new value"),
+        (["orders", "--app", "app.py", "--plan", "--value", "{}", "--null-value"], "found 2 new values"),
+        (["orders", "--app", "app.py", "--plan", "--value", "{}"], "an edit changes one record, found 3"),
+        (["orders", "--app", "app.py", "--plan", "--value-file", "none"], "none: no such file"),
+        (["orders", "--app", "app.py", "--plan", "--fix", "nothing"], "app.py has no 'nothing', expected a function"),
+        (["orders", "--app", "app.py", "--plan", "--reason", "none"], "no quarantined record was chosen"),
+        (["numbers", "--app", "app.py", "--plan", "--value", "eight"], "value 'eight': expected bigint"),
+    ],
+    ids=str,
+)
+def test_bad_input_of_a_replay(lake, lakehouse, arguments, said):
+    found = lakehouse("repair", "replay", *arguments)
     assert (found.code, found.out) == (2, "")
     assert said in found.err
 

@@ -190,7 +190,7 @@ def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: C
     shown = lakehouse("look", "quarantine", "customers", "--json")
     assert json.loads(shown.out)["key"] == "c"
     value = '{"city": "Kiel", "level": 1}'
-    decide("look", "quarantine", "customers", "--value", value, "--replay", "--app", "app.py")
+    decide("repair", "replay", "customers", "--value", value, "--app", "app.py")
     shop.records = [replace(r, value=value.encode()) if r.value == b"no JSON" else r for r in shop.records]
     assert shop.rows("moves") == shop.expected()["moves"]
     check(7, "moves", "by_city")

@@ -39,7 +39,7 @@ def test_every_command_names_its_application_why_and_plan_in_the_same_way():
     for path in COMMANDS.values():
         params = command(path).params
         options = {name for param in params for name in param.opts}
-        assert not options & {"--dry-run", "--reason"} or path == ("look", "quarantine"), path
+        assert not options & {"--dry-run", "--reason"} or path in (("look", "quarantine"), ("repair", "replay")), path
         assert "app" not in [param.name for param in params if param.param_type_name == "argument"], path
         if "--app" in options:
             assert not next(param for param in params if "--app" in param.opts).required, path
@@ -91,7 +91,7 @@ def test_a_present_line_is_left_as_it_is(path, line):
         (("repair", "revert"), ["last", "--reason=a b"], ["last", "--why=a b"]),
         (("repair", "correct"), ["last", "--dry-run"], ["last", "--plan"]),
         (("repair", "upkeep"), ["--dry-run", "--", "--reason"], ["--plan", "--", "--reason"]),
-        (("look", "quarantine"), ["orders", "--dry-run", "--reason", "x"], ["orders", "--plan", "--reason", "x"]),
+        (("repair", "replay"), ["orders", "--dry-run", "--reason", "x"], ["orders", "--plan", "--reason", "x"]),
     ],
 )
 def test_earlier_names_of_options_are_understood(path, old, new):

@@ -146,7 +146,7 @@ def test_the_other_commands():
     assert line("upkeep", asked("table_maintenance", table="totals", dry_run=True))[-2:] == ["--", "totals"]
     request = asked("quarantine_replay", contains="field amount", fix="repair", dry_run=False, reason="units")
     assert line("replay", request) == [
-        "look", "quarantine", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--replay", "--again",
+        "repair", "replay", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--again",
         "--why=units", "--", "orders",
     ]  # fmt: skip
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [

@@ -1,26 +1,16 @@
-"""`lakehouse look quarantine`: records that did not fit a stream's schema: a list, by reason, or after a trial fix."""
+"""`lakehouse look quarantine`: the records that did not fit a stream's schema, as a list or by reason."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.look.fixes import Attempt, NewBytes, ReplayRequest, attempt_fix
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.options import (
-    AppOption,
-    ConfigOption,
-    DecidedByOption,
-    JsonOption,
-    LakeOption,
-    app_of,
-    lake_of,
-)
+from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
 from lakehouse.semantics.moment import to_datetime
 
@@ -37,98 +27,63 @@ class CountBy(StrEnum):
     reason = "reason"
 
 
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Only those whose reason contains this text.")
+]
+PositionOption = Annotated[
+    list[str] | None,
+    typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="Only this record; can be repeated."),
+]
+FromOption = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Only those of this time or later.")]
+ToOption = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only those before this time.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Leave out those that a replay has fixed.")]
+
+
 def quarantine(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
     by: Annotated[CountBy | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Only those whose reason contains this text.")
-    ] = None,
-    position: Annotated[
-        list[str] | None,
-        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="Only this record; can be repeated."),
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Only those of this time or later.")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only those before this time.")] = None,
-    open: Annotated[bool, typer.Option("--open", help="Leave out those that a replay has fixed.")] = False,
-    app: AppOption = None,
-    fix: Annotated[
-        str | None,
-        typer.Option("--fix", metavar="FUNCTION", help="Fix them by FILE.py:NAME, MODULE:NAME, or a NAME in APP."),
-    ] = None,
-    value: Annotated[str | None, typer.Option("--value", metavar="TEXT", help="The one record's new value.")] = None,
-    value_file: Annotated[
-        Path | None, typer.Option("--value-file", metavar="FILE", help="Its new value, the bytes of a file.")
-    ] = None,
-    null_value: Annotated[bool, typer.Option("--null-value", help="Its new value is null: it deletes.")] = False,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The one record's new key.")] = None,
-    key_file: Annotated[
-        Path | None, typer.Option("--key-file", metavar="FILE", help="Its new key, the bytes of a file.")
-    ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would become of them.")] = False,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Those that fit now count, at their original positions.")
-    ] = False,
-    again: Annotated[
-        bool,
-        typer.Option("--again", help="With --replay: leave out those fixed before, which are otherwise refused."),
-    ] = False,
-    instead: Annotated[
-        bool, typer.Option("--instead", help="With --replay: those fixed before count with the new bytes.")
-    ] = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="It is kept in the interventions.")] = "",
-    decided_by: DecidedByOption = None,
+    reason: ReasonOption = None,
+    position: PositionOption = None,
+    start: FromOption = None,
+    end: ToOption = None,
+    open: OpenOption = False,
     limit: LimitOption = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the records of a stream that did not fit its schema, the newest first; count them; fix and replay them.
+    """Show the records of a stream that did not fit its schema, the newest first; or count them by reason.
 
-    A fixed record stays in the list, with the tick from which on it counts; --open leaves it out.
-
-    A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing, if the
-    stream's declaration has changed. Only --replay changes something, and only it needs Spark: fixed records count at
-    their original positions, as an intervention, and what depends on them is rebuilt.
+    A fixed record stays in the list, with the tick from which on it counts; --open leaves it out. `lakehouse repair
+    replay` tries a fix, and makes the records count that fit now.
 
     Example: lakehouse look quarantine orders --by reason
     """
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.schema import check_name
-    from lakehouse.semantics.moment import time_ms
 
     check_name(stream, "stream")
-    record_choice = Choice(
-        reason, tuple(map(_parse_place, position or ())), None if start is None else time_ms(start, "--from"),
-        None if end is None else time_ms(end, "--to"), open,
-    )  # fmt: skip
-    new_values = {"value": NewBytes(value, value_file, null_value), "key": NewBytes(key, key_file)}
-    settings = lake_of(config, lake)
-    if (
-        app is not None
-        or plan
-        or replay
-        or fix is not None
-        or any(new_bytes.given for new_bytes in new_values.values())
-    ):
-        app = app_of(app, settings)
-        if plan == replay:
-            conflicting_options = "--plan and --replay" if replay else "a fix, or --app, alone"
-            raise ConfigError(
-                f"quarantine: found {conflicting_options}; expected --plan, to see what a fix makes, or --replay."
-            )
-        if by is not None:
-            raise ConfigError("quarantine: found --by beside a fix; expected only one of them.")
-    layout = Layout(settings.lake.path)
-    if app is not None:
-        replay_request = ReplayRequest(why, decided_by, again, instead) if replay else None
-        attempt_fix(settings, Attempt(app, stream, record_choice, fix, new_values), replay_request, limit, json=json)
-    elif by is not None:
+    record_choice = choose_records(reason, position, start, end, is_open=open)
+    layout = Layout(lake_of(config, lake).lake.path)
+    if by is not None:
         _count_by_reason(layout, stream, record_choice, limit, json)
     else:
         _list_records(layout, stream, record_choice, limit, json)
+
+
+def choose_records(
+    reason: str | None, positions: list[str] | None, start: str | None, end: str | None, *, is_open: bool
+) -> Choice:
+    """Return the choice of records that a command line makes. Raises ConfigError for a position or a time that is none.
+
+    is_open: leave out records that a replay has fixed.
+    """
+    from lakehouse.lake.record.quarantine import Choice
+    from lakehouse.semantics.moment import time_ms
+
+    start_ms = None if start is None else time_ms(start, "--from")
+    end_ms = None if end is None else time_ms(end, "--to")
+    return Choice(reason, tuple(map(_parse_place, positions or ())), start_ms, end_ms, is_open)
 
 
 def _parse_place(text: str) -> RecordPlace:

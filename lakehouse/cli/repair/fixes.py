@@ -121,12 +121,12 @@ def _fix_function(
 
     edited_parts = [name for name, new_values in edits.items() if new_values.given]
     if function_name is not None and edited_parts:
-        raise ConfigError(f"quarantine: found --fix and a new {edited_parts[0]}; expected one of them.")
+        raise ConfigError(f"replay: found --fix and a new {edited_parts[0]}; expected one of them.")
     if function_name is not None:
         return load_function(function_name, found_app)
     for name in edited_parts:
         if edits[name].given > 1:
-            raise ConfigError(f"quarantine: found {edits[name].given} new {name}s; expected one.")
+            raise ConfigError(f"replay: found {edits[name].given} new {name}s; expected one.")
     if not edited_parts:
         return unchanged
     new_values = {
