@@ -8,11 +8,8 @@ no class costs the most, as Java looks for it in every jar: `jvm.org.apache.spar
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +18,6 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-GREETING = "WARNING: Using incubator modules"
-STDERR = 2
-_FILTERS: list[subprocess.Popen[bytes]] = []  # kept, so that Python does not warn about a process that still runs
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:
@@ -45,38 +39,12 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or 'pyspark-shell'}"
         try:
-            with _without_java_greeting():
-                SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
+            SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
             if arguments_before is None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = arguments_before
-
-
-@contextmanager
-def _without_java_greeting() -> Iterator[None]:
-    """Remove one line from the stderr of the JVM that starts in the block: Java's warning about a module of Spark's.
-
-    No option of Java turns the warning off. A `grep` process filters the JVM's output, and ends with the JVM; all other
-    lines pass, even after this process was killed.
-    """
-    if (grep := shutil.which("grep")) is None:
-        yield
-        return
-    # -a: a record in an error may have any bytes, after which grep would print no more lines.
-    command = [grep, "-a", "--line-buffered", "-v", GREETING]
-    _FILTERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=STDERR, start_new_session=True))
-    grep_input = _FILTERS[-1].stdin
-    assert grep_input is not None
-    stderr_before = os.dup(STDERR)
-    try:
-        os.dup2(grep_input.fileno(), STDERR)
-        grep_input.close()  # now only the JVM writes to it, so the filter ends with the JVM
-        yield
-    finally:
-        os.dup2(stderr_before, STDERR)
-        os.close(stderr_before)
 
 
 def _escape_property(text: str) -> str:
