@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.table import Table
-    from lakehouse.spark.changelog.upstream import open_lake
     from lakehouse.spark.open_lake import OpenLake, Versions
 
 
@@ -70,6 +69,7 @@ class Opened:
 
         It keeps the versions that it reads ready for the next read, for as long as Spark runs.
         """
+        from lakehouse.spark.changelog.upstream import open_lake
         from lakehouse.spark.open_lake import Versions
 
         spark = self.spark
