@@ -56,7 +56,9 @@ def canonical_sql(sql_text: str) -> str:
     is_naming = _NAMING.search(sql_text) is not None
     canonical_lexemes: list[tuple[str, str]] = []
     for (kind, lexeme), (_, following) in zip(lexemes, [*lexemes[1:], ("", "")], strict=False):
-        canonical_lexemes.append((kind, _canonical_lexeme(kind, lexeme, following, is_naming=is_naming)))
+        canonical_lexeme = _canonical_lexeme(kind, lexeme, following, is_naming=is_naming)
+        is_unquoted = kind == "quoted" and canonical_lexeme != lexeme
+        canonical_lexemes.append(("word" if is_unquoted else kind, canonical_lexeme))
     return _join_lexemes(canonical_lexemes)
 
 
