@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -89,36 +90,23 @@ def compile_boolean(node: exp.Expression) -> Evaluator:
     return lambda values: literal_value
 
 
-def and_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Return left AND right: false if one side is false, whatever the other is."""
+def junction_evaluator(decisive: bool, left: Evaluator, right: Evaluator) -> Evaluator:
+    """Return left AND right, or left OR right: the decisive value if one side has it, whatever the other is.
+
+    decisive: false for AND, true for OR.
+    """
 
     def run(values: ColumnValues) -> bool | None:
         left_value, right_value = left(values), right(values)
-        return (
-            False
-            if left_value is False or right_value is False
-            else None
-            if left_value is None or right_value is None
-            else True
-        )
+        if any(side is decisive for side in (left_value, right_value)):
+            return decisive
+        return None if left_value is None or right_value is None else not decisive
 
     return run
 
 
-def or_evaluator(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Return left OR right: true if one side is true, whatever the other is."""
-
-    def run(values: ColumnValues) -> bool | None:
-        left_value, right_value = left(values), right(values)
-        return (
-            True
-            if left_value is True or right_value is True
-            else None
-            if left_value is None or right_value is None
-            else False
-        )
-
-    return run
+and_evaluator = partial(junction_evaluator, False)
+or_evaluator = partial(junction_evaluator, True)
 
 
 def null_safe_equality(left: Evaluator, right: Evaluator) -> Evaluator:

@@ -165,7 +165,7 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
         elif isinstance(node, exp.Func) and _function_name(node) in PARSERS:
             _check_parser(node, subject, sql_text)
         elif isinstance(node, exp.Cast) and node.is_type(*exp.DataType.NESTED_TYPES):
-            check_cast(node, subject, sql_text)
+            check_cast(node, _spark_sql(node.this), subject, sql_text)
         elif isinstance(node, exp.Cast) and node.is_type(*_MOMENTS):
             _check_moment(node.this, subject, sql_text)
         elif isinstance(node, exp.Func) and _function_name(node) in TIME_FUNCTIONS:

@@ -46,6 +46,12 @@ def in_range(ms: Column) -> Column:
     return ms.between(FIRST_MS, LAST_MS)
 
 
+def epoch_ms(rows: DataFrame, time: Column) -> Column:
+    """Return the milliseconds of a timestamp over rows; of milliseconds, a bigint, themselves."""
+    is_ms = dict(rows.select(time.alias("t")).dtypes)["t"] == "bigint"
+    return time if is_ms else F.unix_millis(time)
+
+
 def compute_columns(rows: DataFrame, expressions: Sequence[Expression]) -> list[Column]:
     """Return the values of expressions over rows; null where a value is not valid."""
     computed_columns = [column_of(item) for item in expressions]

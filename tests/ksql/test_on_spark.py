@@ -20,17 +20,9 @@ from lakehouse.model.model import Decoded
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.origin import Source
 from lakehouse.run.scenario.compare import is_same_value
-from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import (
-    Batch,
-    Scenario,
-    build_records,
-    check_scenario,
-    find_files,
-    load_application,
-    read_scenario,
-)
+from lakehouse.run.scenario.scenario import Batch, Scenario, find_files, read_scenario
 from lakehouse.semantics.record import Record
+from tests.packed import check_on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +76,12 @@ def test_golden_cases(spark: SparkSession) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def in_one_batch(scenario: Scenario) -> Batch:
+    return "all"
+
+
 def test_scenarios(spark: SparkSession, tmp_path: Path) -> None:
-    on_spark(spark, tmp_path, [scenario for scenario in SCENARIOS if scenario.path.stem in FEW])
+    check_on_spark(spark, tmp_path, [scenario for scenario in SCENARIOS if scenario.path.stem in FEW], in_one_batch)
 
 
 @pytest.mark.slow
@@ -94,30 +90,14 @@ def test_scenarios(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_other_scenarios(part: int, spark: SparkSession, tmp_path: Path) -> None:
     """Those that the core does not have."""
     rest = [scenario for scenario in SCENARIOS if scenario.path.stem not in FEW]
-    on_spark(spark, tmp_path, rest[part::PARTS])
-
-
-def on_spark(spark: SparkSession, folder: Path, scenarios: list[Scenario], batch: Batch = "all") -> None:
-    from lakehouse.run.scenario.replay import SparkReplay
-
-    trials = []
-    for scenario in scenarios:
-        app = load_application(scenario)
-        trials.append(Trial(app, build_records(scenario, app, batch)))
-    packed = pack(trials)
-    results = unpack(SparkReplay(spark, folder)(packed.app, packed.records), trials)
-    failures = [
-        f"{scenario.path.name}: {line}"
-        for scenario, result in zip(scenarios, results, strict=True)
-        for line in check_scenario(scenario, lambda *_, result=result: result, batch)
-    ]
-    assert not failures, "\n".join(failures)
+    check_on_spark(spark, tmp_path, rest[part::PARTS], in_one_batch)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_in_batches_of_one(spark: SparkSession, tmp_path: Path) -> None:
-    on_spark(spark, tmp_path, [scenario for scenario in SCENARIOS if scenario.path.stem in KINDS], "one")
+    kinds = [scenario for scenario in SCENARIOS if scenario.path.stem in KINDS]
+    check_on_spark(spark, tmp_path, kinds, lambda _: "one")
 
 
 NAMES = st.sampled_from(

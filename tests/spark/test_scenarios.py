@@ -22,16 +22,8 @@ from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.run.scenario.packing import Trial, pack, unpack
-from lakehouse.run.scenario.scenario import (
-    Batch,
-    Scenario,
-    build_records,
-    check_scenario,
-    find_files,
-    load_application,
-    read_scenario,
-)
+from lakehouse.run.scenario.scenario import Batch, Scenario, find_files, load_application, read_scenario
+from tests.packed import build_trial, check_on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,14 +32,9 @@ FOLDER = Path(__file__).parent.parent / "scenarios"
 SCENARIOS = [scenario for scenario in map(read_scenario, find_files(FOLDER)) if scenario.error is None]
 
 
-def part(scenario: Scenario, batch: Batch) -> Trial:
-    app = load_application(scenario)
-    return Trial(app, build_records(scenario, app, batch))
-
-
 def halves(scenario: Scenario) -> Batch:
     """How many records make two batches of a scenario."""
-    return max((len(part(scenario, "all").records) + 1) // 2, 1)
+    return max((len(build_trial(scenario, "all").records) + 1) // 2, 1)
 
 
 def whole(scenario: Scenario) -> Batch:
@@ -118,14 +105,4 @@ def test_scenarios(
     choice: Callable[[], list[Scenario]],
     batch: Callable[[Scenario], Batch],
 ) -> None:
-    from lakehouse.run.scenario.replay import SparkReplay
-
-    scenarios = choice()
-    parts = [part(scenario, batch(scenario)) for scenario in scenarios]
-    packed = pack(parts)
-    results = unpack(SparkReplay(spark, tmp_path)(packed.app, packed.records), parts)
-    failures: list[str] = []
-    for scenario, result in zip(scenarios, results, strict=True):
-        found = check_scenario(scenario, lambda *_, result=result: result, batch(scenario))
-        failures += [f"{scenario.path.name}, batch {batch(scenario)}: {line}" for line in found]
-    assert not failures, "\n".join(failures)
+    check_on_spark(spark, tmp_path, choice(), batch)

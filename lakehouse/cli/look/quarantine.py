@@ -27,6 +27,9 @@ class CountBy(StrEnum):
     reason = "reason"
 
 
+StreamArgument = Annotated[
+    str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")
+]
 ReasonOption = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Only those whose reason contains this text.")
 ]
@@ -40,7 +43,7 @@ OpenOption = Annotated[bool, typer.Option("--open", help="Leave out those that a
 
 
 def quarantine(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
+    stream: StreamArgument,
     by: Annotated[CountBy | None, typer.Option("--by", help="Count them by reason, with an example of each.")] = None,
     reason: ReasonOption = None,
     position: PositionOption = None,

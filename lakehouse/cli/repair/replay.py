@@ -12,6 +12,7 @@ from lakehouse.cli.look.quarantine import (
     OpenOption,
     PositionOption,
     ReasonOption,
+    StreamArgument,
     ToOption,
     choose_records,
 )
@@ -29,7 +30,7 @@ from lakehouse.cli.terminal.options import (
 
 
 def replay(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream; its topic's name, with _ for - and dots.")],
+    stream: StreamArgument,
     app: AppOption = None,
     reason: ReasonOption = None,
     position: PositionOption = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from lakehouse.duration import duration_text
@@ -266,31 +266,19 @@ def _table_differences(origin: str, old_stream: Json, new_stream: Json) -> Itera
 
 def _source_differences(old_source: Json, new_source: Json) -> Iterator[Verdict]:
     stream_text = f"of stream {new_source['beside']['name']}"
-    for option_name in ("topic", "key_format", "value_format"):
+    formatters: dict[str, Callable[[Any], str]] = {
+        "topic": str,
+        "key_format": str,
+        "value_format": str,
+        "key": _format_columns,
+        "event_time": _format_sql,
+    }
+    for option_name, format_value in formatters.items():
         if old_source[option_name] != new_source[option_name]:
+            old_text, new_text = (format_value(source[option_name]) for source in (old_source, new_source))
             yield _describe_change(
-                "refold",
-                f"{option_name.replace('_', ' ')} {stream_text}",
-                old_source[option_name],
-                new_source[option_name],
-                REFOLD,
+                "refold", f"{option_name.replace('_', ' ')} {stream_text}", old_text, new_text, REFOLD
             )
-    if old_source["key"] != new_source["key"]:
-        yield _describe_change(
-            "refold",
-            f"key {stream_text}",
-            _format_columns(old_source["key"]),
-            _format_columns(new_source["key"]),
-            REFOLD,
-        )
-    if old_source["event_time"] != new_source["event_time"]:
-        yield _describe_change(
-            "refold",
-            f"event time {stream_text}",
-            _format_sql(old_source["event_time"]),
-            _format_sql(new_source["event_time"]),
-            REFOLD,
-        )
     if old_source.get("max_ahead") != new_source.get("max_ahead"):
         old_limit, new_limit = (
             "any" if (ms := source.get("max_ahead")) is None else duration_text(ms)

@@ -19,26 +19,22 @@ _NARROW = (
 )  # fmt: skip
 
 
-def check_cast(node: exp.Expr, subject: str, sql_text: str) -> None:
-    """Raise ExpressionError for a cast, in a typed tree, to a struct with a field that may not hold its value."""
-    target_type, value = node.args["to"], node.this
-    if isinstance(value, exp.Null) or value.type == target_type:
+def check_cast(node: exp.Expr, value_text: str, subject: str, sql_text: str) -> None:
+    """Raise ExpressionError for a cast, in a typed tree, to a struct with a field that may not hold its value.
+
+    value_text: the value that is cast, as it is written.
+    """
+    target_type = node.args["to"]
+    if isinstance(node.this, exp.Null) or node.this.type == target_type:
         return
-    struct_type = next(
-        (field_type for field_type in target_type.find_all(exp.DataType) if field_type.this == _TYPE.STRUCT), None
-    )
-    narrow_field = struct_type and next(
-        (struct_field for struct_field in struct_type.expressions if _is_narrow(struct_field)), None
-    )
-    if narrow_field is not None:
+    struct_types = (inner_type for inner_type in target_type.find_all(exp.DataType) if inner_type.this == _TYPE.STRUCT)
+    fields = (field for struct_type in struct_types for field in struct_type.expressions)
+    if (narrow_field := next(filter(_is_narrow, fields), None)) is not None:
         name, field_type = narrow_field.name, narrow_field.kind.sql("spark").lower()
-        value = value.copy()
-        for column in value.find_all(exp.Column):
-            column.set("table", None)  # of the tree with types
         raise ExpressionError(
             f"{subject}: {sql_text!r} casts to a struct, whose field {name!r} as {field_type} would wrap around where "
             "a value does not fit. Make the struct of casts, which are null there: "
-            f"named_struct('{name}', cast({value.sql('spark')}.{name} AS {field_type})); inside of an array, by "
+            f"named_struct('{name}', cast({value_text}.{name} AS {field_type})); inside of an array, by "
             "transform."
         )
 

@@ -20,7 +20,7 @@ from lakehouse.spark.key_column import key_value
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonPart
 from lakehouse.spark.stream.part import Part, python_decoder
-from lakehouse.spark.years import in_range
+from lakehouse.spark.years import epoch_ms, in_range
 
 
 def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
@@ -62,9 +62,7 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
     )
     frame = frame.select(*visible_columns, *own_columns)
     if source.event_time is not None:
-        event_time = column_of(source.event_time)
-        if dict(frame.select(event_time.alias("t")).dtypes)["t"] != "bigint":
-            event_time = F.unix_millis(event_time)
+        event_time = epoch_ms(frame, column_of(source.event_time))
         # A null value has no columns from which to take the time: the record keeps its own time.
         keeps_own_time = F.col("_tombstone") | F.col("_bad")
         frame = frame.withColumn("rowtime", F.when(keeps_own_time, F.col("rowtime")).otherwise(event_time))

@@ -16,7 +16,7 @@ from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Ste
 from lakehouse.spark.expressions import column_of
 from lakehouse.spark.functions import column_function_of_map, spark_type
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.years import compute_columns, in_range, null_outside_years
+from lakehouse.spark.years import compute_columns, epoch_ms, in_range, null_outside_years
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 UNDO = "_undo"  # whether a record takes a table's row out, see `lakehouse.spark.stream.rows`
@@ -70,9 +70,8 @@ def _rekey(step: Rekey, flow: Flow) -> Flow:
 
 @apply_step.register
 def _retime(step: Retime, flow: Flow) -> Flow:
-    frame = flow.frame.withColumn("_time", compute_columns(flow.frame, [step.time])[0])
-    time = F.col("_time") if dict(frame.dtypes)["_time"] == "bigint" else F.unix_millis("_time")
-    frame = frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time)).drop("_time")
+    time = epoch_ms(flow.frame, compute_columns(flow.frame, [step.time])[0])
+    frame = flow.frame.withColumn("rowtime", F.when(F.col("_tombstone"), F.col("rowtime")).otherwise(time))
     return flow.with_frame(frame.where(F.col("_tombstone") | in_range(F.col("rowtime"))))
 
 
