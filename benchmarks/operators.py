@@ -39,7 +39,7 @@ from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.session import open_session
+from lakehouse.spark.jvm.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 TOPIC, PARTITIONS = "events", 4

@@ -33,7 +33,7 @@ import lakehouse as lh
 from lakehouse.lake.layout import Layout
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.session import open_session
+from lakehouse.spark.jvm.session import open_session
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.shared import Sharing
 

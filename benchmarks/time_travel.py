@@ -28,9 +28,9 @@ from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.past import reading
-from lakehouse.spark.past.moments import Past
-from lakehouse.spark.session import open_session
+from lakehouse.spark.history import reading
+from lakehouse.spark.history.moments import Past
+from lakehouse.spark.jvm.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 TOPIC, HOUR_MS = "events", 3_600_000

@@ -14,9 +14,9 @@ from lakehouse.plan.table import Table
 from lakehouse.run.scenario.replay import rows_of
 from lakehouse.semantics.moment import At
 from lakehouse.spark.changelog.upstream import open_lake
+from lakehouse.spark.history import reading
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.past import reading
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 
 

@@ -95,7 +95,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
-    from lakehouse.spark.session import open_session
+    from lakehouse.spark.jvm.session import open_session
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}

@@ -194,7 +194,8 @@ def _json_object_keys(text: str) -> list[str] | None:
     return list(json_value) if isinstance(json_value, dict) else None
 
 
-# A name after a dot or in quotes, or an index. ksqlDB's double quotes: `lakehouse.spark.expressions` makes them single.
+# A name after a dot or in quotes, or an index. ksqlDB's double quotes: `lakehouse.spark.expression.declared` makes them
+# single.
 _STEP = re.compile(r"""\.([^.\[]+)|\['([^'?]+)'\]|\["([^"'?]+)"\]|\[(\d+)\]""", re.ASCII)
 
 

@@ -95,7 +95,7 @@ class Lake(Repairs):
         moment = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
         if moment is None:
             self._check(table)
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         table_rows = reading.read_rows(self._lake.open(table), moment)
         return (

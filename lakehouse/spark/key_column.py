@@ -18,7 +18,7 @@ from lakehouse.formats.json_text import write_json
 from lakehouse.formats.key_text import parse_key
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
-from lakehouse.spark.years import compute_columns
+from lakehouse.spark.expression.years import compute_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

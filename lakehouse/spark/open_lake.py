@@ -21,9 +21,9 @@ from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_pl
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
-from lakehouse.spark import folders
-from lakehouse.spark.delta_log import newest_snapshot
-from lakehouse.spark.in_memory import frame_of_plan
+from lakehouse.spark.jvm import folders
+from lakehouse.spark.jvm.delta_log import newest_snapshot
+from lakehouse.spark.jvm.in_memory import frame_of_plan
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")

@@ -22,9 +22,9 @@ from lakehouse.errors import Fenced, StorageError
 from lakehouse.lake.commit_log import CommitLog, open_local_log
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress_of_version
-from lakehouse.spark import folders
-from lakehouse.spark.delta_log import commit_number, newest_snapshot, number_of_app
-from lakehouse.spark.folders import read_lines
+from lakehouse.spark.jvm import folders
+from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot, number_of_app
+from lakehouse.spark.jvm.folders import read_lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"

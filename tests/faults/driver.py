@@ -36,7 +36,7 @@ POINTS = {
     "applied": ("lakehouse.spark.silver.writer", "SilverWriter._decide"),  # its tick is complete | the table has it
     "build": ("lakehouse.run.repair.backfill", "build"),  # nothing is built beside the table | all of it is
     "compare": ("lakehouse.run.repair.backfill", "compare"),
-    "anchor": ("lakehouse.spark.past.anchors", "keep_anchor"),  # the old content is copied, for a way back
+    "anchor": ("lakehouse.spark.history.anchors", "keep_anchor"),  # the old content is copied, for a way back
     "asked": ("lakehouse.run.repair.backfill", "intervene"),  # before | after all of it
     "part": ("lakehouse.kafka.publish", "Publisher.publish"),  # each transaction: not begun | committed
     "sent": ("lakehouse.kafka.publish", "Publisher._send"),  # each record of a transaction

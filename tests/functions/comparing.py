@@ -78,7 +78,7 @@ def compare(spark: SparkSession, texts: Sequence[str], seed: int, many: int) -> 
 
 def on_spark(of: DataFrame, texts: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     """Return each expression's type, and its values for all rows, by one job."""
-    from lakehouse.spark.years import compute_columns
+    from lakehouse.spark.expression.years import compute_columns
 
     items = [parse_expression(text, PLAIN, text) for text in texts]
     result = of.select([column.alias(f"c{number}") for number, column in enumerate(compute_columns(of, items))])

@@ -23,7 +23,7 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.repair.replay import replay
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.past.fixed import FixedBytes
+from lakehouse.spark.history.fixed_records import FixedBytes
 from lakehouse.spark.transaction import is_delta_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

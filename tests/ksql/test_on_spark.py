@@ -62,7 +62,7 @@ def shown(value: Any) -> Any:
 
 
 def test_golden_cases(spark: SparkSession) -> None:
-    from lakehouse.spark.expressions import column_of
+    from lakehouse.spark.expression.declared import column_of
 
     parsed = [parse(f"SELECT {text} FROM x") for _, text, _ in CASES]
     texts = [Visible(()).sql(query.items[0].expression).text for query in parsed]  # type: ignore[union-attr, arg-type]

@@ -39,7 +39,7 @@ def test_a_clock_that_is_put_back_shows_an_hour_twice_with_two_offsets() -> None
 
 @pytest.mark.parametrize("seed", seeds())
 def test_spark_and_the_model_write_and_read_the_same_in_all_zones(seed: int, spark: SparkSession) -> None:
-    from lakehouse.spark.expressions import column_of
+    from lakehouse.spark.expression.declared import column_of
 
     dice = Random(seed)
     zones = names(dice, len(available_timezones() - NOT_JAVAS) - 11)

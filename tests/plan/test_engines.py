@@ -11,7 +11,7 @@ from lakehouse.model import fold
 from lakehouse.model import step as model_step
 from lakehouse.plan.operator import IN_TEXT, Fold, Operator
 from lakehouse.plan.step import Step
-from lakehouse.spark.operators import arrivals
+from lakehouse.spark.fold import arrivals
 from lakehouse.spark.stream import step as spark_step
 
 

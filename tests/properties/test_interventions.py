@@ -93,7 +93,7 @@ class World:
 
     def go_back(self, table: Table) -> None:
         from lakehouse.run.repair.backfill import revert
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         tick = self.random.randint(1, self.tick)
         cut = reading.cut_at(open_lake(self.spark, self.layout).open(table), AtTick(tick))
@@ -104,7 +104,7 @@ class World:
 
     def fix(self) -> None:
         from lakehouse.run.repair.replay import replay
-        from lakehouse.spark.past.fixed import FixedBytes
+        from lakehouse.spark.history.fixed_records import FixedBytes
 
         bad = {(r.partition, r.offset): r for r in self.came if r.value == BAD and r.key}
         if not bad:
@@ -156,7 +156,7 @@ class World:
 
     def check(self) -> None:
         from lakehouse.run.scenario.replay import rows_of
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         for table in APP.tables:
             for at, records, until in self.moments(table):

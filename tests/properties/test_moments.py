@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[int], ticks: list[int]) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import rows_of, write_bronze
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
     from lakehouse.spark.silver.query import Silver
 
     records, layout = history(seed, 120, 5), Layout(str(folder))

@@ -87,7 +87,7 @@ class Bench:
     def revert(self, table: Table, moment: int | AtOffsets) -> int:
         """Take a table back to a tick, or to offsets."""
         from lakehouse.run.repair.backfill import revert
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         cut = reading.cut_at(self.lake.open(table), AtTick(moment) if isinstance(moment, int) else moment)
         done = revert(self.lake.open(table), lh.app(table), cut).tick
@@ -96,7 +96,7 @@ class Bench:
 
     def fix(self, table: Table, *numbers: int, key: str = "a", n: int = 7, instead: bool = False) -> int | None:
         from lakehouse.run.repair.replay import replay
-        from lakehouse.spark.past.fixed import FixedBytes
+        from lakehouse.spark.history.fixed_records import FixedBytes
 
         value = json.dumps({"n": n}).encode()
         fixes = [FixedBytes("id", 0, number, key.encode(), value) for number in numbers]
@@ -255,7 +255,7 @@ def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correctio
     bench.write(tables[0], history([*LATE[:4], ("a", 2), *LATE[4:]], bad=(0, 5)))
     from lakehouse.run.repair.intervene import Why
     from lakehouse.run.repair.replay import replay
-    from lakehouse.spark.past.fixed import FixedBytes
+    from lakehouse.spark.history.fixed_records import FixedBytes
     from lakehouse.spark.silver.query import Silver
 
     with Silver(bench.lake, app, lambda tick, records: None) as silver:
@@ -282,7 +282,7 @@ def test_a_killed_swap_is_applied_whole_by_the_next_writer(bench: Bench, monkeyp
     """Killed after the late records and before the table; then the tables beside the live ones are removed, too."""
     from lakehouse.errors import PlanError
     from lakehouse.run.repair.backfill import backfill
-    from lakehouse.spark import folders
+    from lakehouse.spark.jvm import folders
 
     old, new = hourly(EVENTS), hourly(EVENTS.filter("n % 2 = 0"))
     bench.write(old, history(LATE, bad=(0,)))

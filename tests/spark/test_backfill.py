@@ -70,7 +70,7 @@ class Bench:
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
         from lakehouse.run.scenario.replay import rows_of
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         frame = reading.read_rows(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
@@ -79,7 +79,7 @@ class Bench:
         """The table at a tick, from bronze and interventions alone."""
         from lakehouse.lake.moment.cut import Cut
         from lakehouse.run.scenario.replay import rows_of
-        from lakehouse.spark.past.moments import Past
+        from lakehouse.spark.history.moments import Past
 
         frame = Past(self.lake.open(table)).visible(Cut(tick), anchored=False)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
@@ -107,7 +107,7 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
     from lakehouse.semantics.difference import Difference
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
-    from lakehouse.spark.past.moments import Cut
+    from lakehouse.spark.history.moments import Cut
 
     records = history("abacbd")
     assert bench.write(records) == 3
@@ -157,7 +157,7 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     """Plain aggregates, tables with `order_by` (a delete leaves a marker), final results."""
     from lakehouse.run.repair.backfill import revert
     from lakehouse.run.repair.intervene import Why
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     records = history("abacbd")
     bench.write(records)

@@ -91,7 +91,7 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     assert (again.tick, again.differing.equal) == (None, True)
     assert not Path(layout.root, "beside", "sums").exists()
     # A version by its number lacks what somebody else wrote after it; its tick has that.
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     cut = reading.cut_at(open_lake(spark, layout).open(SUMS), AtVersion(2))
     assert not revert(open_lake(spark, layout).open(SUMS), APP, cut, dry_run=True).differing.equal

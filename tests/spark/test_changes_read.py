@@ -45,7 +45,7 @@ def records() -> list[Record]:
 def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import write_bronze
-    from lakehouse.spark.operators import merge
+    from lakehouse.spark.fold import merge
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path_factory.mktemp("changes")))
@@ -67,9 +67,9 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     """Each published batch used to read every row of a keyed table, and of one with final results."""
     from lakehouse.lake import reader
     from lakehouse.run.scenario.replay import _row_to_change
-    from lakehouse.spark.changelog import begun, changefeed
+    from lakehouse.spark.changelog import changefeed, opening_rows
 
-    monkeypatch.setattr(begun, "SMALL_BYTES", 0)
+    monkeypatch.setattr(opening_rows, "SMALL_BYTES", 0)
     path = open_lake(spark, layout).open(table).state.path
     changes = changefeed.per_event(open_lake(spark, layout).open(table), 1, 2)
     first = next(
@@ -98,16 +98,16 @@ def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(
     """Collected at once, they had to fit into spark.driver.maxResultSize."""
     from pyspark.sql import functions as F
 
-    from lakehouse.spark import streamed
+    from lakehouse.spark import driver_rows
 
-    monkeypatch.setattr(streamed, "FETCHED_BYTES", 100_000)
+    monkeypatch.setattr(driver_rows, "FETCHED_BYTES", 100_000)
     session = spark.newSession()
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
     frame = session.range(5000).withColumn("text", F.repeat(F.lit("x"), 100)).orderBy(F.desc("id"))
-    sizes = [sum(map(len, chunks)) for chunks in streamed.fetch_chunks(frame)]
+    sizes = [sum(map(len, chunks)) for chunks in driver_rows.fetch_chunks(frame)]
     assert len(sizes) > 5
     assert max(sizes) <= 100_000
-    assert [row["id"] for row in streamed.stream_rows(frame)] == list(range(4999, -1, -1))
-    monkeypatch.setattr(streamed, "FETCHED_BYTES", 1)  # a row that is larger than the limit comes alone
-    assert sum(1 for _ in streamed.fetch_chunks(frame)) >= 50
-    assert list(streamed.stream_rows(frame.limit(0))) == []
+    assert [row["id"] for row in driver_rows.stream_rows(frame)] == list(range(4999, -1, -1))
+    monkeypatch.setattr(driver_rows, "FETCHED_BYTES", 1)  # a row that is larger than the limit comes alone
+    assert sum(1 for _ in driver_rows.fetch_chunks(frame)) >= 50
+    assert list(driver_rows.stream_rows(frame.limit(0))) == []

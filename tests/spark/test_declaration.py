@@ -19,8 +19,8 @@ from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
-from lakehouse.spark import folders
 from lakehouse.spark.changelog.upstream import open_lake
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_properties

@@ -13,7 +13,7 @@ from lakehouse.errors import Fenced
 from lakehouse.lake import reader
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import Progress
-from lakehouse.spark import delta_log
+from lakehouse.spark.jvm import delta_log
 from lakehouse.spark.transaction import append, append_empty_commit, numbered_writes, open_epoch, read_progress
 
 NAME = "things"

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.jvm.in_memory import InMemory
 
 
 def plan(frame: DataFrame) -> str:

@@ -139,7 +139,7 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 def test_both_agree_on_every_moment(bench: Bench) -> None:
     """Ticks 2 and 3 are taken in together, 4 is another topic's, 5 waits; then an intervention, a revert, a swap."""
     from lakehouse.run.repair.backfill import backfill, revert
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
     from lakehouse.spark.table import tables
 
     bench.write(history("abacbd", 0, 1))
@@ -166,7 +166,7 @@ def test_both_agree_on_every_moment(bench: Bench) -> None:
 def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> None:
     from lakehouse.lake.moment import applied
     from lakehouse.spark.bronze import interventions
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     bench.write(history("abac", 0, 1))
     bench.catch_up()
@@ -210,7 +210,7 @@ def forget(spark: SparkSession, path: str, kept: int) -> None:
 
 def test_offsets_are_those_of_the_present_topic(bench: Bench) -> None:
     """Spark mistook the offsets of an earlier topic of that name for the present ones: rows were missing in silence."""
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     bench.write(history("abac", 0, 1))
     bench.write(history("de", 0, 3, topic_id="new"))

@@ -160,8 +160,8 @@ def test_copies_of_an_earlier_release_are_refused_and_go_with_their_table(spark:
 
     from lakehouse.lake.moment.cut import Cut
     from lakehouse.spark.changelog.upstream import open_lake
-    from lakehouse.spark.past import anchors
-    from lakehouse.spark.past.moments import Past
+    from lakehouse.spark.history import anchors
+    from lakehouse.spark.history.moments import Past
     from lakehouse.spark.table import tables
 
     layout = Layout(str(tmp_path))

@@ -125,7 +125,7 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
 def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_copied(
     spark: SparkSession, layout: Layout, tmp_path: Path
 ) -> None:
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     shutil.copytree(layout.root, tmp_path / "copy")
     for copied in (layout, Layout(str(tmp_path / "copy"))):
@@ -179,7 +179,7 @@ def test_bronze_gives_what_a_vacuum_took(spark: SparkSession, tmp_path: Path, la
     """A version whose files are gone is in the log still: the rows of its tick are folded from bronze."""
     from deltalake import DeltaTable
 
-    from lakehouse.spark.past import reading
+    from lakehouse.spark.history import reading
 
     there = Layout(str(shutil.copytree(layout.root, tmp_path / "lake")))
     lake = open_lake(spark, there)

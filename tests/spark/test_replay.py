@@ -49,9 +49,9 @@ def test_fixed_records_count_where_they_came(spark: SparkSession, tmp_path: Path
     from lakehouse.run.repair.replay import replay
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.changelog import changefeed
-    from lakehouse.spark.past import reading
-    from lakehouse.spark.past.fixed import FixedBytes
-    from lakehouse.spark.past.moments import Past
+    from lakehouse.spark.history import reading
+    from lakehouse.spark.history.fixed_records import FixedBytes
+    from lakehouse.spark.history.moments import Past
     from lakehouse.spark.silver.query import Silver
 
     layout = Layout(str(tmp_path / "lake"))
@@ -94,8 +94,8 @@ def test_a_time_from_the_future_is_accepted_by_hand(spark: SparkSession, tmp_pat
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, unchanged
     from lakehouse.run.scenario.replay import rows_of, write_bronze
-    from lakehouse.spark.past import reading
-    from lakehouse.spark.past.moments import Past
+    from lakehouse.spark.history import reading
+    from lakehouse.spark.history.moments import Past
     from lakehouse.spark.silver.query import Silver
 
     events = lh.stream("events", key="id string", schema="at bigint", event_time="at", max_ahead="1 hour")

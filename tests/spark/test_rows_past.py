@@ -19,7 +19,7 @@ from lakehouse.run.repair.replay import replay
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.moment import AtTick
 from lakehouse.semantics.record import Record
-from lakehouse.spark.past.fixed import FixedBytes
+from lakehouse.spark.history.fixed_records import FixedBytes
 
 from ..bench import Bench
 from ..rows import CHAIN, REFERRING, A, B

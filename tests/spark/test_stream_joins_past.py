@@ -25,7 +25,7 @@ from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.window import DAY_MS
 from lakehouse.spark.changelog import published, stream_feed
-from lakehouse.spark.past.fixed import FixedBytes
+from lakehouse.spark.history.fixed_records import FixedBytes
 
 from ..stream_joins import CITIES, CLOSING, INNER, LAST, PAIRS, WINDOWS, records
 from .test_graph import Bench

@@ -94,7 +94,7 @@ class Bench:
 
     def rows(self, table: Table, at: Any = None) -> dict[Any, Any]:
         from lakehouse.run.scenario.replay import rows_of
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         frame = reading.read_rows(self.lake.open(table), at)
         return rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
@@ -203,7 +203,7 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     from pyspark.errors import AnalysisException
 
     from lakehouse.lake.moment.cut import Cut
-    from lakehouse.spark.past import anchors
+    from lakehouse.spark.history import anchors
     from lakehouse.spark.table import files
     from lakehouse.spark.transaction import read_properties
 

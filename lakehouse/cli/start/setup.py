@@ -51,7 +51,7 @@ def setup(
 
 def _keep_spark_classes() -> None:
     from lakehouse.run.job import class_archive
-    from lakehouse.spark.failure import SPARK_ERRORS  # slow to import, and not needed for the jars alone
+    from lakehouse.spark.jvm.failure import SPARK_ERRORS  # slow to import, and not needed for the jars alone
 
     start_time = time.monotonic()
     try:

@@ -1,8 +1,8 @@
 """Refuse casts to a struct whose fields may be too small for their values: Spark wraps these around, without a guard.
 
 A cast of a number, an array or a map gives null for values that its type can't hold
-(`lakehouse.spark.guard.cast_values`). A struct has no such guard: Spark casts its fields by their places, not by their
-names, and SQL can't read fields by place.
+(`lakehouse.spark.expression.cast_values`). A struct has no such guard: Spark casts its fields by their places, not by
+their names, and SQL can't read fields by place.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ ALLOWED = word_set(
     xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """
 )
-# SQL functions that Spark lacks: as in ksqlDB, Java computes them (spark/java/functions.py); on the model, Python does
-# (model/function/).
+# SQL functions that Spark lacks: as in ksqlDB, Java computes them (spark/expression/java_functions.py); on the model,
+# Python does (model/function/).
 OWN = word_set(
     """
     ksql_find ksql_format_date ksql_format_time ksql_format_timestamp ksql_json_at ksql_json_fields ksql_json_items

@@ -25,8 +25,8 @@ from lakehouse.semantics.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Scope
 from lakehouse.spark.bronze import interventions
+from lakehouse.spark.fold.content import compare_tables, content_of
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import compare_tables, content_of
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import counted, late, travel
 from lakehouse.spark.table.input import Input

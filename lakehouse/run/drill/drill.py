@@ -31,10 +31,10 @@ from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
+from lakehouse.spark.fold.content import compare_tables, content_of
+from lakehouse.spark.history import anchors, present_logic, reading
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import compare_tables, content_of
-from lakehouse.spark.past import anchors, present, reading
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _RunningDrill:
     def _from_bronze(self, target_table: OpenTable) -> DataFrame:
         if self._is_restored:
             raise NotFound("the table was restored from a topic: this lake's bronze does not have what came before")
-        present.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
+        present_logic.refuse_other_logic_above(self._opened, NO_TICK, self.tick)
         with Silver(target_table.lake, self._alone, lambda tick, records: None) as silver:
             silver.catch_up(self.tick)
         return target_table.lake.read(target_table.visible.path)

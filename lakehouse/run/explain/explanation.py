@@ -121,7 +121,7 @@ def rows_of_key(
         table_rows = _scan_version(layout, table, version, plain_parts)
     else:
         from lakehouse.spark.changelog import published
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         table_frame = reading.read_rows(lake().open(table), moment_read)
         table_frame = table_frame.select(*[name for name in table_frame.columns if not name.startswith("_")])

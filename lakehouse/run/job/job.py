@@ -32,7 +32,7 @@ from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.gaps import KafkaTopic
 from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.failure import stop_query
+from lakehouse.spark.jvm.failure import stop_query
 from lakehouse.spark.silver.leftovers import upkeep_control
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine

@@ -25,7 +25,7 @@ from lakehouse.plan.app import App
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Position
-from lakehouse.spark import streamed
+from lakehouse.spark import driver_rows
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.stream_feed import stream_events
 from lakehouse.spark.open_lake import OpenLake
@@ -109,7 +109,7 @@ class _Function:
     def _tell_ticks(self, last_tick: int) -> int:
         note_before, record_number = self._note, 0
         with closing(
-            streamed.stream_rows(stream_events(self._lake, self._sink.of, note_before.after, last_tick))
+            driver_rows.stream_rows(stream_events(self._lake, self._sink.of, note_before.after, last_tick))
         ) as stream_rows:
             for record_number, row in enumerate(stream_rows, 1):
                 if record_number < note_before.told:

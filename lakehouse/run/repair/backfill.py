@@ -23,13 +23,13 @@ from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
-from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention, Kind
+from lakehouse.spark.fold.content import compare_tables
+from lakehouse.spark.history import anchors, present_logic, reading
+from lakehouse.spark.history.moments import Past
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import compare_tables
-from lakehouse.spark.past import anchors, present, reading
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
@@ -97,7 +97,7 @@ def backfill_range(
     table = open_table.table
     applied_tick = _require_applied_tick(open_table)
     _refuse_restored(open_table)
-    present.check_declared_above(open_table)
+    present_logic.check_declared_above(open_table)
     if declaration_properties(table)[DECLARATION] != _stored_declaration(open_table):
         raise PlanError(
             f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
@@ -137,7 +137,7 @@ def backfill(
     _refuse_restored(open_table)
     if (refused := tables.swap_refusal(open_table)) is not None:
         raise PlanError(refused)
-    present.check_declared_above(open_table)
+    present_logic.check_declared_above(open_table)
     with repair_lease(open_table.layout, open_table.name):
         changed = declaration_properties(table)[DECLARATION] != _stored_declaration(open_table)
         if changed and not dry_run:
@@ -154,7 +154,7 @@ def backfill(
         differing = compare(open_table, beside_table, examples)
         applied_tick = _require_applied_tick(open_table)
         # Record the rebuild even if no row differs: people look for it in the interventions.
-        is_needed = changed or present.is_behind(open_table)
+        is_needed = changed or present_logic.is_behind(open_table)
         if dry_run or (differing.equal and not is_needed):
             if not dry_run:
                 folders.remove_folder(open_table.spark, beside_table.layout.tables)

@@ -12,8 +12,8 @@ from lakehouse.plan.stream_join import meeting_streams, reads_one_join
 from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import interventions
+from lakehouse.spark.history import refold
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.past import refold
 from lakehouse.spark.table import late
 
 

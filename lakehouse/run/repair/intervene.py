@@ -23,8 +23,8 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Kind, Wanted, deciding_person
+from lakehouse.spark.history import present_logic
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.past import present
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 
@@ -58,7 +58,7 @@ def intervene(lake: OpenLake, app: App, request: Wanted) -> int:
     under another declaration.
     """
     for name in request.tables:
-        present.check_declared_above(lake.open(app.table(name)))
+        present_logic.check_declared_above(lake.open(app.table(name)))
     decision_tick = _decide_tick(lake, request)
     for name in request.tables:
         _bring_table(lake.open(app.table(name)), decision_tick)

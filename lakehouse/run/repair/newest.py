@@ -22,8 +22,8 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.semantics.position import Position
-from lakehouse.spark import folders
-from lakehouse.spark.functions import frame_of_rows
+from lakehouse.spark.expression.arrow_functions import frame_of_rows
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake
 
 if TYPE_CHECKING:

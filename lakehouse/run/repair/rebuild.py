@@ -23,11 +23,11 @@ from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
 from lakehouse.run.repair.restore import Published, changelog_rows
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.moment import At, AtTick
-from lakehouse.spark import folders
+from lakehouse.spark.fold.content import Content, compare_tables, content_of
+from lakehouse.spark.history import reading
+from lakehouse.spark.history.moments import Past
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.content import Content, compare_tables, content_of
-from lakehouse.spark.past import reading
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.transaction import quote_name, read_properties
 

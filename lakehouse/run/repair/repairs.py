@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.fixes import Fixed
     from lakehouse.run.repair.rebuild import Backtested, Proof, RebuildSource
     from lakehouse.run.repair.rehydrate import Rehydrated
-    from lakehouse.spark.operators.content import Content
+    from lakehouse.spark.fold.content import Content
 
 
 class Repairs(Opened):
@@ -121,7 +121,7 @@ class Repairs(Opened):
         from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
         from lakehouse.run.repair.replay import replay
-        from lakehouse.spark.past.fixed import FixedBytes
+        from lakehouse.spark.history.fixed_records import FixedBytes
 
         fixed_pairs = [(fix.was.record, fix) for fix in fixed]
         fixes = [FixedBytes(was.topic_id, was.partition, was.offset, fix.key, fix.value) for was, fix in fixed_pairs]
@@ -154,7 +154,7 @@ class Repairs(Opened):
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair.backfill import revert
         from lakehouse.run.repair.intervene import Why
-        from lakehouse.spark.past import reading
+        from lakehouse.spark.history import reading
 
         cut = reading.cut_at(self._lake.open(table), at)
         version = reading.meant_version(self._lake.open(table), at)

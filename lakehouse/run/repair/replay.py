@@ -16,9 +16,9 @@ from lakehouse.run.repair.fixes import replay_refusal
 from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import interventions
+from lakehouse.spark.history import fixed_records, refold
+from lakehouse.spark.history.fixed_records import FixedBytes
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.past import fixed, refold
-from lakehouse.spark.past.fixed import FixedBytes
 from lakehouse.spark.table.input import is_skipped
 
 if TYPE_CHECKING:
@@ -47,20 +47,22 @@ def replay(
         raise PlanError(refusal)
     reader_names = [table.name for table in app.tables if source in table.stream.decodes]
     fixes_by_identity = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
-    record_rows = fixed.fixed_rows(lake, source, list(fixes_by_identity.values())).persist()
+    record_rows = fixed_records.fixed_rows(lake, source, list(fixes_by_identity.values())).persist()
     try:
-        if missing_identities := sorted(set(fixes_by_identity) - set(fixed.read_identities(record_rows))):
+        if missing_identities := sorted(set(fixes_by_identity) - set(fixed_records.read_identities(record_rows))):
             raise NotFound(
                 f"quarantine.{source.name} has no record {_format_identities(missing_identities)}. `lakehouse look "
                 "quarantine` lists them."
             )
-        if unfit := fixed.unfit_identities(source, record_rows):
+        if unfit := fixed_records.unfit_identities(source, record_rows):
             raise PlanError(
                 f"stream {source.name!r}: record {_format_identities(unfit)} does not fit with its new bytes either."
             )
         for name in reader_names:
             _refuse_before_restore(lake.open(app.table(name)), record_rows)
-        fixed_before = [set(fixed.fixed_before(lake, name, record_rows, alike=instead)) for name in reader_names]
+        fixed_before = [
+            set(fixed_records.fixed_before(lake, name, record_rows, alike=instead)) for name in reader_names
+        ]
         if already_fixed := set.intersection(*fixed_before):
             remaining_fixes = [fix for identity, fix in fixes_by_identity.items() if identity not in already_fixed]
             if not again and not (instead and remaining_fixes):
@@ -90,7 +92,7 @@ def _refuse_before_restore(open_table: OpenTable, rows: DataFrame) -> None:
     skip = open_table.skip
     if skip is None:
         return
-    if covered_records := fixed.read_identities(rows.where(is_skipped(skip))):
+    if covered_records := fixed_records.read_identities(rows.where(is_skipped(skip))):
         raise PlanError(
             f"table {open_table.name!r} was restored from a topic that covers record "
             f"{_format_identities(covered_records)}: whether it counts was "

@@ -36,12 +36,12 @@ from lakehouse.run.repair.newest import Newest, newest_records, rows_as_frame
 from lakehouse.run.repair.restored_rows import INSTEAD
 from lakehouse.run.start.standing import Restored, restored_of
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.changelog.published import origin_of
+from lakehouse.spark.fold.visibility import is_final
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.silver import filled
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_properties

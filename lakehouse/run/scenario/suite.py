@@ -186,7 +186,7 @@ def _run_halving(trials: list[Trial], engine: Engine) -> list[Result | Lakehouse
 
 def _spark_message(error: Exception) -> str:
     """Return Spark's error as one line: of a Python worker's trace the error itself, of a Java trace the cause."""
-    from lakehouse.spark.failure import root_cause
+    from lakehouse.spark.jvm.failure import root_cause
 
     if isinstance(error, LakehouseError):
         return str(error)
@@ -251,7 +251,7 @@ def run_cases(
 
 def session_for_tests(settings: Settings | None = None) -> SparkSession:
     """Return the process's Spark session, set up for many small plans; start it if there is none yet."""
-    from lakehouse.spark.session import open_session
+    from lakehouse.spark.jvm.session import open_session
 
     settings = load() if settings is None else settings
     java_options = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
@@ -266,7 +266,7 @@ def spark_engine() -> Iterator[Engine]:
     A session that was there before stays: a notebook's, or that of the surrounding tests.
     """
     from lakehouse.run.scenario.replay import SparkReplay
-    from lakehouse.spark.session import is_session_open
+    from lakehouse.spark.jvm.session import is_session_open
 
     is_own = not is_session_open()
     session = session_for_tests()

@@ -44,7 +44,7 @@ class Opened:
     @property
     def spark(self) -> SparkSession:
         """The Spark session; started on the first use."""
-        from lakehouse.spark.session import open_session
+        from lakehouse.spark.jvm.session import open_session
 
         spark = open_session(self.settings)
         if notebook.is_notebook():

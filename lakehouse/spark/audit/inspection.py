@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.place import TablePlace
 from lakehouse.spark.audit.damage import log_entries
-from lakehouse.spark.failure import root_cause
+from lakehouse.spark.fold.content import Content, content_of, row_image
+from lakehouse.spark.jvm.failure import root_cause
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.operators.content import Content, content_of, row_image
 from lakehouse.spark.transaction import app_id
 
 

@@ -38,15 +38,15 @@ from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.fold import keyed
+from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.arrivals import has_null_key, timely_records, with_lateness
+from lakehouse.spark.fold.newest import deletes_in_order
+from lakehouse.spark.fold.visibility import has_expiry, is_expired
+from lakehouse.spark.history import refold, table_clock
+from lakehouse.spark.history.cut_filter import is_in_time
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators import keyed
-from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.arrivals import has_null_key, timely_records, with_lateness
-from lakehouse.spark.operators.newest import deletes_in_order
-from lakehouse.spark.operators.shown import has_expiry, is_expired
-from lakehouse.spark.past import past, refold
-from lakehouse.spark.past.counts import is_in_time
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import late, tables
 from lakehouse.spark.table.input import Input, drop_skipped, is_skipped
@@ -182,7 +182,7 @@ class _Marks:
             yield self._mark_positions(late_records, _kind_code("late"))
 
     def _arrived_rows(self, forms: list[Form]) -> DataFrame:
-        begin_clock = past.clock_at(self._opened, NO_TICK)
+        begin_clock = table_clock.clock_at(self._opened, NO_TICK)
         return self._input.records(self._table, forms, begin_clock, NO_TICK, self._scope.tick)
 
     def _judged_marks(self) -> DataFrame:
@@ -215,7 +215,7 @@ class _Marks:
         return F.when(self._is_held, _kind_code("taken")).otherwise(_kind_code("taken_back"))
 
     def _watermark(self) -> int | None:
-        clock = past.clock_at(self._opened, self._scope.tick)
+        clock = table_clock.clock_at(self._opened, self._scope.tick)
         return None if clock is None else clock.watermark
 
     def late_marks(self) -> Iterator[DataFrame]:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakehouse.kafka.holes import OffsetRange
 from lakehouse.plan.stream import Stream
 from lakehouse.spark.bronze import bronze, gaps
-from lakehouse.spark.functions import literal_map
+from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.open_lake import OpenLake
 
 

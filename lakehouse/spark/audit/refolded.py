@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark.in_memory import InMemory
+from lakehouse.spark.fold.fold import BatchCounter
+from lakehouse.spark.history import present_logic
+from lakehouse.spark.history.moments import Past
+from lakehouse.spark.jvm.in_memory import InMemory
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.fold import BatchCounter
-from lakehouse.spark.past import present
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table.input import input_of
 
 
@@ -34,7 +34,7 @@ def rebuild_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
 
     Raises NotFound if an upstream table must be built first.
     """
-    return _select_visible(Past(present.from_nothing(open_table)).visible(Cut(tick), anchored=False))
+    return _select_visible(Past(present_logic.from_nothing(open_table)).visible(Cut(tick), anchored=False))
 
 
 def count_too_late(open_table: OpenTable, tick: int) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import check_topic
-from lakehouse.spark.delta_log import newest_snapshot
+from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quote_name
 

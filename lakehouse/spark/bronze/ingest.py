@@ -17,12 +17,12 @@ from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.lease import Lease
 from lakehouse.semantics.moment import Offsets
-from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed
 from lakehouse.spark.bronze.interventions import Wanted
 from lakehouse.spark.bronze.tick import append_tick, coalesce_to_few_tasks
-from lakehouse.spark.failure import Catching, is_gone, raise_failure
+from lakehouse.spark.jvm import checkpoint
+from lakehouse.spark.jvm.failure import Catching, is_gone, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 
 QUERY = "ingest"

@@ -21,8 +21,8 @@ from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.functions import literal_map, over_arrow_in_turn
-from lakehouse.spark.kafka_times import invalid_kafka_time, with_valid_times
+from lakehouse.spark.bronze.kafka_times import invalid_kafka_time, with_valid_times
+from lakehouse.spark.expression.arrow_functions import literal_map, over_arrow_in_turn
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, read_progress
 

@@ -22,19 +22,19 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
-from lakehouse.spark.changelog.begun import ChangelogBase
 from lakehouse.spark.changelog.emitted import let_through
+from lakehouse.spark.changelog.opening_rows import ChangelogBase
+from lakehouse.spark.fold import keyed
+from lakehouse.spark.fold.aggregates import same_key
+from lakehouse.spark.fold.arrivals import timely_records
+from lakehouse.spark.fold.closing import closed_windows
+from lakehouse.spark.fold.fold_way import FoldWay, fold_way_of
+from lakehouse.spark.fold.newest import deletes_in_order
+from lakehouse.spark.fold.visibility import is_final
+from lakehouse.spark.history import cut_filter, present_logic, table_clock
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators import keyed
-from lakehouse.spark.operators.aggregates import same_key
-from lakehouse.spark.operators.arrivals import timely_records
-from lakehouse.spark.operators.closing import closed_windows
-from lakehouse.spark.operators.newest import deletes_in_order
-from lakehouse.spark.operators.shown import is_final
-from lakehouse.spark.operators.way import FoldWay, fold_way_of
-from lakehouse.spark.past import counts, past, present
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.stream.rows import drop_replaced_halves
 from lakehouse.spark.stream.step import UNDO
 from lakehouse.spark.table import tables
@@ -60,10 +60,10 @@ def per_event(
     Columns: key, values, accumulators, CHANGE_COLUMNS.
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
-    the changes of one record from 0. rebuilt: as the present logic makes them, see `lakehouse.spark.past.present`.
-    shared: see `Shared`. kept: the changes of all that the table keeps, with the columns of its state, without those
-    of rows that expire. Raises NotFound for final results by a cut, and for a history from the first tick that needs
-    earlier logic of a table above.
+    the changes of one record from 0. rebuilt: as the present logic makes them, see
+    `lakehouse.spark.history.present_logic`. shared: see `Shared`. kept: the changes of all that the table keeps, with
+    the columns of its state, without those of rows that expire. Raises NotFound for final results by a cut, and for a
+    history from the first tick that needs earlier logic of a table above.
     """
     table = open_table.table
     if cut is not None and not cut.whole and is_final(table):
@@ -72,12 +72,12 @@ def per_event(
             "computed for another table that reads it. Ask for a version or a tick."
         )
     if after_tick == NO_TICK and not rebuilt:
-        present.refuse_other_logic_above(open_table, after_tick, to_tick)
-    present_tick = present.present_since(open_table) if rebuilt else NO_TICK
+        present_logic.refuse_other_logic_above(open_table, after_tick, to_tick)
+    present_tick = present_logic.present_since(open_table) if rebuilt else NO_TICK
     change_parts = []
     if present_tick > after_tick:  # nothing changes at the tick at which the present logic was swapped in
         change_parts = _split_changes(
-            present.with_present_logic(open_table),
+            present_logic.with_present_logic(open_table),
             after_tick,
             min(to_tick, present_tick - 1),
             cut,
@@ -139,10 +139,10 @@ class _Changes:
         self.after_tick, self.to_tick = after_tick, to_tick
         self._input = replace(input_of(open_table), rebuilt=rebuilt, shared=shared)
         if not self._cut.whole:
-            select_rows = partial(counts.filter_counting_rows, self._cut, table=open_table.table)
+            select_rows = partial(cut_filter.filter_counting_rows, self._cut, table=open_table.table)
             self._input = replace(self._input, select_rows=select_rows, cut=self._cut, shared=None)
         self._forms = tables.aggregate_forms(open_table.spark, open_table.table)
-        self._clock = past.clock_at(open_table, after_tick)
+        self._clock = table_clock.clock_at(open_table, after_tick)
         begin_cut = replace(self._cut, tick=after_tick)
         self._of_state, self._shows_final = kept, is_final(open_table.table) and not kept
         self._changelog_base = ChangelogBase(open_table, begin_cut, self._input.skip, self._clock)
@@ -185,7 +185,7 @@ class _Changes:
 
     def _arriving_records(self, *, units: bool = False) -> DataFrame:
         records = self._input.records(self._table, self._forms, self._clock, self.after_tick, self.to_tick, units=units)
-        time_condition = counts.is_in_time(self._cut)
+        time_condition = cut_filter.is_in_time(self._cut)
         return records if time_condition is None else records.where(time_condition)
 
     def _latest_changes(self) -> DataFrame:

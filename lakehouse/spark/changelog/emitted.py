@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import Having, Operator, Suppress
 from lakehouse.plan.table import Table
-from lakehouse.spark.operators.content import row_image
-from lakehouse.spark.operators.shown import is_qualifying
+from lakehouse.spark.fold.content import row_image
+from lakehouse.spark.fold.visibility import is_qualifying
 
 
 @singledispatch

@@ -10,7 +10,7 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.earlier import check_row_positions
 from lakehouse.plan.table import Table
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
-from lakehouse.spark.functions import literal_map
+from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.open_lake import OpenTable
 
 

@@ -25,13 +25,13 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark import streamed
+from lakehouse.spark import driver_rows
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
 from lakehouse.spark.changelog.net import net_changes
+from lakehouse.spark.history import refold, table_clock
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.past import past, refold
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import input_of, last_unneeded_tick
 from lakehouse.spark.transaction import read_properties, table_id
@@ -137,7 +137,7 @@ def clock_of(
 
     known_clock: an earlier tick, with the clock at that tick.
     """
-    clock = past.clock_at(lake.open(subject), tick, known_clock) if isinstance(subject, Table) else None
+    clock = table_clock.clock_at(lake.open(subject), tick, known_clock) if isinstance(subject, Table) else None
     return None if clock is None else clock.metadata()
 
 
@@ -184,7 +184,7 @@ def _visible_records(
     if whole and isinstance(subject, Table):
         yield from _restored_records(lake.open(subject), after_tick, write_record, kept=False)
     tick = after_tick
-    with closing(streamed.stream_rows(frame)) as changes:
+    with closing(driver_rows.stream_rows(frame)) as changes:
         for row in changes:
             # Net changes are ordered by their commits: their rows' positions may be from any earlier tick.
             # Rows with which a table above was restored have ticks before the first one.
@@ -200,7 +200,7 @@ def _state_records(
     open_table, write_record = lake.open(sink.of), _Writer(lake.spark, sink, origin, kept=True)
     if whole:
         yield from _restored_records(open_table, after_tick, write_record, kept=True)
-    with closing(streamed.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, kept=True))) as changes:
+    with closing(driver_rows.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, kept=True))) as changes:
         for row in changes:
             yield max(after_tick, row["_position"]["tick"]), write_record(row)
 
@@ -210,7 +210,7 @@ def _restored_records(
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the rows with which a restored table began, as records of a tick; none if it was built from bronze."""
     if (restored_changes := _restored_changes(open_table, kept=kept)) is not None:
-        with closing(streamed.stream_rows(restored_changes)) as rows:
+        with closing(driver_rows.stream_rows(restored_changes)) as rows:
             yield from ((tick, write_record(row)) for row in rows)
 
 

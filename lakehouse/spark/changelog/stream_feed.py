@@ -13,9 +13,9 @@ from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
-from lakehouse.spark.expressions import column_of
+from lakehouse.spark.expression.declared import column_of
+from lakehouse.spark.history.refold import replace_fixed
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.past.refold import replace_fixed
 from lakehouse.spark.table.input import Input, drop_skipped
 
 

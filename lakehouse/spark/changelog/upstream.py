@@ -18,11 +18,11 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
-from lakehouse.spark.in_memory import read_and_hold
+from lakehouse.spark.fold.aggregates import same_key
+from lakehouse.spark.history import present_logic
+from lakehouse.spark.history.moments import Past
+from lakehouse.spark.jvm.in_memory import read_and_hold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.operators.aggregates import same_key
-from lakehouse.spark.past import present
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.table.input import Shared
 
@@ -89,8 +89,8 @@ class Upstream(Tables):
         open_table = self._live_table(table)
         if self.after_tick == NO_TICK and (self.loads or open_table.skip is None):
             return None
-        if self._is_rebuilt and self.after_tick < present.present_since(open_table):
-            open_table = present.with_present_logic(open_table)
+        if self._is_rebuilt and self.after_tick < present_logic.present_since(open_table):
+            open_table = present_logic.with_present_logic(open_table)
         visible_rows = self._rows_before(open_table)
         return visible_rows if keys is None else _restrict_to_keys(table, visible_rows, keys)
 

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
-from lakehouse.spark import folders
+from lakehouse.spark.fold.clock import clock_from_metadata
+from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.clock import clock_from_metadata
-from lakehouse.spark.operators.shown import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.table import tables
 
 

@@ -21,9 +21,9 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.failures import Failed
-from lakehouse.spark import checkpoint
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.failure import Catching, raise_failure
+from lakehouse.spark.jvm import checkpoint
+from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing

@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.in_memory import InMemory, hold_frame
+from lakehouse.spark.fold.visibility import is_final
+from lakehouse.spark.jvm.in_memory import InMemory, hold_frame
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.operators.shown import is_final
 from lakehouse.spark.stream.decoded import decode_records
 
 

@@ -23,9 +23,9 @@ from lakehouse.plan.app import App
 from lakehouse.semantics.epoch import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
-from lakehouse.spark.delta_log import newest_snapshot
+from lakehouse.spark.history import anchors
+from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.past import anchors
 from lakehouse.spark.table import files
 from lakehouse.spark.table.files import DAY_MS, HOUR_MS
 

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.fold.clock import ClockState
+from lakehouse.spark.fold.visibility import is_expired, is_final, is_visible
+from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.clock import ClockState
-from lakehouse.spark.operators.shown import is_expired, is_final, is_visible
-from lakehouse.spark.past.moments import Past
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Shared
 

@@ -18,17 +18,17 @@ from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
-from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.fold import fold
+from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
+from lakehouse.spark.fold.merge import merge_batch
+from lakehouse.spark.fold.visibility import has_expiry, is_final
+from lakehouse.spark.history import table_clock
+from lakehouse.spark.history.moments import Past, built_table
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.operators import fold
-from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.bounds import HeldFrame, hold_with_bounds
-from lakehouse.spark.operators.merge import merge_batch
-from lakehouse.spark.operators.shown import has_expiry, is_final
-from lakehouse.spark.past import past
-from lakehouse.spark.past.moments import Past, built_table
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.shared import Sharing
@@ -82,8 +82,8 @@ class SilverWriter:
             self._epoch, self.applied = progress.epoch, progress.tick
             self._forms = tables.aggregate_forms(self._spark, self.table)
             self._input = input_of(self._open_table)
-            self._clock = past.clock_at(self._open_table, self.applied)
-            self._through = past.through_at(self._open_table, self.applied)
+            self._clock = table_clock.clock_at(self._open_table, self.applied)
+            self._through = table_clock.through_at(self._open_table, self.applied)
             self._failures = failures_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, self._state.path), self._state.name)
             self._emitted_watermark: int | None = None
@@ -251,8 +251,8 @@ class SilverWriter:
         table_beside, to_tick = self._built_table(decision), decision.at - 1
         try:
             # Other logic may have another clock, and other times.
-            self._clock = past.clock_at(table_beside, to_tick)
-            through_times = (self._through, past.through_at(table_beside, to_tick))
+            self._clock = table_clock.clock_at(table_beside, to_tick)
+            through_times = (self._through, table_clock.through_at(table_beside, to_tick))
             self._through = max((time for time in through_times if time is not None), default=None)
             if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
                 late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), decision.at)

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.alert import Crossings
-from lakehouse.spark.expressions import column_of
+from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.rows import read_changes, row_exists, with_row_before
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.semantics.operators.as_of import KeyChanges
-from lakehouse.spark.functions import arrow_type
+from lakehouse.spark.expression.arrow_functions import arrow_type
 
 
 def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:

@@ -14,13 +14,13 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, JSON_FORMATS, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics import ahead
-from lakehouse.spark.expressions import column_of
-from lakehouse.spark.kafka_times import invalid_kafka_time
+from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
+from lakehouse.spark.expression.declared import column_of
+from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonPart
 from lakehouse.spark.stream.part import Part, python_decoder
-from lakehouse.spark.years import epoch_ms, in_range
 
 
 def decode_records(source: Source, bronze: DataFrame) -> DataFrame:

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 
 from lakehouse.semantics import iso_text
 from lakehouse.semantics.number_text import EXPONENT_MAX
-from lakehouse.spark.guard.json_numbers import MARK, MARKED, OTHER, UNMARKED
+from lakehouse.spark.expression.json_numbers import MARK, MARKED, OTHER, UNMARKED
 
 LARGE_EXPONENT = r"([0-9.][eE][+-]?)0*[1-9][0-9]{4,}"
 ESCAPE = "\\"

@@ -19,7 +19,7 @@ from lakehouse.formats.decode import decode_part
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics.windowed_key import window_of
-from lakehouse.spark.functions import over_arrow
+from lakehouse.spark.expression.arrow_functions import over_arrow
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from lakehouse.plan.expression import Named
 from lakehouse.plan.schema import ORDINALS_TYPE, PSEUDO_COLUMNS
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
-from lakehouse.spark.expressions import column_of
-from lakehouse.spark.functions import column_function_of_map, spark_type
+from lakehouse.spark.expression.arrow_functions import column_function_of_map, spark_type
+from lakehouse.spark.expression.declared import column_of
+from lakehouse.spark.expression.years import compute_columns, epoch_ms, in_range, null_outside_years
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.years import compute_columns, epoch_ms, in_range, null_outside_years
 
 OWN_COLUMNS = ("_tombstone", "_null_key", "_position", "_topic_id")
 UNDO = "_undo"  # whether a record takes a table's row out, see `lakehouse.spark.stream.rows`

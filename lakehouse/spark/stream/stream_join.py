@@ -24,7 +24,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.stream_join import JoinSide
-from lakehouse.spark.functions import literal_map
+from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.stream.step import era_of, merged_position, numbered_position
 
 # The rows that come with one record, in order: of windows that it closes, of its partners, its own without a partner.

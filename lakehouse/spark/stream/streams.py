@@ -27,7 +27,7 @@ from lakehouse.plan.step import Map, Step
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.spark.in_memory import hold_frame
+from lakehouse.spark.jvm.in_memory import hold_frame
 from lakehouse.spark.stream.alert import find_crossings
 from lakehouse.spark.stream.broadcast import join_broadcast
 from lakehouse.spark.stream.joined import Tables, changes_as_records, join_with_table

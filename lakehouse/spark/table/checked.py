@@ -26,7 +26,8 @@ from lakehouse.plan.refused.place import Place, message_with_place
 from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.spark.table import clocked, tables
+from lakehouse.spark.expression import clock_texts
+from lakehouse.spark.table import tables
 
 PATTERNS = (
     exp.RegexpLike,
@@ -63,12 +64,12 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     except AnalysisException as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
-        clocked.check_casts(
+        clock_texts.check_casts(
             _frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time]
         )
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
-            clocked.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
+            clock_texts.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
 def _describe_failing_step(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
@@ -122,7 +123,7 @@ def _check_names(data_type: DataType, label: str) -> None:
 def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
     for item in items:
         try:
-            clocked.check_casts(frame, label, [item])
+            clock_texts.check_casts(frame, label, [item])
         except AnalysisException as error:
             message = f"{label}: Spark can't take {item.text!r}: {_first_line(error)}"
             raise PlanError(message_with_place(message, item.place)) from error

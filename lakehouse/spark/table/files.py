@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.lake.properties import RETENTION
-from lakehouse.spark.delta_log import newest_snapshot
-from lakehouse.spark.folders import path_and_system
-from lakehouse.spark.operators.merge import ROWS_PER_FILE
+from lakehouse.spark.fold.merge import ROWS_PER_FILE
+from lakehouse.spark.jvm.delta_log import newest_snapshot
+from lakehouse.spark.jvm.folders import path_and_system
 from lakehouse.spark.transaction import quote_name, read_properties, set_properties
 
 SMALL_BYTES = 16 * 2**20

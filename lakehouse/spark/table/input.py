@@ -2,7 +2,7 @@
 
     rows      bronze's rows of the stream's topics, without those that a restored table holds already
     frame     the rows decoded by the schemas, after the steps of the stream
-    records   the stream's records that reach a table, with key, inputs and time: `lakehouse.spark.operators.arrivals`
+    records   the stream's records that reach a table, with key, inputs and time: `lakehouse.spark.fold.arrivals`
 
 The live job, backfills, reads of the past, the changelog and the audit all read here, each between two ticks.
 
@@ -33,11 +33,11 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.functions import literal_map
+from lakehouse.spark.expression.arrow_functions import literal_map
+from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.arrivals import arriving_records
+from lakehouse.spark.fold.clock import ClockState
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.operators.aggregates import Form
-from lakehouse.spark.operators.arrivals import arriving_records
-from lakehouse.spark.operators.clock import ClockState
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.step import era_of

@@ -15,7 +15,7 @@ from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.functions import over_arrow
+from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.decoded import decode_records, judging_time
 from lakehouse.spark.transaction import append, new_table

@@ -32,13 +32,13 @@ from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.spark import folders
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.bronze import SCHEMA
-from lakehouse.spark.expressions import column_of
+from lakehouse.spark.expression.declared import column_of
+from lakehouse.spark.fold.aggregates import Form, form_of
+from lakehouse.spark.fold.undo import row_form
+from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.operators.aggregates import Form, form_of
-from lakehouse.spark.operators.undo import row_form
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
 from lakehouse.spark.transaction import is_delta_table, new_table, quote_name, read_properties, set_properties

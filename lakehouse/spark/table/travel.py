@@ -13,7 +13,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.table.hadoop import SparkLakeFiles
+from lakehouse.spark.table.lake_files import SparkLakeFiles
 
 
 def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) -> Timeline:

@@ -1,0 +1,312 @@
+"""A declared expression as a Spark column: it is null for a record on which it fails, and never reads a clock.
+
+With ANSI mode off most of Spark's expressions are null if they fail; others raise nevertheless (element_at(xs, 0), a
+bad pattern, a map with a key twice), which would stop the job for ever. So TryEval wraps every call that is not known
+to be harmless; Spark has it for its own try_ functions, and SQL has no name for it.
+
+Spark reads a text with a time and no day ("12:30") as a moment of today, by the clock: such a text gives a null here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
+
+from pyspark import SparkContext
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.plan.expression import Expression
+from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.spark.expression import cast_values, element_values, json_numbers
+from lakehouse.spark.expression.java_functions import FUNCTIONS
+from lakehouse.spark.expression.refused_values import refused_condition
+
+# Nodes and functions that do not raise themselves, though their arguments may: Spark's classes, and its functions.
+LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
+HARMLESS = word_set(
+    """
+    LambdaFunction Alias If CaseWhen And Or Not IsNull
+    IsNotNull EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In UnresolvedExtractValue
+    CreateNamedStruct Cast
+    """
+)
+HARMLESS_FUNCTIONS = word_set(
+    """
+    array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
+    named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
+    """
+)
+# The places of the arguments that a function reads as moments, if they are texts; not to_timestamp with a format.
+MOMENTS = {
+    "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
+    "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
+    "second": (0,), "timestamp": (0,), "to_timestamp": (0,), "to_timestamp_ltz": (0,), "to_timestamp_ntz": (0,),
+    "to_utc_timestamp": (0,), "try_to_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
+    "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
+}  # fmt: skip
+BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
+# Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.
+JSON_NAME = re.compile(r"""\["([^"'?]+)"\]""")
+TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
+
+
+def column_of(expression: Expression) -> Column:
+    """Return the column for a declared expression."""
+    # Most are just a column's name: that can't raise, and each access to a tree is a call to the JVM.
+    return F.expr(expression.text) if expression.is_column else _guarded_column(expression.text)
+
+
+@lru_cache(maxsize=4096)
+def _guarded_column(text: str) -> Column:
+    java_column = _active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(_guard_tree(_parse_tree(text)))
+    return cast(Column, cast(Any, type(F.lit(1)))(java_column))
+
+
+def _parse_tree(text: str) -> Any:
+    """Return the tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
+    return _active_jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
+
+
+def _active_jvm() -> Any:
+    context = SparkContext._active_spark_context
+    assert context is not None
+    return cast(Any, context)._jvm
+
+
+def _guard_tree(tree: Any) -> Any:
+    """Return a tree with every call wrapped that may raise."""
+    kind, name = _class_and_name(tree)
+    if kind in LEAVES:
+        return tree
+    children = _child_trees(tree)
+    if name in cast_values.FUNCTIONS and len(children) == 1:
+        return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
+    if kind == "Cast":
+        return _guard_cast(tree, children[0])
+    if name == "get_json_object" and len(children) == 2:
+        return _exact_numbers(json_numbers.AT_PATH, [children[0], _quote_json_path(children[1])])
+    if name == "map" and all(map(_is_value, children)):
+        # The options of a function, which Spark takes only as literals; they can't raise.
+        return tree
+    if name == "regexp_substr" and len(children) == 2:
+        # Spark moves a part of this function's replacement out of a TryEval around it.
+        return _guard_tree(_fill_template("nullif(regexp_extract(`0`, `1`, 0), '')", children))
+    guarded_children = [_guard_tree(child) for child in children]
+    if name in ("element_at", "try_element_at") and guarded_children[-1].getClass().getSimpleName() != "Literal":
+        # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
+        guarded_children[-1] = _fill_template(
+            f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [guarded_children[-1]]
+        )
+    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(guarded_children) > 1):
+        for place in MOMENTS.get(name or kind, ()):
+            if place < len(guarded_children):
+                guarded_children[place] = _guard_moment(guarded_children[place])
+    if len(guarded_children) > 2 and element_values.may_double(name, children[2]):
+        guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
+    if any(
+        child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
+    ):
+        tree = _with_children(tree, guarded_children)
+    if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
+        return tree
+    if (java_function := FUNCTIONS.get(name)) is not None:
+        arguments, java_call, result_form = java_function
+        return _fill_template(
+            result_form,
+            [_try_eval(java_call(*(_fill_template(argument_form, guarded_children) for argument_form in arguments)))],
+        )
+    by_interval = name == "sequence" and _is_interval(guarded_children[-1])
+    conditions, measured_lambdas = [], []
+    if name in element_values.ENTRIES:
+        # First, as the other conditions compute all its values.
+        conditions = [element_values.size_condition(name, children[-1], len(guarded_children))]
+        measured_lambdas = [_wrap_lambda(guarded_children[-1], element_values.LENGTH)]
+    conditions.append(
+        refused_condition(name or kind, [_literal_text(child) for child in guarded_children], by_interval=by_interval)
+    )
+    condition = " OR ".join(filter(None, conditions))
+    return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else _try_eval(tree)
+
+
+def _quote_json_path(tree: Any) -> Any:
+    """Return a path of get_json_object with its names in single quotes, if it is a literal."""
+    json_path = _literal_text(tree)
+    if json_path is None or not JSON_NAME.search(json_path):
+        return tree
+    quoted_path = JSON_NAME.sub(r"['\1']", json_path).replace("\\", r"\\").replace("'", r"\'")
+    return _parse_tree(f"'{quoted_path}'")
+
+
+def _guard_cast(tree: Any, child: Any) -> Any:
+    """Return a cast that is null for a value that its type can't hold."""
+    target_type = str(tree.dataType().sql()).lower()
+    element_cast = cast_values.cast_elements(target_type)
+    # The literal NULL is no array.
+    if element_cast is not None and _class_and_name(child)[0] != "Literal" and not _may_be_variant(child):
+        return _try_eval(_with_children(tree, [_guard_tree(_fill_template(element_cast, [child]))]))
+    guarded_child, condition = _guard_tree(child), cast_values.unfit_cast_condition(target_type)
+    if target_type.startswith("timestamp"):
+        guarded_child = _guard_moment(guarded_child)
+    if target_type == "string" and _class_and_name(child)[0] != "Literal":
+        return _compute_once(
+            guarded_child, lambda value: _fill_template(cast_values.TEXT, [value, _with_children(tree, [value])])
+        )
+    is_try_cast = str(tree.evalMode()) == "TRY" and not target_type.startswith("decimal")
+    if condition is None or is_try_cast or _is_short_literal(child):
+        guarded_child = _with_children(tree, [guarded_child])
+        # The cast of a VARIANT may raise.
+        return guarded_child if _class_and_name(child)[0] == "Literal" else _try_eval(guarded_child)
+
+    def fit_value(value: Any) -> Any:
+        cast_tree = _with_children(tree, [value])
+        if (shorter_form := cast_values.shorten_exponent(target_type)) is not None:
+            text_cast = _with_children(tree, [_fill_template(shorter_form, [value])])
+            cast_tree = _fill_template("if(typeof(`0`) = 'string', `1`, `2`)", [value, text_cast, cast_tree])
+        return _fill_template(
+            "if(coalesce(`0`, true), null, `1`)", [_try_eval(_fill_template(condition, [value])), _try_eval(cast_tree)]
+        )
+
+    # `is_whole_moment` looks for a text's guard right below a cast.
+    return fit_value(guarded_child) if target_type.startswith("timestamp") else _compute_once(guarded_child, fit_value)
+
+
+def _compute_once(value: Any, form: Callable[[Any], Any]) -> Any:
+    """Return `form` applied to a value that it uses several times, with the value computed once."""
+    if _class_and_name(value)[0] in LEAVES:
+        return form(value)
+    bound_field = _bound_fields(1)[0]
+    return _fill_template(
+        f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound_field), value]
+    )
+
+
+def _is_short_literal(tree: Any) -> bool:
+    """Say whether a tree is a literal that fits wherever its cast is not null: a null, small number or short text."""
+    if _class_and_name(tree)[0] != "Literal":
+        return False
+    value = tree.value()
+    if isinstance(value, int):
+        return -128 <= value <= 127
+    return value is None or (tree.dataType().typeName() == "string" and len(str(value)) < 10)
+
+
+def _may_be_variant(tree: Any) -> bool:
+    """Say whether a tree may give a VARIANT, which must be cast as a whole: `transform` does not take it."""
+    name = _class_and_name(tree)[1]
+    return "parse_json" in name or "variant" in name or any(map(_may_be_variant, _child_trees(tree)))
+
+
+def _with_children(tree: Any, children: list[Any]) -> Any:
+    return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children))
+
+
+def _exact_numbers(form: str, children: list[Any]) -> Any:
+    """Return a function of a JSON text, with the numbers as the text writes them."""
+    json_text, json_path = map(_guard_tree, children)
+    return _compute_once(json_text, lambda value: _try_eval(_fill_template(form, [value, json_path])))
+
+
+def _is_value(tree: Any) -> bool:
+    """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
+    return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
+
+
+def _wrap_lambda(lambda_: Any, form: str) -> Any:
+    """Return the lambda with its body wrapped in the template `form`."""
+    function, *variables = _child_trees(lambda_)
+    return lambda_.withNewChildren(_active_jvm().PythonUtils.toSeq([_fill_template(form, [function]), *variables]))
+
+
+def _try_eval(tree: Any) -> Any:
+    return _active_jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
+
+
+def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: list[Any]) -> Any:
+    """Return a call that is null where a condition holds; arguments that both use are computed once.
+
+    condition: over the call's arguments and, after them, the extra trees.
+    """
+    plain_kinds = LEAVES | {"LambdaFunction"}
+    computed_places = [
+        place
+        for place, child in enumerate(children)
+        if f"`{place}`" in condition and _class_and_name(child)[0] not in plain_kinds
+    ]
+    bound_by_place = dict(zip(computed_places, _bound_fields(len(computed_places)), strict=True))
+    values = [bound_by_place.get(place, child) for place, child in enumerate(children)]
+    tree = _with_children(tree, values)
+    # Spark moves a TryEval around an IF into its branches: the condition needs its own.
+    guarded_tree = _fill_template(
+        "if(coalesce(`0`, true), null, `1`)",
+        [_try_eval(_fill_template(condition, [*values, *extra_trees])), _try_eval(tree)],
+    )
+    if not computed_places:
+        return guarded_tree
+    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(computed_places)))
+    outer_form = f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)"
+    return _fill_template(outer_form, [guarded_tree, *(children[place] for place in computed_places)])
+
+
+def _bound_fields(count: int) -> list[Any]:
+    """Return the trees of the first `count` fields, a0, a1, ..., of the lambda variable BOUND."""
+    fields = ", ".join(f"{BOUND}.a{number}" for number in range(count))
+    (function,) = _child_trees(_parse_tree(f"f({BOUND} -> array({fields}))"))
+    return _child_trees(_child_trees(function)[0])
+
+
+def _literal_text(tree: Any) -> str | None:
+    """Return the text of a literal; None for a computed value."""
+    return str(tree.value()) if _class_and_name(tree)[0] == "Literal" else None
+
+
+def _is_interval(tree: Any) -> bool:
+    """Say whether a tree is an interval, as far as its nodes show."""
+    kind, name = _class_and_name(tree)
+    if kind in ("TryEval", "UnaryMinus"):
+        return _is_interval(_child_trees(tree)[0])
+    has_interval_type = kind in ("Literal", "Cast") and "interval" in tree.dataType().typeName()
+    return has_interval_type or (name.endswith("_interval") and "make_" in name)
+
+
+def _class_and_name(tree: Any) -> tuple[str, str]:
+    """Return the class of a node, and the function's name if the node is a function."""
+    kind = tree.getClass().getSimpleName()
+    return kind, tree.nameParts().last().lower() if kind == "UnresolvedFunction" else ""
+
+
+def _child_trees(tree: Any) -> list[Any]:
+    children = tree.children()
+    return [children.apply(number) for number in range(children.size())]
+
+
+def _guard_moment(tree: Any) -> Any:
+    """Return the value, or null if it is a text with a time and no day."""
+    if tree.getClass().getSimpleName() == "Literal":
+        return tree  # the plan checked it when it was declared
+    pattern = TIME_ALONE.replace("\\", r"\\")
+    return _fill_template(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
+
+
+def is_whole_moment(tree: Any) -> bool:
+    """Say whether a resolved tree never gives a text with a time and no day: a guard makes such a text null."""
+    kind, _ = _class_and_name(tree)
+    if kind == "Literal":
+        return re.match(TIME_ALONE, str(tree.value())) is None
+    return kind == "If" and TIME_ALONE in tree.predicate().toString()
+
+
+def _fill_template(form: str, values: list[Any]) -> Any:
+    """Return the tree of an expression over `0`, `1`, ..., with other trees in their place."""
+
+    def fill_tree(tree: Any) -> Any:
+        # The parser takes every name in a lambda for a variable.
+        if tree.getClass().getSimpleName() in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
+            name = tree.nameParts().head()
+            return values[int(name)] if name.isdigit() else tree
+        children = [fill_tree(child) for child in _child_trees(tree)]
+        return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children)) if children else tree
+
+    return fill_tree(_parse_tree(form))

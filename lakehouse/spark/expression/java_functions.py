@@ -1,0 +1,170 @@
+"""The functions of `plan.refused.spark_functions.OWN` on Spark. The model has them in `model/function/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakehouse.spark.expression.java_calls import (
+    NODE,
+    STRING,
+    constant_object,
+    invoke_method,
+    invoke_static,
+    java_text,
+    json_mapper,
+    json_reader,
+    jvm,
+    loop_variable,
+    map_list,
+    map_map_entries,
+    new_object,
+    spark_text,
+)
+
+TIME = "java.time."
+FORMATTER = f"{TIME}format.DateTimeFormatter"
+BUILDER = f"{TIME}format.DateTimeFormatterBuilder"
+TEXTS = "org.apache.commons.lang3.StringUtils"
+
+
+def _us_locale() -> Any:
+    return constant_object(jvm().java.util.Locale.US, "java.util.Locale")
+
+
+def _date_formatter(format: Any) -> Any:
+    return invoke_static(FORMATTER, "ofPattern", FORMATTER, java_text(format), _us_locale())
+
+
+def _format_timestamp(millis: Any, format: Any, zone: Any) -> Any:
+    instant = invoke_static(f"{TIME}Instant", "ofEpochMilli", f"{TIME}Instant", millis)
+    local_time = invoke_method(instant, "atZone", f"{TIME}ZonedDateTime", invoke_static(
+        f"{TIME}ZoneId", "of", f"{TIME}ZoneId", java_text(zone)
+    ))  # fmt: skip
+    return spark_text(invoke_method(local_time, "format", STRING, _date_formatter(format)))
+
+
+def _format_date(days: Any, format: Any) -> Any:
+    local_date = invoke_static(f"{TIME}LocalDate", "ofEpochDay", f"{TIME}LocalDate", days)
+    return spark_text(invoke_method(local_date, "format", STRING, _date_formatter(format)))
+
+
+def _format_time(nanos: Any, format: Any) -> Any:
+    local_time = invoke_static(f"{TIME}LocalTime", "ofNanoOfDay", f"{TIME}LocalTime", nanos)
+    return spark_text(invoke_method(local_time, "format", STRING, _date_formatter(format)))
+
+
+def _parsing_formatter(format: Any) -> Any:
+    """Return a formatter that reads texts in any case.
+
+    Spark computes the common part of two expressions once, and a builder changes: each format needs its own builder. So
+    the constructor's arguments, an empty array, are computed from the format.
+    """
+    empty_array = invoke_static(
+        TEXTS,
+        "split",
+        "[Ljava.lang.String;",
+        invoke_static(TEXTS, "left", STRING, java_text(format), constant_object(0, "int")),
+    )
+    formatter_builder = invoke_method(new_object(BUILDER, empty_array), "parseCaseInsensitive", BUILDER)
+    return invoke_method(
+        invoke_method(formatter_builder, "appendPattern", BUILDER, java_text(format)),
+        "toFormatter",
+        FORMATTER,
+        _us_locale(),
+    )
+
+
+def _parse_date(text: Any, format: Any) -> Any:
+    local_date = invoke_static(
+        f"{TIME}LocalDate", "parse", f"{TIME}LocalDate", java_text(text), _parsing_formatter(format)
+    )
+    return invoke_method(local_date, "toEpochDay", "bigint")
+
+
+def _parse_time(text: Any, format: Any) -> Any:
+    local_time = invoke_static(
+        f"{TIME}LocalTime", "parse", f"{TIME}LocalTime", java_text(text), _parsing_formatter(format)
+    )
+    return invoke_method(local_time, "toNanoOfDay", "bigint")
+
+
+def _json_at_pointer(text: Any, pointer: Any) -> Any:
+    """Return the value at a JSON pointer as JSON; an empty text if there is none."""
+    json_node = invoke_method(json_mapper(), "readTree", NODE, java_text(text))
+    return spark_text(invoke_method(invoke_method(json_node, "at", NODE, java_text(pointer)), "toString", STRING))
+
+
+def _json_text_value(text: Any) -> Any:
+    return spark_text(
+        invoke_method(invoke_method(json_mapper(), "readTree", NODE, java_text(text)), "textValue", STRING)
+    )
+
+
+def _json_items(text: Any) -> Any:
+    item_variable = loop_variable("item", NODE)
+    item_list = invoke_method(json_reader("List"), "readValue", "java.util.List", java_text(text))
+    return map_list(item_list, item_variable, spark_text(invoke_method(item_variable, "toString", STRING)))
+
+
+def _json_fields(text: Any) -> Any:
+    name_variable, value_variable = loop_variable("name", STRING), loop_variable("value", NODE)
+    entry_map = invoke_method(json_reader("Map"), "readValue", "java.util.Map", java_text(text))
+    return map_map_entries(
+        entry_map,
+        name_variable,
+        spark_text(name_variable),
+        value_variable,
+        spark_text(invoke_method(value_variable, "toString", STRING)),
+    )
+
+
+def _find_nth(text: Any, part: Any, start: Any, number: Any) -> Any:
+    rest_of_text = invoke_static(TEXTS, "substring", STRING, java_text(text), start)
+    return invoke_static(TEXTS, "ordinalIndexOf", "int", rest_of_text, java_text(part), number)
+
+
+def _substring(text: Any, begin: Any, end: Any) -> Any:
+    return spark_text(invoke_method(java_text(text), "substring", STRING, begin, end))
+
+
+# plan/names/json_path.py in patterns of Java, as Spark SQL has them.
+_SIMPLE = r"""\\.([^.\\[\\]"\\s]+)"""
+_PLACE = r"""\\[([^.\\[\\]"\'\\s]+)\\]"""
+_DOUBLE = r"""\\["((?:[^"\\\\]|\\\\["\\\\])*)"\\]"""
+_SINGLE = r"""\\[\'([^\']*)\'\\]"""
+_STEP = f"{_SIMPLE}|{_PLACE}|{_DOUBLE}|{_SINGLE}"
+_STEPS = "replace(replace(substring(`0`, 2), '~', '~0'), '/', '~1')"
+_POINTER = (
+    rf"CASE WHEN `0` RLIKE '^\\$({_STEP})*$' THEN "
+    rf"regexp_replace(regexp_replace({_STEPS}, '{_STEP}', '/$1$2$3$4'), '\\\\(.)', '$1') END"
+)
+
+
+# By name: a function's arguments in Spark SQL, the Java call over them, and the result in Spark SQL over that call.
+FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
+    "ksql_format_timestamp": (
+        ("unix_millis(cast(`0` AS timestamp))", "cast(`1` AS string)", "cast(`2` AS string)"), _format_timestamp, "`0`"
+    ),
+    "ksql_format_date": (("cast(unix_date(`0`) AS bigint)", "cast(`1` AS string)"), _format_date, "`0`"),
+    "ksql_format_time": (("cast(`0` AS bigint) * 1000000L", "cast(`1` AS string)"), _format_time, "`0`"),
+    "ksql_parse_date": (
+        ("cast(`0` AS string)", "cast(`1` AS string)"), _parse_date, "date_from_unix_date(cast(`0` AS int))"
+    ),
+    "ksql_parse_time": (("cast(`0` AS string)", "cast(`1` AS string)"), _parse_time, "cast(`0` div 1000000 AS int)"),
+    "ksql_json_at": (("cast(`0` AS string)", "cast(`1` AS string)"), _json_at_pointer, "`0`"),
+    "ksql_json_pointer": (("cast(`0` AS string)",), lambda path: path, _POINTER),
+    "ksql_json_text": (("cast(`0` AS string)",), _json_text_value, "`0`"),
+    "ksql_json_items": (("cast(`0` AS string)",), _json_items, "`0`"),
+    "ksql_json_fields": (("cast(`0` AS string)",), _json_fields, "`0`"),
+    "ksql_length": (("cast(`0` AS string)",), lambda text: invoke_method(java_text(text), "length", "int"), "`0`"),
+    "ksql_substring": (("cast(`0` AS string)", "cast(`1` AS int)", "cast(`2` AS int)"), _substring, "`0`"),
+    "ksql_find": (
+        ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)", "cast(`3` AS int)"), _find_nth, "`0`"
+    ),
+    "ksql_reverse": (
+        ("cast(`0` AS string)",),
+        lambda text: spark_text(invoke_static(TEXTS, "reverse", STRING, java_text(text))),
+        "`0`",
+    ),
+}  # fmt: skip

@@ -1,0 +1,80 @@
+"""Fixed records: quarantined records as rows of bronze, with the bytes that count instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotFound
+from lakehouse.lake.in_effect import interventions_in_effect
+from lakehouse.plan.origin import Source
+from lakehouse.semantics import ahead
+from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.position import Identity
+from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.history.refold import IDENTITY
+from lakehouse.spark.open_lake import OpenLake
+from lakehouse.spark.stream.decoded import decode_records
+
+BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBytes:
+    """A quarantined record, by its identity, and the bytes that count instead."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def fixed_rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> DataFrame:
+    """Return the quarantined records as rows of bronze, with their new bytes. Raises NotFound without a quarantine."""
+    if not lake.exists(lake.layout.quarantine(source.name)):
+        raise NotFound(f"stream {source.name!r} has no quarantine: none of its records was bad.")
+    fixed_bytes = lake.spark.createDataFrame(
+        [(f.topic_id, f.partition, f.offset, f.key, f.value) for f in fixes], BYTES
+    )
+    quarantined_rows = lake.read(lake.layout.quarantine(source.name)).drop("key", "value", "reason")
+    if source.max_ahead is not None:
+        quarantined_rows = _with_header(quarantined_rows)
+    return quarantined_rows.join(F.broadcast(fixed_bytes), list(IDENTITY)).select(*bronze.COLUMNS)
+
+
+def _with_header(quarantined_rows: DataFrame) -> DataFrame:
+    """Return the rows with the header of fixed records, whose event time is not checked again."""
+    fixed_header = F.struct(F.lit(ahead.HEADER).alias("key"), F.lit(None).cast("binary").alias("value"))
+    headers = F.coalesce("headers", F.array().cast(quarantined_rows.schema["headers"].dataType))
+    return quarantined_rows.withColumn("headers", F.concat(headers, F.array(fixed_header)))
+
+
+def read_identities(bronze_rows: DataFrame) -> list[Identity]:
+    """Return the identities of rows of bronze, sorted."""
+    return sorted(Identity(*row) for row in bronze_rows.select(*IDENTITY).collect())
+
+
+def unfit_identities(source: Source, bronze_rows: DataFrame) -> list[Identity]:
+    """Return the identities of the rows that do not fit the source's schema."""
+    bad_rows = (
+        decode_records(source, bronze_rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
+    )
+    return read_identities(bad_rows)
+
+
+def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
+    """Return the identities of the rows that an earlier fix, not taken back, covers in a table.
+
+    alike: only those that it gave the same bytes."""
+    earlier_fixes = interventions.read_fixed_records(
+        lake, interventions_in_effect(interventions.read_interventions(lake, table), EVER)
+    )
+    if earlier_fixes is None:
+        return []
+    column_names = (*IDENTITY, "key", "value") if alike else IDENTITY
+    same_columns = [F.col(f"r.{name}").eqNullSafe(F.col(f"d.{name}")) for name in column_names]
+    return read_identities(rows.alias("r").join(earlier_fixes.alias("d"), same_columns, "left_semi"))

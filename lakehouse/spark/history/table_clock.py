@@ -1,0 +1,74 @@
+"""The clock of a table at a tick, and the event times up to it: from its commits, or from bronze if they are gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from lakehouse.lake.properties import CLOCK
+from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.fold.clock import ClockState, RunningClock, clock_from_metadata
+from lakehouse.spark.history import anchors
+from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.table import travel
+from lakehouse.spark.table.input import input_of
+from lakehouse.spark.transaction import read_properties
+
+
+def clock_at(
+    open_table: OpenTable, tick: int, known_clock: tuple[int, Mapping[str, Any]] | None = None
+) -> ClockState | None:
+    """Return the table's clock at a tick, from its commits, else from bronze; None if it has none.
+
+    known_clock: an earlier tick, with the clock at that tick. Bronze is read from the nearest known tick on.
+    """
+    table = open_table.table
+    if not table.has_clock:
+        return None
+    table_place = open_table.state
+    is_there = open_table.lake.exists(table_place.path)
+    # A restored table's clock goes on from the changelog's clock.
+    clock_text = read_properties(open_table.spark, table_place.path).get(CLOCK) if is_there else None
+    clock_state, begin_tick = clock_from_metadata(json.loads(clock_text)) if clock_text else ClockState(), NO_TICK
+    if tick == NO_TICK:
+        return clock_state
+    commits = open_table.lake.commits(table_place, tick, tick) if is_there else []
+    clocks_by_tick = [(commit.tick, commit.metadata["clock"]) for commit in commits if "clock" in commit.metadata]
+    clocks_by_tick += [
+        (row["tick"], json.loads(row["clock"])) for row in anchors.read_index(open_table) if row["clock"]
+    ]
+    clocks_by_tick += [known_clock] if known_clock is not None else []
+    for clock_tick, clock_metadata in sorted(clocks_by_tick, key=lambda item: -item[0]):
+        if clock_tick <= tick:
+            clock_state, begin_tick = clock_from_metadata(dict(clock_metadata)), clock_tick
+            break
+    if not travel.has_rows(open_table, begin_tick, tick):
+        return clock_state
+    running_clock = RunningClock(clock_state)
+    running_clock.watch(input_of(open_table).records(table, [], clock_state, begin_tick, tick)).count()
+    return running_clock.after()
+
+
+def through_at(open_table: OpenTable, tick: int) -> int | None:
+    """Return the largest event time (milliseconds) of the records that reached the table up to a tick.
+
+    From its commits, else from bronze; None if there was none.
+    """
+    table_place = open_table.state
+    if tick == NO_TICK or not open_table.lake.exists(table_place.path):
+        return None
+    commits = open_table.lake.commits(table_place, tick, tick)
+    if travel.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
+        for commit in reversed(commits):
+            if commit.tick <= tick and "times" in commit.metadata:
+                through: int | None = commit.metadata["times"]["through"]
+                return through
+    table_input = input_of(open_table)
+    event_times = [table_input.records(open_table.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
+    if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began
+        first_rows = open_table.lake.read(table_place.path, 0)
+        event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())
+    return max((row[0] for row in event_times if row and row[0] is not None), default=None)

@@ -1,0 +1,208 @@
+"""The Spark session: all streams of a process share it; it is set up for small batches on few cores."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import ConfigError
+from lakehouse.settings.config import Settings
+from lakehouse.setup.places import jars_folder
+from lakehouse.spark.jvm.launch import remember_names, start_jvm
+
+# The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
+DEFAULTS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # One clock for all: a local time zone would move every timestamp written as text.
+    "spark.sql.session.timeZone": "UTC",
+    # An expression that fails is null, as in ksqlDB; a bad record must not stop the job.
+    "spark.sql.ansi.enabled": "false",
+    # If a map has a key twice, the last entry counts, as in JSON. Otherwise Spark raises in the middle of a map, and
+    # the entries it already has would be in the next record's map.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # A job keeps some hundred pieces of generated code in use. With the default of 100, batches compile many again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # A frame that is sent to all tasks takes a page at least, however small it is, until its plan is forgotten. With
+    # pages of 32 MB, the default for this heap, a plan with many joins filled it.
+    "spark.buffer.pageSize": "2m",
+    # 200 shuffle partitions and 50 snapshot partitions cost seconds a batch.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # VACUUM lists a folder in this many tasks; the default of 10,000 takes minutes for a handful of files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # INT96, Spark's default, has no statistics, and readers other than Spark refuse its years outside 1677 to 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Without it a flipped bit in Parquet goes unnoticed.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # Rows of several topics are written to several files at once; with one at a time a task sorts every byte by topic.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
+    # Ingest and silver share the cores: a long job of one must not starve the other.
+    "spark.scheduler.mode": "FAIR",
+    # This rule removes the observed part from a plan whose result turns out to be empty, and the counts with it.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    # Without it, Spark computes the common part of two expressions before both, also for a record that needs neither:
+    # for example the right side of an AND whose left side is false. That was half of the time to read JSON.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.streaming.ui.enabled": "false",
+    # For its pages Spark writes plans as text, for each job and each stage, even if nobody reads them: in short form.
+    "spark.sql.ui.explainMode": "simple",
+    # It records where in Python each column was made, for errors: ten calls to Java each. Ours name the declaration.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # We wait for the clock of another query; the default of 10 ms between polls is too short for 2 cores.
+    "spark.sql.streaming.pollingDelay": "50",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows may have a megabyte each: ten thousand of them, the default, would not fit into the memory of a worker.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
+    "spark.databricks.delta.schema.autoMerge.enabled": "false",
+    # Delta would ask a metastore, which does not exist here.
+    "spark.sql.catalogImplementation": "in-memory",
+    # Tables have paths. Spark makes this folder when it starts: an empty spark-warehouse/ where the command runs.
+    "spark.sql.warehouse.dir": tempfile.gettempdir(),
+}
+
+# The content of tables depends on these, so users can't set them.
+MEANING = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.mapKeyDedupPolicy",
+)
+
+# These loggers write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
+PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+# A pattern needs a large stack for a long text (`WALKED_MAX` of `lakehouse.spark.expression.refused_values` assumes
+# this one). Only the part that a thread has used takes memory.
+STACK = "-Xss256m"
+# By default Java collects the whole heap nine times in the first minute: classes need more room than at the start, and
+# a small heap has to grow. So half of the heap is allocated at the start.
+ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
+# Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
+# minutes, as Spark makes new code for each plan. Only the used part takes memory.
+ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
+# How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
+# processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
+LOCAL_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+# With at most this many cores, Java's compiler and collector share them with the work: a method is compiled with all
+# optimisations after ten times as many calls as by default, and one thread collects. Figures: benchmarks/README.md.
+FEW_CORES = 2
+# A MERGE joins a batch with all rows of the files that it touches, and must keep rows that are on one side only. By
+# default Spark sorts both sides; with the small side as a hash table it takes a sixth less at 10 million rows. Spark
+# can't put a hash table on disk; a side of this size, as a shuffle writes it, fits into memory however well it is
+# compressed. The second setting must not be larger than the first, and has no other effect here: there are as many
+# partitions as cores.
+SMALL_SIDES = dict.fromkeys(
+    ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes"), "1m"
+)
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+LATE_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
+    "-XX:Tier4BackEdgeThreshold=400000"
+)
+
+
+def is_session_open() -> bool:
+    """Say whether this process has a Spark session."""
+    return SparkSession.getActiveSession() is not None
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """Return the process's Spark session, started with these settings if there is none yet.
+
+    Under spark-submit the session's master and jars are those of the command line. Raises ConfigError if the JVM
+    dependencies have not been set up, or if the session has settings that would change the content of tables.
+    """
+    if (active_session := SparkSession.getActiveSession()) is not None:
+        return _check_session(active_session)
+    spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}
+    is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
+        spark_settings |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
+        # A class path costs nothing; spark.jars copies every jar, but a cluster's executors need it.
+        if settings.spark.master.startswith("local"):
+            spark_settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
+        else:
+            spark_settings["spark.jars"] = ",".join(jars)
+            spark_settings["spark.executor.extraJavaOptions"] = STACK
+        if "://" not in settings.lake.path:
+            spark_settings |= LOCAL_FILES
+        user_options = settings.spark.options.get(JAVA_OPTIONS, "")
+        heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
+        spark_settings[JAVA_OPTIONS] = f"{java_options(user_options, heap_size)} {user_options}".strip()
+    if settings.spark.master.startswith("local"):
+        spark_settings |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_count_cores(settings.spark.master))}
+        # The workers need this environment's packages; "python3" on the PATH may be another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark_settings |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
+    if not is_submitted:
+        start_jvm(spark_settings)
+    builder = SparkSession.builder
+    for name, value in spark_settings.items():
+        builder = builder.config(name, value)
+    session = _check_session(builder.getOrCreate())
+    remember_names(session)
+    session.sparkContext.setLogLevel("ERROR")
+    for name in PYSPARK_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    return session
+
+
+def _check_session(session: SparkSession) -> SparkSession:
+    for name in MEANING:
+        if (setting := str(session.conf.get(name))).lower() != DEFAULTS[name].lower():
+            raise ConfigError(
+                f"Spark's {name} is {setting!r}; expected {DEFAULTS[name]!r}: what tables hold depends on it. Take it "
+                "out of [spark] options, or out of the session that this process had started before."
+            )
+    return session
+
+
+def _count_cores(master: str) -> int:
+    text = master.removeprefix("local").strip("[]").split(",")[0]
+    return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
+
+
+def java_options(user_options: str, memory: str | None = None) -> str:
+    """Return the options of Spark's JVM that precede the user's own; Java must start with both.
+
+    memory: the largest heap, such as "3g"; None if the user sets another.
+    """
+    log4j = Path(__file__).with_name("log4j2.properties")
+    # Without memory a JVM may run on for ever and do nothing; if it exits, the next start can read in another way.
+    own_options = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
+    own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
+    if memory is not None:
+        own_options += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
+    if (os.cpu_count() or 1) <= FEW_CORES:
+        own_options += f" {LATE_COMPILER}"
+        if not COLLECTOR.search(user_options):  # Java refuses two collectors
+            own_options += " -XX:+UseSerialGC"
+    # Java would warn about an archive of another Java, though a user need not do anything.
+    own_options += " -Xlog:cds=off -Xlog:cds+dynamic=off"
+    if (archive := class_archive()).is_file() and archive.stat().st_size:
+        own_options += f' "-XX:SharedArchiveFile={archive}"'
+    return f"{own_options} -Dlog4j2.configurationFile={log4j.as_uri()}"
+
+
+def class_archive() -> Path:
+    """Return where Java's archive of Spark's classes is: beside the jars. See `lakehouse.run.job.class_archive`."""
+    return jars_folder("spark").parent / "classes.jsa"
