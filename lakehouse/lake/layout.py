@@ -86,6 +86,10 @@ class Layout:
         return f"{self.root}/control/requests"
 
     @property
+    def conditional_put(self) -> str:
+        return f"{self.root}/control/conditional-put"
+
+    @property
     def careful(self) -> str:
         return f"{self.root}/control/careful.json"
 

@@ -20,6 +20,7 @@ OWN_KAFKA_OPTIONS = {
     "enable.auto.commit": "leave it out: lakehouse keeps its progress in the lake, not in a consumer group",
     "auto.offset.reset": "leave it out: lakehouse starts where the lake ends",
 }
+STORE_OPTIONS = ("endpoint", "region", "path_style", "access_key", "secret_key", "session_token")
 ROLES = ("admin", "op", "user", "viewer")
 OWN_AIRFLOW_OPTIONS = {
     "api.base_url": "use airflow.host and airflow.port",
@@ -52,6 +53,14 @@ def check_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise WrongValue(f'found {value!r}; expected text in "quotes" that is not empty')
     return value.strip()
+
+
+def check_lake_path(value: object) -> str:
+    """Accept a folder, or a Hadoop URI. Hadoop has no file system for s3:// and s3n://."""
+    path_text = check_text(value)
+    if match := re.match(r"s3n?://", path_text):
+        raise WrongValue(f"found {match[0]}...; expected s3a://, as Hadoop calls S3")
+    return path_text
 
 
 def check_servers(value: object) -> str:
@@ -132,6 +141,27 @@ def check_options(value: object) -> dict[str, str]:
             )
         option_texts[name] = str(option_value).lower() if isinstance(option_value, bool) else str(option_value)
     return option_texts
+
+
+def check_store_options(value: object) -> dict[str, str]:
+    """Accept how an S3 store is reached. Messages never show a value: it may be a secret."""
+    store_options = check_options(value)
+    for name in store_options:
+        if name not in STORE_OPTIONS:
+            raise WrongValue(f"found {name}; expected one of: {', '.join(STORE_OPTIONS)}", name)
+    if "endpoint" in store_options and not re.fullmatch(r"https?://[^\s/@]+/?", store_options["endpoint"]):
+        raise WrongValue('expected an address without user and path, such as "https://minio.example:9000"', "endpoint")
+    if store_options.get("path_style", "true") not in ("true", "false"):
+        raise WrongValue("expected true or false", "path_style")
+    if ("access_key" in store_options) != ("secret_key" in store_options):
+        raise WrongValue(
+            "found one of access_key and secret_key; expected both, or none for the environment's own keys"
+        )
+    if "session_token" in store_options and "access_key" not in store_options:
+        raise WrongValue(
+            "found a token without the keys that it belongs to; expected access_key and secret_key", "session_token"
+        )
+    return store_options
 
 
 def check_kafka_options(value: object) -> dict[str, str]:
@@ -261,7 +291,12 @@ def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = 
 
 # The check of each setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
-    "lake": {"path": check_text, "app": check_text},
+    "lake": {
+        "path": check_lake_path,
+        "app": check_text,
+        "options": check_store_options,
+        "single_writer": check_boolean,
+    },
     "kafka": {
         "bootstrap_servers": check_servers,
         "options": check_kafka_options,

@@ -3,6 +3,7 @@
     [lake]
     path = "./lake"                               # a folder, or a Hadoop URI such as s3a://bucket/lake
     app = "app.py"                                # the application of all commands that name none
+    options = { endpoint = "https://minio:9000" } # how an S3 store is reached: docs/object-store.md
     [kafka]
     bootstrap_servers = "one:9092,two:9092"       # default: an embedded broker
     options = { "security.protocol" = "SSL" }     # extra Kafka client properties
@@ -122,6 +123,7 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
     airflow_values = values["airflow"]
     airflow_values["home"] = (folder / Path(airflow_values.get("home", AIRFLOW_HOME)).expanduser()).resolve()
     for section, key in (
+        (values["lake"], "options"),
         (kafka_values, "options"),
         (values["spark"], "options"),
         (airflow_values, "options"),
@@ -130,7 +132,8 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
         if key in section:
             section[key] = Options(section[key])
     spark, run, upkeep = Spark(**values["spark"]), Run(**values["run"]), Upkeep(**values["upkeep"])
-    lake_section = LakeSection(lake_path, _absolute_application(values["lake"].get("app"), folder))
+    application = _absolute_application(values["lake"].get("app"), folder)
+    lake_section = LakeSection(**(values["lake"] | {"path": lake_path, "app": application}))
     log, metrics, lineage = Log(**values["log"]), Metrics(**values["metrics"]), Lineage(**values["lineage"])
     return Settings(
         lake_section,

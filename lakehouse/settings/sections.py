@@ -45,11 +45,15 @@ class LakeSection:
     """The place of the lake, and the application of commands that name none.
 
     path: absolute, or a Hadoop URI. app: a file, absolute, with :NAME behind it if it has several; or a module; None if
-    there is no default.
+    there is no default. options: how a store of objects is reached, see `lakehouse.settings.store`; what is missing
+    comes from the environment, as for other programs of that store. single_writer: nobody else writes to the lake,
+    which a store without conditional PUTs needs.
     """
 
     path: str
     app: str | None = None
+    options: Options = field(default_factory=Options)
+    single_writer: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark`` and ``<target>/kafka``.
+"""Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark``, ``<target>/kafka``, ...
+
+Every run needs the sets of the jars of Spark and Kafka; those for s3a:// are fetched only when asked for.
 
 It needs only Python's standard library, Java and the Apache Ivy jar that pyspark ships; so make asks this file for Java
 before anything is installed. checksums.txt has the SHA-256 of each jar: another jar, or one too many, is refused, when
 it is fetched and whenever this runs. A second run reads the jars (66 MB, tenths of a second) and does nothing else.
 
-    python lakehouse/setup/jars.py [--target FOLDER]
+    python lakehouse/setup/jars.py [--target FOLDER] [--set s3]
     python lakehouse/setup/jars.py --lock      write checksums.txt again, after ivy.xml has changed; look at the diff
 """
 
@@ -22,12 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 SETUP_FOLDER = Path(__file__).resolve().parent
 IVY_FILES = (SETUP_FOLDER / "ivy.xml", SETUP_FOLDER / "ivysettings.xml")
 CHECKSUMS = SETUP_FOLDER / "checksums.txt"
-JAR_KINDS = ("spark", "kafka")
+NEEDED_KINDS = ("spark", "kafka")
+EXTRA_KINDS = ("s3", "s3proxy")
 JAVA_OLDEST = 17
 LINES_SHOWN = 15
 
@@ -55,18 +59,18 @@ def find_java() -> str:
     return java_path
 
 
-def resolve_jars(target: Path) -> bool:
-    """Fill ``<target>/spark`` and ``<target>/kafka``; return False if the right jars were there already.
+def resolve_jars(target: Path, kinds: Sequence[str] = NEEDED_KINDS) -> bool:
+    """Fill ``<target>/<kind>`` for each kind; return False if the right jars were there already.
 
     A folder appears complete or not at all: the jars are gathered beside it and renamed. Raises ResolveError, also for
     jars that were changed since they were fetched.
     """
     target.mkdir(parents=True, exist_ok=True)
-    expected_checksums = _expected_checksums()
+    expected_checksums = _expected_checksums(kinds)
     with (target / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs at once, the second finds the work done
-        stamp_file = target / "stamp.json"
-        if differences := _describe_differences(_checksums_in(target), expected_checksums):
+        stamp_file = target / ("stamp.json" if kinds == NEEDED_KINDS else f"stamp-{'-'.join(kinds)}.json")
+        if differences := _describe_differences(_checksums_in(target, kinds), expected_checksums):
             if _stamped_digest(stamp_file) == jars_digest():  # somebody has changed the jars since
                 raise ResolveError(
                     f"{target} was changed since its jars were fetched: {differences}. Expected the jars of "
@@ -82,14 +86,14 @@ def resolve_jars(target: Path) -> bool:
         stamp_file.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=target) as folder_name:
             new_folder = Path(folder_name)
-            _retrieve_jars(java_path, ivy_jar, new_folder, target / "ivy-cache")
-            if differences := _describe_differences(_checksums_in(new_folder), expected_checksums):
+            _retrieve_jars(java_path, ivy_jar, new_folder, target / "ivy-cache", kinds)
+            if differences := _describe_differences(_checksums_in(new_folder, kinds), expected_checksums):
                 raise ResolveError(
                     f"What was fetched is not what {CHECKSUMS.name} says: {differences}. Nothing of it was kept but "
                     f"Ivy's cache. Remove {target} and run `lakehouse setup` again; if it stays so, the repository "
                     "hands out other files than it did: don't use them before you know why."
                 )
-            for kind in JAR_KINDS:
+            for kind in kinds:
                 (new_folder / kind).chmod(0o755)
                 shutil.rmtree(target / kind, ignore_errors=True)
                 (new_folder / kind).rename(target / kind)
@@ -101,8 +105,9 @@ def lock_jars(target: Path) -> None:
     """Write checksums.txt from what Ivy fetches now, into a folder of its own. Raises ResolveError."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".lock-", dir=target) as folder_name:
-        _retrieve_jars(find_java(), _find_ivy_jar(), Path(folder_name), Path(folder_name) / "ivy-cache")
-        checksums = _checksums_in(Path(folder_name))
+        kinds = (*NEEDED_KINDS, *EXTRA_KINDS)
+        _retrieve_jars(find_java(), _find_ivy_jar(), Path(folder_name), Path(folder_name) / "ivy-cache", kinds)
+        checksums = _checksums_in(Path(folder_name), kinds)
         # Ivy's cache: <kind>/<organisation>/<module>/<type>s/<file>
         modules_by_jar = {
             f"{path.parts[-5]}/{path.name}": f"{path.parts[-4]}:{path.parts[-3]}"
@@ -116,7 +121,7 @@ def lock_jars(target: Path) -> None:
     )
 
 
-def _expected_checksums() -> dict[str, str]:
+def _expected_checksums(kinds: Sequence[str]) -> dict[str, str]:
     """Return the checksum of each jar by its place: spark/x.jar. Raises ResolveError if they are of another ivy.xml."""
     head_line, *lines = CHECKSUMS.read_text().splitlines()
     if not head_line.endswith(_file_sha256(IVY_FILES[0])):
@@ -124,13 +129,14 @@ def _expected_checksums() -> dict[str, str]:
             f"{CHECKSUMS.name} was written for another {IVY_FILES[0].name}; expected checksums of the jars that it "
             "names now. Run make lock-jars, and look at what it changed."
         )
-    return {name: checksum for checksum, name, _ in (line.split() for line in lines)}
+    places = (line.split()[:2] for line in lines)
+    return {name: checksum for checksum, name in places if name.partition("/")[0] in kinds}
 
 
-def _checksums_in(target: Path) -> dict[str, str]:
+def _checksums_in(target: Path, kinds: Sequence[str]) -> dict[str, str]:
     """Return the checksum of each file in the folders of jars, by its place. No jar has the checksum of a non-file."""
     checksums: dict[str, str] = {}
-    for kind in JAR_KINDS:
+    for kind in kinds:
         for path in sorted((target / kind).glob("*")) if (target / kind).is_dir() else ():
             checksums[f"{kind}/{path.name}"] = (
                 _file_sha256(path) if path.is_file() and not path.is_symlink() else "no plain file"
@@ -199,11 +205,11 @@ def _find_ivy_jar() -> Path:
     return ivy_jars[-1]
 
 
-def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path) -> None:
-    """Run Ivy for both configurations at once, because it spends most of the time waiting for small files."""
+def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path, kinds: Sequence[str]) -> None:
+    """Run Ivy for all configurations at once, because it spends most of the time waiting for small files."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
-    log_files = {kind: folder / f"{kind}.log" for kind in JAR_KINDS}
-    for kind in JAR_KINDS:
+    log_files = {kind: folder / f"{kind}.log" for kind in kinds}
+    for kind in kinds:
         with log_files[kind].open("wb") as log_file:
             # A cache of its own for each: Ivy's is not made for two writers.
             processes[kind] = subprocess.Popen(
@@ -242,6 +248,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--target", type=Path, default=SETUP_FOLDER.parents[1] / ".jars", help="default: .jars in the checkout"
     )
     parser.add_argument("--check-java", action="store_true", help="only check that Java is new enough")
+    parser.add_argument("--set", choices=EXTRA_KINDS, help="also fetch this set of jars")
     parser.add_argument("--lock", action="store_true", help="rewrite checksums.txt from what is fetched now")
     options = parser.parse_args(arguments)
     start_time = time.monotonic()
@@ -251,8 +258,12 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.lock:
             lock_jars(options.target.resolve())
             print(f"jars: wrote {CHECKSUMS}; look at what it changed")
-        elif resolve_jars(options.target.resolve()):
-            print(f"jars: fetched in {time.monotonic() - start_time:.0f} s")
+        else:
+            is_fetched = resolve_jars(options.target.resolve())
+            if options.set:
+                is_fetched |= resolve_jars(options.target.resolve(), (options.set,))
+            if is_fetched:
+                print(f"jars: fetched in {time.monotonic() - start_time:.0f} s")
     except ResolveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -18,6 +18,7 @@ from typing import Literal
 
 from lakehouse.errors import ConfigError
 from lakehouse.setup import jars
+from lakehouse.setup.log_store import log_store_jar
 
 PACKAGE = Path(__file__).resolve().parents[1]
 AIRFLOW_LOCK = Path(__file__).with_name("airflow.lock")
@@ -51,12 +52,21 @@ def jars_target() -> Path:
     return checkout_root / ".jars" if checkout_root else cache_folder() / f"jars-{jars.jars_digest()[:DIGITS]}"
 
 
-def jars_folder(kind: Literal["spark", "kafka"]) -> Path:
+def jars_folder(kind: Literal["spark", "kafka", "s3", "s3proxy"]) -> Path:
     """Return the folder of one set of jars. Raises ConfigError, which says what to run, if there is none."""
     folder = jars_target() / kind
     if any(folder.glob("*.jar")):
         return folder
-    raise ConfigError(f"Found no {kind} jars in {folder}; they are fetched once. Run `lakehouse setup`.")
+    command = "lakehouse setup --s3" if kind == "s3" else "lakehouse setup"
+    raise ConfigError(f"Found no {kind} jars in {folder}; they are fetched once. Run `{command}`.")
+
+
+def s3_jars() -> list[Path]:
+    """Return the jars for lakes on s3a://. Raises ConfigError, which says what to run, if they are not there."""
+    log_store = log_store_jar(jars_target())
+    if not log_store.is_file():
+        raise ConfigError(f"Found no {log_store}; it is compiled once. Run `lakehouse setup --s3`.")
+    return [*sorted(jars_folder("s3").glob("*.jar")), log_store]
 
 
 def airflow_environment() -> Path:

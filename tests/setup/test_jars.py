@@ -20,7 +20,7 @@ JAR = "kafka/kafka-clients-4.2.0.jar"
 @pytest.fixture
 def fetched(tmp_path: Path) -> Path:
     """The project's jars, looked at once; each is a hard link, so a test replaces files and never writes into one."""
-    for kind in jars.JAR_KINDS:
+    for kind in jars.NEEDED_KINDS:
         shutil.copytree(PROJECT / ".jars" / kind, tmp_path / kind, copy_function=os.link)
     assert not jars.resolve_jars(tmp_path)
     return tmp_path
@@ -69,14 +69,14 @@ def test_a_missing_jar_and_a_link_in_its_place_are_not_up_to_date(fetched: Path)
 
 def test_a_repository_must_deliver_the_same_jar_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def other(executable: Any, ivy: Any, folder: Path, cache: Any) -> None:
-        for kind in jars.JAR_KINDS:
+        for kind in jars.NEEDED_KINDS:
             shutil.copytree(PROJECT / ".jars" / kind, folder / kind)
         (folder / JAR).write_bytes(b"another release of the same version")
 
     monkeypatch.setattr(jars, "_retrieve_jars", other)
     with pytest.raises(jars.ResolveError, match="What was fetched is not what"):
         jars.resolve_jars(tmp_path)
-    assert not any((tmp_path / kind).exists() for kind in jars.JAR_KINDS)
+    assert not any((tmp_path / kind).exists() for kind in jars.NEEDED_KINDS)
     assert not (tmp_path / "stamp.json").exists()
 
 

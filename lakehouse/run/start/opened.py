@@ -45,8 +45,10 @@ class Opened:
     def spark(self) -> SparkSession:
         """The Spark session; started on the first use."""
         from lakehouse.spark.jvm.session import open_session
+        from lakehouse.spark.jvm.store_check import check_store
 
         spark = open_session(self.settings)
+        check_store(spark, self.settings)
         if notebook.is_notebook():
             notebook.show_rows(spark)
         return spark

@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
-from lakehouse.setup.places import jars_folder
+from lakehouse.settings.store import S3, hadoop_options
+from lakehouse.setup.log_store import CLASS_NAME
+from lakehouse.setup.places import jars_folder, s3_jars
 from lakehouse.spark.jvm.launch import remember_names, start_jvm
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
@@ -93,7 +95,8 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours, as jars are; every other setting replaces ours
+JAR_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.executor.extraClassPath": os.pathsep, "spark.jars": ","}
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
 # processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
 LOCAL_FILES = {
@@ -136,6 +139,8 @@ def open_session(settings: Settings) -> SparkSession:
     is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
+        if settings.lake.path.startswith(S3):
+            jars += [str(path) for path in s3_jars()]
         spark_settings |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
         # A class path costs nothing; spark.jars copies every jar, but a cluster's executors need it.
         if settings.spark.master.startswith("local"):
@@ -145,6 +150,8 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings["spark.executor.extraJavaOptions"] = STACK
         if "://" not in settings.lake.path:
             spark_settings |= LOCAL_FILES
+        elif settings.lake.path.startswith(S3):
+            spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         spark_settings[JAVA_OPTIONS] = f"{java_options(user_options, heap_size)} {user_options}".strip()
@@ -152,7 +159,11 @@ def open_session(settings: Settings) -> SparkSession:
         spark_settings |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_count_cores(settings.spark.master))}
         # The workers need this environment's packages; "python3" on the PATH may be another one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    lakehouse_settings = dict(spark_settings)
     spark_settings |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
+    for name, separator in JAR_LISTS.items():
+        if own_jars := settings.spark.options.get(name):
+            spark_settings[name] = separator.join(filter(None, [lakehouse_settings.get(name), own_jars]))
     if not is_submitted:
         start_jvm(spark_settings)
     builder = SparkSession.builder
