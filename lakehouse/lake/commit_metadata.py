@@ -243,8 +243,8 @@ def parse_metadata(text: object, place: str) -> CommitMetadata | None:
         raise StorageError(
             f"{place}: found lakehouse's metadata of a commit, which is damaged: {reason}. Expected version "
             f"{FORMAT_VERSION} of the format in docs/commits.md. Put the commit's file in _delta_log back from a copy. "
-            "Without a copy, remove the folder of the table and run the application: it builds a silver table again "
-            "from bronze."
+            "Without a copy, a table of silver can be made again: remove its folder and run the application, which "
+            "builds it from bronze. Never remove bronze's."
         ) from error
 
 
