@@ -137,8 +137,8 @@ class TableCommit(RowsCommit):
     """A batch of a table's state, or the intervention of the kind `operation`.
 
     run: the id of the writer's run. keys: the number of keys that the commit touches. clock: the table's clock after
-    the commit; None for a table without one. failed, null_keys_so_far: the sums over all commits up to this one.
-    brought: the counts of the table that a swap brought, from bronze's beginning.
+    the commit; None for a table without one. failures, null_keys_so_far: the sums over all commits up to this one.
+    swap_counts: the counts of the table that a swap brought, from bronze's beginning.
     """
 
     run: str
@@ -146,9 +146,9 @@ class TableCommit(RowsCommit):
     counts: RecordCounts = RecordCounts()
     times: EventTimes = EventTimes()
     clock: ClockState | None = None
-    failed: tuple[Failed, ...] = ()
+    failures: tuple[Failed, ...] = ()
     null_keys_so_far: int = 0
-    brought: RecordCounts | None = None
+    swap_counts: RecordCounts | None = None
 
 
 KINDS: dict[str, type[CommitContent]] = {

@@ -11,7 +11,7 @@ from lakehouse.semantics.failures import Failed
 def failures_in_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
     """Return how often functions failed in all batches of a table, from its log; name: the table's, in its commits."""
     newest_batch = read_newest_batch(log, name)
-    return () if newest_batch is None else newest_batch.failed
+    return () if newest_batch is None else newest_batch.failures
 
 
 def failures_by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:

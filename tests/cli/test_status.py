@@ -120,7 +120,7 @@ def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
 def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
     failed = Failed("map price", 3, "clicks/0/4", "ValueError: \x1b[2J")
     lake.rows("calm", 3, topic="clicks")
-    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failed=(failed,)))
+    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(failed,)))
     lake.rows("hourly", 3, topic="clicks", content=UnchangedRows(operation="open epoch"))
     found = json.loads(lakehouse("status", "--json").out)
     assert {table["name"]: table["failed"] for table in found["tables"]} == {"calm": [], "hourly": [asdict(failed)]}

@@ -52,9 +52,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "counts": COUNTS,
     "times": st.builds(EventTimes, MAYBE_NUMBER, MAYBE_NUMBER, MAYBE_NUMBER),
     "clock": st.none() | st.builds(ClockState, TIMES, TIMES, MAYBE_NUMBER),
-    "failed": st.lists(st.builds(Failed, TEXTS, NUMBERS, TEXTS, TEXTS), max_size=2).map(tuple),
+    "failures": st.lists(st.builds(Failed, TEXTS, NUMBERS, TEXTS, TEXTS), max_size=2).map(tuple),
     "null_keys_so_far": NUMBERS,
-    "brought": st.none() | COUNTS,
+    "swap_counts": st.none() | COUNTS,
 }
 CONTENTS = st.sampled_from(list(KINDS.values())).flatmap(
     lambda kind: st.builds(kind, **{field.name: VALUES[field.name] for field in fields(kind)})
@@ -63,8 +63,8 @@ COMMIT_NUMBERS = st.builds(CommitNumber, TEXTS.map("lakehouse.{}".format), NUMBE
 
 FULL = batch(
     operation="swap", times=EventTimes(1, 2, 3), clock=ClockState({"t/i/0": 7}, {"t/i/0": 8}, None),
-    counts=RecordCounts(9), null_keys_so_far=7, failed=(Failed("map price", 1, "t/0/4", "ValueError: x"),),
-    brought=RecordCounts(5, 4, 3, 2),
+    counts=RecordCounts(9), null_keys_so_far=7, failures=(Failed("map price", 1, "t/0/4", "ValueError: x"),),
+    swap_counts=RecordCounts(5, 4, 3, 2),
 )  # fmt: skip
 
 
@@ -100,8 +100,8 @@ def test_the_form_on_disk() -> None:
         "from_tick": 0, "run": "run", "keys": 1, "counts": {"records": 9, "bad": 0, "null_keys": 0, "late": 0},
         "times": {"first": 1, "last": 2, "through": 3},
         "clock": {"stream_times": {"t/i/0": 7}, "order_times": {"t/i/0": 8}, "watermark": None},
-        "failed": [{"function": "map price", "records": 1, "first": "t/0/4", "error": "ValueError: x"}],
-        "null_keys_so_far": 7, "brought": {"records": 5, "bad": 4, "null_keys": 3, "late": 2},
+        "failures": [{"function": "map price", "records": 1, "first": "t/0/4", "error": "ValueError: x"}],
+        "null_keys_so_far": 7, "swap_counts": {"records": 5, "bad": 4, "null_keys": 3, "late": 2},
     }  # fmt: skip
 
 
@@ -169,8 +169,8 @@ def with_next(offsets: dict[str, int]) -> str:
         (changed(times={"first": 1, "second": 2}), "times: 'second': expected no such field"),
         (changed(clock={"stream_times": {"t": None}}), "clock: stream_times: expected an object of whole numbers"),
         (changed(clock={"stream_times": {"t": 2**64}}), "an object of whole numbers of 64 bits"),
-        (changed(failed={}), "failed: expected a list"),
-        (changed(failed=[{"function": "f"}]), "failed: error: expected a value"),
+        (changed(failures={}), "failures: expected a list"),
+        (changed(failures=[{"function": "f"}]), "failures: error: expected a value"),
         (changed(operation=7), "operation: expected a text; found 7"),
         (changed(counts=float("nan")), "counts: expected an object; found nan"),
         (changed(clock={"stream_times": {"t": True}}), "clock: stream_times: expected an object of whole numbers"),

@@ -180,7 +180,7 @@ class SilverWriter:
             counts=folded_batch.counts(),
             times=EventTimes(first_ms, last_ms, through),
             clock=folded_batch.clock,
-            failed=failures,
+            failures=failures,
             null_keys_so_far=null_key_count,
         )
         self._commit(self._state, Progress(self._epoch, to_tick), content, folded_batch.batch, folded_batch.forms)
@@ -226,7 +226,7 @@ class SilverWriter:
         if decision.kind in ("swap", "revert"):
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
-        brought_counts = self._bring_along(decision, bad_records) if decision.kind == "swap" else None
+        swap_counts = self._bring_along(decision, bad_records) if decision.kind == "swap" else None
         changed_rows = Past(self._open_table).changed(decision, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
@@ -237,9 +237,9 @@ class SilverWriter:
                 keys=held_batch.count,
                 times=EventTimes(through=self._through),
                 clock=self._clock,
-                failed=self._failures,
+                failures=self._failures,
                 null_keys_so_far=self._null_keys,
-                brought=brought_counts,
+                swap_counts=swap_counts,
             )
             self._commit(self._state, Progress(self._epoch, decision.at), content, held_batch, by_decision=True)
         finally:

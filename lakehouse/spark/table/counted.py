@@ -38,12 +38,12 @@ def count_by_commits(lake: OpenLake, table_place: TablePlace, tick: int) -> Comm
         and metadata.tick <= tick
     ]
     # A table that was swapped in did its own counting, from bronze's beginning.
-    swap_indexes = [number for number, batch in enumerate(batches) if batch.brought is not None]
+    swap_indexes = [number for number, batch in enumerate(batches) if batch.swap_counts is not None]
     batches = batches[swap_indexes[-1] :] if swap_indexes else batches
     return CommitCounts(
         bool(swap_indexes) or commits[-1].version == 0,
         any(metadata.content.operation == NEW_DECLARATION for metadata in all_metadata),
-        sum_counts(batch.brought or batch.counts for batch in batches),
+        sum_counts(batch.swap_counts or batch.counts for batch in batches),
     )
 
 
