@@ -19,6 +19,7 @@ from kafka_rows import kafka_rows
 from pyspark.sql import functions as F
 
 import lakehouse as lh
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.semantics.moment import AtTick
@@ -39,7 +40,7 @@ def write_bronze(lake: Lake, layout: Layout, count: int) -> None:
     """One record of each key, in a few ticks of one partition."""
     spark = lake.spark
     bronze.create_tables(open_lake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: TopicState("id")})
     for tick in range(TICKS):
         first, end = count * tick // TICKS, count * (tick + 1) // TICKS
         number = spark.range(first, end).select(F.col("id").alias("number"))

@@ -19,6 +19,7 @@ from common import TOPIC, app, lake_and_broker, record, show
 
 from lakehouse.kafka.produce import produce
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import UnchangedRows
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 
@@ -42,9 +43,9 @@ def visible(path: str) -> dict[int, float]:
     """When each tick of a table became readable: tick -> seconds since the epoch."""
     found: dict[int, float] = {}
     for commit in reader.open_table(path, path).history():
-        said = reader.parse_user_metadata(commit)
-        if "tick" in said and said.get("operation") != "open epoch":
-            found[said["tick"]] = Path(path, "_delta_log", f"{commit['version']:020}.json").stat().st_mtime
+        metadata = reader.parse_commit(commit, path)
+        if metadata is not None and not isinstance(metadata.content, UnchangedRows):
+            found[metadata.tick] = Path(path, "_delta_log", f"{commit['version']:020}.json").stat().st_mtime
     return found
 
 

@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 
 import lakehouse as lh
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.operator import Final
 from lakehouse.settings.config import load
@@ -96,7 +97,7 @@ class Filled:
         self._dice = random.Random(7)
         bronze.create_tables(open_lake(spark, self._layout))
         state = bronze.open_bronze_epoch(open_lake(spark, self._layout))
-        self._state = replace(state, topics={TOPIC: bronze.TopicState("id")})
+        self._state = replace(state, topics={TOPIC: TopicState("id")})
 
     def fill(self) -> float:
         """Fill the table; return the seconds that it took to take the records in."""

@@ -22,6 +22,19 @@ import pyarrow as pa
 from common import show
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from lakehouse.lake.commit_metadata import (
+    BronzeTick,
+    CommitContent,
+    CommitMetadata,
+    CommitNumber,
+    EventTimes,
+    RecordCounts,
+    TableCommit,
+    TopicState,
+    app_id,
+    write_metadata,
+)
+
 SIZES = ((1_000, 20), (100_000, 300))
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 POSITION = pa.struct(
@@ -32,9 +45,9 @@ POSITION = pa.struct(
 )  # fmt: skip
 
 
-def commit(name: str, said: dict[str, object], tick: int) -> CommitProperties:
-    text = json.dumps({"app": f"lakehouse.{name}", "epoch": 1, "tick": tick, **said})
-    number = Transaction(f"lakehouse.{name}", (1 << 40) + tick)
+def commit(name: str, content: CommitContent, tick: int) -> CommitProperties:
+    text = write_metadata(CommitMetadata(content, CommitNumber(app_id(name), 1, tick, f"{tick}")))
+    number = Transaction(app_id(name), (1 << 40) + tick)
     return CommitProperties(custom_metadata={"userMetadata": text}, app_transactions=[number])
 
 
@@ -51,7 +64,7 @@ def write(root: Path, name: str, rows: int, versions: int) -> None:
         at = BEGIN + timedelta(minutes=tick)
         record = {"topic": name, "topic_id": "id", "partition": 0, "offset": tick - 1, "timestamp": at, "tick": tick}
         record |= {"order_time": at, "key": b"key-0", "value": b'{"n": 1}'}
-        topics = {"topics": {name: {"id": "id", "next": {"0": tick}, "last": {"0": tick}, "order": {}}}}
+        topics = BronzeTick(topics={name: TopicState("id", {0: tick}, {0: tick})}, run="run")
         write_deltalake(
             bronze, pa.Table.from_pylist([record]), mode="append", partition_by=["topic"],
             commit_properties=commit("ingest", topics, tick),
@@ -61,8 +74,10 @@ def write(root: Path, name: str, rows: int, versions: int) -> None:
             2, "_position", pa.array(place, POSITION)
         )
         ms = int(at.timestamp() * 1000)
-        said = {"from_tick": tick - 1, "records": 1, "times": {"first": ms, "last": ms, "through": ms}}
-        write_deltalake(silver, table, mode="overwrite", commit_properties=commit(name, said, tick))
+        content = TableCommit(
+            from_tick=tick - 1, run="run", keys=1, counts=RecordCounts(1), times=EventTimes(ms, ms, ms)
+        )
+        write_deltalake(silver, table, mode="overwrite", commit_properties=commit(name, content, tick))
 
 
 def seconds(lake: Path, arguments: list[str], runs: int) -> list[float]:

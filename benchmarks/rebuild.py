@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import lakehouse as lh
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.settings.config import load
@@ -44,7 +45,7 @@ LATEST = events.latest("newest")
 def fill(spark: SparkSession, layout: Layout, sizes: list[int]) -> None:
     """Write ticks of these sizes into a new bronze."""
     bronze.create_tables(open_lake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: TopicState("id")})
     first = 0
     for size in sizes:
         number = spark.range(first, first + size).select(F.col("id").alias("number"))

@@ -18,6 +18,8 @@ import pyarrow as pa
 from common import lake_and_broker, show
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, CommitNumber, TopicState, app_id, write_metadata
+from lakehouse.lake.place import INGEST
 from lakehouse.run.lake import Lake
 
 TOPIC = "events"
@@ -48,9 +50,10 @@ def write(root: str, count: int, size: int) -> None:
                 "tick": [tick] * rows, "order_time": times,
             }
         )  # fmt: skip
-        following = {str(p): tick * each for p in range(PARTITIONS)}
-        said = f'{{"tick": {tick}, "topics": {{"{TOPIC}": {{"id": "an-id", "next": {following}}}}}}}'.replace("'", '"')
-        commit = CommitProperties({"userMetadata": said}, app_transactions=[Transaction("lakehouse.ingest", tick)])
+        following = dict.fromkeys(range(PARTITIONS), tick * each)
+        content = BronzeTick(topics={TOPIC: TopicState("an-id", following)}, run="run")
+        text = write_metadata(CommitMetadata(content, CommitNumber(app_id(INGEST), 0, tick, f"{tick}")))
+        commit = CommitProperties({"userMetadata": text}, app_transactions=[Transaction(app_id(INGEST), tick)])
         place = f"{root}/bronze/records"
         write_deltalake(place, table, mode="append", partition_by=["topic"], commit_properties=commit)
 

@@ -29,7 +29,9 @@ from pyspark.sql import functions as F
 
 import lakehouse as lh
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, CommitNumber, TopicState, app_id, write_metadata
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import INGEST
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import How
 from lakehouse.settings.config import load
@@ -75,10 +77,12 @@ def write_tick(
             "key": [key.encode() for key in rows], "value": pa.array(rows.values(), pa.binary()),
             "tick": pa.array([tick] * each, pa.int64()), "order_time": [now] * each,
         }))  # fmt: skip
-    said = {topic: {"id": f"id-{topic}", "next": {"0": end}, "last": {}, "order": {}} for topic, end in offsets.items()}
+    states = {topic: TopicState(f"id-{topic}", {0: end}) for topic, end in offsets.items()}
+    number = CommitNumber(app_id(INGEST), 1, tick, f"{tick}")
+    text = write_metadata(CommitMetadata(BronzeTick(topics=states, run="run"), number))
     commit = CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({"tick": tick, "topics": said})},
-        app_transactions=[Transaction("lakehouse.ingest", (1 << 40) + tick)],
+        custom_metadata={"userMetadata": text},
+        app_transactions=[Transaction(app_id(INGEST), (1 << 40) + tick)],
     )
     path = str(root / "bronze" / "records")
     write_deltalake(path, pa.concat_tables(parts), mode="append", partition_by=["topic"], commit_properties=commit)

@@ -30,7 +30,9 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
+from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, CommitNumber, TopicState, app_id, write_metadata
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.place import INGEST
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.jvm.session import open_session
@@ -72,11 +74,12 @@ def write_tick(root: Path, tick: int, first: int, count: int) -> None:
             "tick": pa.array([tick] * each, pa.int64()), "order_time": [now] * each,
         }  # fmt: skip
         last = file == FILES - 1
-        ends = {str(partition): first + count for partition in range(PARTITIONS)}
-        said = {"tick": tick, "topics": {TOPIC: {"id": "id", "next": ends, "last": {}, "order": {}}}}
+        ends = dict.fromkeys(range(PARTITIONS), first + count)
+        content = BronzeTick(topics={TOPIC: TopicState("id", ends)}, run="run")
+        text = write_metadata(CommitMetadata(content, CommitNumber(app_id(INGEST), 1, tick, f"{tick}")))
         commit = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps(said)} if last else {},
-            app_transactions=[Transaction("lakehouse.ingest", (1 << 40) + tick)] if last else [],
+            custom_metadata={"userMetadata": text} if last else {},
+            app_transactions=[Transaction(app_id(INGEST), (1 << 40) + tick)] if last else [],
         )
         rows = pa.table({name: pa.array(column) for name, column in columns.items()})
         path = str(root / "bronze" / "records")

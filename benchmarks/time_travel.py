@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import lakehouse as lh
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick, AtVersion
@@ -42,7 +43,7 @@ APP = lh.app(TABLE)
 def fill(spark: SparkSession, layout: Layout, rows: int, ticks: int) -> None:
     """Write the ticks, and let the table take them in, two at a time."""
     bronze.create_tables(open_lake(spark, layout))
-    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: bronze.TopicState("id")})
+    state = replace(bronze.open_bronze_epoch(open_lake(spark, layout)), topics={TOPIC: TopicState("id")})
     size = rows // ticks
     for tick in range(1, ticks + 1):
         number = spark.range((tick - 1) * size, tick * size).select(F.col("id").alias("number"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from lakehouse.formats.decode import decode_record
+from lakehouse.lake.commit_metadata import TopicState, parse_metadata
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
+
+from .written_commits import tick_text
 
 TIME = pa.timestamp("us", "UTC")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -35,15 +38,16 @@ def write_bronze(root: Path, records: Iterable[Record], own: Iterable[str] = (),
     files: how many files a tick has. Rows are in them in the order given.
     """
     own = set(own)
-    covers: dict[str, dict[str, Any]] = {}
+    states: dict[str, TopicState] = {}
     for tick, group in groupby(sorted(records, key=lambda record: record.tick), key=lambda record: record.tick):
         rows = list(group)
         for record in rows:
-            if covers.get(record.topic, {}).get("id") != record.topic_id:
-                covers[record.topic] = {"id": record.topic_id, "next": {}, "last": {}, "order": {}}
-            following = covers[record.topic]["next"]
-            following[str(record.partition)] = max(record.offset + 1, following.get(str(record.partition), 0))
-        said = json.dumps({"tick": tick, "topics": covers})
+            state = states.get(record.topic)
+            if state is None or state.id != record.topic_id:
+                state = TopicState(record.topic_id)
+            following = max(record.offset + 1, state.next.get(record.partition, 0))
+            states[record.topic] = replace(state, next={**state.next, record.partition: following})
+        said = tick_text(tick, states)
         for topic in sorted(own):
             append(root / "bronze" / "own" / topic, tick, [r for r in rows if r.topic == topic], said)
         shared = [record for record in rows if record.topic not in own]
@@ -80,4 +84,10 @@ def committed(root: Path) -> dict[int, int]:
     """When each tick of the shared table was committed: milliseconds since the epoch."""
     history = DeltaTable(str(root / "bronze" / "records")).history()
     ticks = [commit for commit in history if "userMetadata" in commit]
-    return {json.loads(commit["userMetadata"])["tick"]: commit["timestamp"] for commit in ticks}
+    return {_tick_of(commit): commit["timestamp"] for commit in ticks}
+
+
+def _tick_of(commit: dict[str, Any]) -> int:
+    metadata = parse_metadata(commit["userMetadata"], "a tick")
+    assert metadata is not None
+    return metadata.tick

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse.duration import UNITS_MS, duration_text
 from lakehouse.formats.shown import moment
-from lakehouse.lake.counted import read_newest_counts, walk_state_logs
+from lakehouse.lake.counted import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
 
 MARGIN_MS = 10 * UNITS_MS["minute"]  # the clocks of producers differ
@@ -49,8 +49,8 @@ def tables_ahead(layout: Layout, now_ms: int | None = None) -> list[Ahead]:
     clock_ms = int(time.time() * 1000) if now_ms is None else now_ms
     ahead_tables = []
     for table, log, progress_name in walk_state_logs(layout):
-        table_clock = read_newest_counts(log, progress_name).get("clock") or {}
-        stream_times: dict[str, int] = table_clock.get("stream_times", {})
+        newest_batch = read_newest_batch(log, progress_name)
+        stream_times = newest_batch.clock.stream_times if newest_batch and newest_batch.clock else {}
         partition = max(stream_times, key=lambda part: stream_times[part], default="")
         if partition and stream_times[partition] > clock_ms + MARGIN_MS:
             ahead_tables.append(Ahead(table, partition, stream_times[partition], stream_times[partition] - clock_ms))

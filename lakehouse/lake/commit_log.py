@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, TopicState, parse_metadata
+from lakehouse.semantics.epoch import NO_TICK
+
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """The description in one commit. `metadata` is lakehouse's; {} in a commit of another writer."""
+    """The description in one commit. `metadata` is lakehouse's; None in a commit of another writer."""
 
     version: int
     operation: str
     time_ms: int
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: CommitMetadata | None = None
 
 
 def is_table(path: str | Path) -> bool:
@@ -41,10 +44,14 @@ ReadLines = Callable[[int], Iterator[str]]
 
 
 class CommitLog:
-    """The log of one table up to a version. `read_lines` raises FileNotFoundError if a commit's file is gone."""
+    """The log of the table at `path` up to a version.
 
-    def __init__(self, read_lines: ReadLines, newest_version: int) -> None:
-        self._read, self.newest = read_lines, newest_version
+    `read_lines` raises FileNotFoundError if a commit's file is gone. All methods raise StorageError for a commit whose
+    metadata lakehouse wrote in another format: see `lakehouse.lake.commit_metadata`.
+    """
+
+    def __init__(self, read_lines: ReadLines, newest_version: int, path: str) -> None:
+        self._read, self.newest, self._path = read_lines, newest_version, path
 
     def at(self, version: int) -> CommitInfo | None:
         """Return the description of a version's commit; None if it is not in the log, or no longer."""
@@ -60,7 +67,7 @@ class CommitLog:
         return (
             CommitInfo(version, "", 0)
             if info_line is None
-            else _parse_commit(version, json.loads(info_line)["commitInfo"])
+            else _parse_commit(version, json.loads(info_line)["commitInfo"], self._path)
         )
 
     def walk_back(self, version: int | None = None) -> Iterator[CommitInfo]:
@@ -84,7 +91,7 @@ class CommitLog:
 
     def until(self, version: int) -> CommitLog:
         """Return the same log up to an earlier version."""
-        return CommitLog(self._read, version)
+        return CommitLog(self._read, version, self._path)
 
     def first(self, predicate: Callable[[CommitInfo], bool | None]) -> int | None:
         """Return the first version whose commit satisfies a predicate; None if there is none.
@@ -109,37 +116,57 @@ class CommitLog:
         return low_version if low_version <= self.newest else None
 
 
-def find_tick_coverage(log: CommitLog, tick: int | None = None) -> dict[str, Any] | None:
-    """Return the coverage in bronze's commit of a tick (default: the last); None if the log lacks that commit.
+@dataclass(frozen=True, slots=True)
+class TickCoverage:
+    """How far bronze was with each topic at the end of a tick."""
 
-    See `lakehouse.spark.bronze.bronze` for its form.
-    """
-    later_version = None if tick is None else log.first(lambda commit: _is_past_tick(commit.metadata, tick))
+    tick: int = NO_TICK
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+
+    def next_offsets(self, topic: str) -> Mapping[int, int]:
+        """Return the first offset of a topic that bronze lacks, by partition; {} for a topic without records."""
+        return self.topics[topic].next if topic in self.topics else {}
+
+    def last_tick(self, topics: Iterable[str]) -> int:
+        """Return the last tick that moved one of these topics; `NO_TICK` if none did."""
+        topic_states = (self.topics[topic] for topic in topics if topic in self.topics)
+        return max((tick for topic_state in topic_states for tick in topic_state.last.values()), default=NO_TICK)
+
+
+def tick_coverage(commit: CommitInfo) -> TickCoverage | None:
+    """Return what a commit of bronze says about its tick; None for another commit."""
+    if commit.metadata is None or not isinstance(commit.metadata.content, BronzeTick):
+        return None
+    return TickCoverage(commit.metadata.tick, commit.metadata.content.topics)
+
+
+def find_tick_coverage(log: CommitLog, tick: int | None = None) -> TickCoverage | None:
+    """Return the coverage in bronze's commit of a tick (default: the last); None if the log lacks that commit."""
+
+    def is_past(commit: CommitInfo) -> bool | None:
+        coverage = tick_coverage(commit)
+        return None if coverage is None or tick is None else coverage.tick > tick
+
+    later_version = None if tick is None else log.first(is_past)
     for commit in log.walk_back(None if later_version is None else later_version - 1):
-        if "topics" in commit.metadata:
-            return commit.metadata if tick is None or commit.metadata["tick"] == tick else None
+        if (coverage := tick_coverage(commit)) is not None:
+            return coverage if tick is None or coverage.tick == tick else None
     return None
-
-
-def _is_past_tick(metadata: dict[str, Any], tick: int) -> bool | None:
-    return metadata["tick"] > tick if "topics" in metadata else None
 
 
 def open_local_log(path: str, newest_version: int) -> CommitLog:
     """Return the log of the table in a local folder."""
-    log_folder = Path(path, "_delta_log")
+    log_folder = f"{path}/_delta_log"
 
     def read_lines(version: int) -> Iterator[str]:
-        with (log_folder / f"{version:020}.json").open(encoding="utf-8") as log_lines:
-            yield from log_lines
+        with Path(f"{log_folder}/{version:020}.json").open("rb") as log_lines:
+            for log_line in log_lines:
+                yield log_line.decode()
 
-    return CommitLog(read_lines, newest_version)
+    return CommitLog(read_lines, newest_version, path)
 
 
-def _parse_commit(version: int, commit_info: dict[str, Any]) -> CommitInfo:
-    metadata_text = commit_info.get("userMetadata") or ""
-    metadata = json.loads(metadata_text) if metadata_text.startswith("{") else {}
+def _parse_commit(version: int, commit_info: dict[str, Any], path: str) -> CommitInfo:
     time_ms = int(commit_info.get("inCommitTimestamp") or commit_info.get("timestamp") or 0)
-    return CommitInfo(
-        version, commit_info.get("operation", ""), time_ms, metadata if isinstance(metadata, dict) else {}
-    )
+    metadata = parse_metadata(commit_info.get("userMetadata"), f"version {version} of {path}")
+    return CommitInfo(version, commit_info.get("operation", ""), time_ms, metadata)

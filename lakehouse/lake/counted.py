@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from lakehouse.lake.commit_log import CommitLog, open_local_log
+from lakehouse.lake.commit_metadata import TableCommit, app_id
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.reader import open_table, table_names
 
 
-def read_newest_counts(log: CommitLog, name: str) -> dict[str, Any]:
-    """Return the metadata of the newest commit that counts records; {} without one. name: the table's in its log."""
-    own_metadata = (commit.metadata for commit in log.walk_back() if commit.metadata.get("app") == f"lakehouse.{name}")
-    return next((commit for commit in own_metadata if "records" in commit), {})
+def read_newest_batch(log: CommitLog, name: str) -> TableCommit | None:
+    """Return the newest commit that counts records; None without one. name: the table's in its log."""
+    for commit in log.walk_back():
+        metadata = commit.metadata
+        if metadata and metadata.app == app_id(name) and isinstance(metadata.content, TableCommit):
+            return metadata.content
+    return None
 
 
 def walk_state_logs(layout: Layout) -> Iterator[tuple[str, CommitLog, str]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import read_newest_counts, walk_state_logs
+from lakehouse.lake.counted import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.failures import Failed, failures_of
-
-FAILED = "failed"
+from lakehouse.semantics.failures import Failed
 
 
 def failures_in_log(log: CommitLog, name: str) -> tuple[Failed, ...]:
     """Return how often functions failed in all batches of a table, from its log; name: the table's, in its commits."""
-    return failures_of(read_newest_counts(log, name).get(FAILED, ()))
+    newest_batch = read_newest_batch(log, name)
+    return () if newest_batch is None else newest_batch.failures
 
 
 def failures_by_table(layout: Layout) -> dict[str, tuple[Failed, ...]]:

@@ -6,15 +6,14 @@ An aggregate leaves out a record with a null in a column of its key, the columns
 from __future__ import annotations
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import read_newest_counts, walk_state_logs
+from lakehouse.lake.counted import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
-
-NULL_KEYS = "null_keys_so_far"
 
 
 def null_keys_in_log(log: CommitLog, name: str) -> int:
     """Return the number in all batches of a table, from its log; name: the table's, in its commits."""
-    return int(read_newest_counts(log, name).get(NULL_KEYS, 0))
+    newest_batch = read_newest_batch(log, name)
+    return 0 if newest_batch is None else newest_batch.null_keys_so_far
 
 
 def null_keys_by_table(layout: Layout) -> dict[str, int]:

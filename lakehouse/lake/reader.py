@@ -5,7 +5,6 @@ Everything here starts in milliseconds: it reads Delta through `deltalake` and a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +17,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.commit_log import find_tick_coverage, is_table, open_local_log
+from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage, is_table, open_local_log
+from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
@@ -77,7 +77,7 @@ def open_table(path: str, label: str, version: int | None = None) -> DeltaTable:
 
 def read_progress(table: DeltaTable, name: str) -> Progress:
     """Return the progress of a table, from its transaction identifier."""
-    transaction_version = table.transaction_version(f"lakehouse.{name}")
+    transaction_version = table.transaction_version(app_id(name))
     return Progress(0, NO_TICK) if transaction_version is None else progress_of_version(transaction_version)
 
 
@@ -177,18 +177,20 @@ def read_table_properties(layout: Layout, table: str) -> dict[str, str]:
     return {name: value or "" for name, value in table_settings.items()}
 
 
-def read_bronze_coverage(layout: Layout) -> dict[str, Any]:
-    """Return the coverage in the last tick's commit: {"tick", "topics": {name: {"id", "next", "last"}}}, or {}."""
+def read_bronze_coverage(layout: Layout) -> TickCoverage:
+    """Return how far bronze is with its topics, from the last tick's commit; nothing if the log lacks it."""
     if not is_table(layout.records):
-        return {}
-    return find_tick_coverage(open_local_log(layout.records, DeltaTable(layout.records).version())) or {}
+        return TickCoverage()
+    log = open_local_log(layout.records, DeltaTable(layout.records).version())
+    return find_tick_coverage(log) or TickCoverage()
 
 
-def parse_user_metadata(commit: dict[str, Any]) -> dict[str, Any]:
-    """Return lakehouse's metadata in a commit; {} for another writer's commit."""
-    metadata_text = commit.get("userMetadata") or ""
-    metadata = json.loads(metadata_text) if metadata_text.startswith("{") else {}
-    return metadata if isinstance(metadata, dict) else {}
+def parse_commit(commit: dict[str, Any], path: str) -> CommitMetadata | None:
+    """Return lakehouse's metadata in a commit of the table at `path`; None for another writer's commit.
+
+    Raises StorageError: see `parse_metadata`.
+    """
+    return parse_metadata(commit.get("userMetadata"), f"version {commit['version']} of {path}")
 
 
 def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
@@ -223,21 +225,43 @@ def read_log_rows(layout: Layout, name: str, limit: int | None = None) -> list[d
 
 def walk_log_rows(layout: Layout, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of `read_log_rows` one by one: a long log is read only as far as they are consumed."""
-    for commit in walk_commits(open_table(find_table_path(layout, *split_layer(name)), f"table {name!r}")):
-        metadata = parse_user_metadata(commit)
-        operation_metrics = commit.get("operationMetrics") or {}
+    table_path = find_table_path(layout, *split_layer(name))
+    for commit in walk_commits(open_table(table_path, f"table {name!r}")):
+        metadata, operation_metrics = parse_commit(commit, table_path), commit.get("operationMetrics") or {}
         yield {
             "version": commit["version"],
             "time_ms": commit_time_ms(commit),
-            "operation": metadata.get("operation", commit["operation"]),
-            **{name: metadata.get(name) for name in ("tick", "from_tick", "epoch", "records", "null_keys")},
+            "operation": (metadata and metadata.content.operation) or commit["operation"],
+            **_progress_fields(metadata),
             "inserted": _first_metric(operation_metrics, "numTargetRowsInserted", "numOutputRows"),
             "updated": _first_metric(operation_metrics, "numTargetRowsUpdated"),
             "deleted": _first_metric(operation_metrics, "numTargetRowsDeleted"),
-            "offsets": {topic: topic_offsets["next"] for topic, topic_offsets in metadata["topics"].items()}
-            if "topics" in metadata
-            else None,
+            "offsets": _next_offsets(metadata),
         }
+
+
+def _progress_fields(metadata: CommitMetadata | None) -> dict[str, Any]:
+    """Return what a row of the log shows of a commit's metadata; None for each field that the commit lacks."""
+    content = None if metadata is None else metadata.content
+    counts = content.counts if isinstance(content, TableCommit) else None
+    is_numbered = metadata is not None and metadata.app != ""
+    return {
+        "tick": metadata.tick if metadata and is_numbered else None,
+        "from_tick": content.from_tick if isinstance(content, RowsCommit) else None,
+        "epoch": metadata.number.epoch if metadata and is_numbered else None,
+        "records": counts and counts.records,
+        "null_keys": counts and counts.null_keys,
+    }
+
+
+def _next_offsets(metadata: CommitMetadata | None) -> dict[str, dict[str, int]] | None:
+    """Return the first offsets that bronze lacks after a tick, by topic and partition; None for another commit."""
+    if metadata is None or not isinstance(metadata.content, BronzeTick):
+        return None
+    return {
+        topic: {str(partition): offset for partition, offset in topic_state.next.items()}
+        for topic, topic_state in metadata.content.topics.items()
+    }
 
 
 def _first_metric(metrics: dict[str, Any], *metric_names: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.lake import null_keys, reader
-from lakehouse.lake.commit_log import is_table
+from lakehouse.lake.commit_log import TickCoverage, is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.record import late_records
@@ -18,7 +18,7 @@ def overview(app: Application) -> dict[str, Any]:
     """Return the lineage, and the facts of each node; None for a node that the lake does not have yet."""
     layout = app.layout
     reader.require_local_root(layout)
-    covers = reader.read_bronze_coverage(layout)
+    coverage = reader.read_bronze_coverage(layout)
     quarantine_names = set(reader.table_names(layout, "quarantine"))
     open_counts = count_open_by_stream(layout, [name for name in app.streams if name in quarantine_names])
     late_counts = late_records.count_late_records(layout, [table.name for table in app.tables])
@@ -26,41 +26,39 @@ def overview(app: Application) -> dict[str, Any]:
     return {
         "name": app.name,
         "lake": layout.root,
-        "tick": covers.get("tick", 0),
+        "tick": coverage.tick,
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
         "topics": {node.name: _topic_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
         "streams": {name: {"quarantined": open_counts.get(name, 0)} for name in app.streams},
         "tables": {
-            table.name: table_facts(app, table, covers, late_counts[table.name], null_keys_by_table.get(table.name, 0))
+            table.name: table_facts(
+                app, table, coverage, late_counts[table.name], null_keys_by_table.get(table.name, 0)
+            )
             for table in app.tables
         },
     }
 
 
 def table_facts(
-    app: Application, table: TableInfo, covers: dict[str, Any], late_count: int, null_key_count: int
+    app: Application, table: TableInfo, coverage: TickCoverage, late_count: int, null_key_count: int
 ) -> dict[str, Any] | None:
     """Return a table's present facts, and how far it is behind bronze: in ticks, and in records of its topics."""
     if not is_table(app.layout.silver(table.name)):
         return None
     silver_facts = reader.read_table_facts(app.layout, "silver", table.name)
     table_tick = silver_facts.tick or 0
-    last_ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in table.topics]
-    topic_tick = max(
-        (int(last_tick) for ticks_by_partition in last_ticks for last_tick in ticks_by_partition.values()), default=0
-    )
     # A topic's state in the commits may show that nothing is missing; otherwise count its records.
     missing_records = (
         sum(_count_records_after(app.layout, topic, table_tick) for topic in table.topics)
-        if topic_tick > table_tick
+        if coverage.last_tick(table.topics) > table_tick
         else 0
     )
     return {
         "rows": silver_facts.rows,
         "version": silver_facts.version,
         "tick": silver_facts.tick,
-        "behind_ticks": covers["tick"] - table_tick if missing_records else 0,
+        "behind_ticks": coverage.tick - table_tick if missing_records else 0,
         "behind_records": missing_records,
         "last_commit_ms": silver_facts.last_commit_ms,
         "late": late_count,

@@ -12,7 +12,9 @@ a partition whose last record is older than the newest of all by more than `idle
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Partition = str  # "topic/topic id/partition"
 
@@ -51,3 +53,30 @@ class Clock:
         )
         self.watermark = smallest_time if self.watermark is None else max(self.watermark, smallest_time)
         return partition_time
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """What is kept of a clock between batches: see `Clock`. Times are in milliseconds."""
+
+    stream_times: Mapping[Partition, int] = field(default_factory=dict)
+    order_times: Mapping[Partition, int] = field(default_factory=dict)
+    watermark: int | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the form in which a property, an anchor and a cover keep it."""
+        return {"stream_times": self.stream_times, "order_times": self.order_times, "watermark": self.watermark}
+
+    def after(self, tails: list[Any], watermark: int | None) -> ClockState:
+        """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
+        stream_times, order_times = dict(self.stream_times), dict(self.order_times)
+        for tail in sorted(tails, key=lambda tail: tail.tick):
+            for superseded_name in [name for name in stream_times if is_superseded(name, tail.part)]:
+                del stream_times[superseded_name], order_times[superseded_name]
+            stream_times[tail.part], order_times[tail.part] = tail.time, tail.order
+        return ClockState(stream_times, order_times, watermark if watermark is not None else self.watermark)
+
+
+def clock_from_plain(values: Mapping[str, Any]) -> ClockState:
+    """Return the clock from its plain form."""
+    return ClockState(values["stream_times"], values["order_times"], values["watermark"])

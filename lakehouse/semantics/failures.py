@@ -6,7 +6,7 @@ notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +55,6 @@ class Failed:
     records: int
     first: str
     error: str
-
-    def plain(self) -> dict[str, Any]:
-        """Return the form in which a commit keeps it."""
-        return {"function": self.function, "records": self.records, "first": self.first, "error": self.error}
-
-
-def failures_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Failed, ...]:
-    """Return the failed functions in a commit."""
-    return tuple(Failed(**entry) for entry in entries)
 
 
 def merge_failures(old_failures: Iterable[Failed], new_failures: Iterable[Failed]) -> tuple[Failed, ...]:

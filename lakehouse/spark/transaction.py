@@ -7,11 +7,9 @@ same number: each commit carries a *nonce* that no other commit has, and the wri
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable, DeltaTableBuilder
@@ -20,6 +18,14 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import Fenced, StorageError
 from lakehouse.lake.commit_log import CommitLog, open_local_log
+from lakehouse.lake.commit_metadata import (
+    CommitContent,
+    CommitMetadata,
+    CommitNumber,
+    UnchangedRows,
+    app_id,
+    write_metadata,
+)
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark.jvm import folders
@@ -29,13 +35,7 @@ from lakehouse.spark.jvm.folders import read_lines
 APP_ID = "spark.databricks.delta.write.txnAppId"
 APP_VERSION = "spark.databricks.delta.write.txnVersion"
 METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-NONCE = "nonce"
 SHOWN = 3
-
-
-def app_id(name: str) -> str:
-    """Return the app id of a table's progress in its log."""
-    return f"lakehouse.{name}"
 
 
 def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
@@ -86,13 +86,13 @@ def read_properties(spark: SparkSession, path: str) -> dict[str, str]:
     return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
 
 
-def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], metadata: Mapping[str, Any]) -> None:
-    """Set properties of the table at `path` in a commit of its own, with this metadata.
+def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], operation: str) -> None:
+    """Set properties of the table at `path` in a commit of its own; operation: what it does, for its metadata.
 
     Call it on a session that nothing else uses: a commit's metadata is a setting of the session.
     """
     assignments = ", ".join(f"{_text_literal(name)} = {_text_literal(value)}" for name, value in values.items())
-    spark.conf.set(METADATA, json.dumps(metadata))
+    spark.conf.set(METADATA, write_metadata(CommitMetadata(UnchangedRows(operation=operation))))
     try:
         spark.sql(f"ALTER TABLE delta.{quote_name(path)} SET TBLPROPERTIES ({assignments})")
     finally:
@@ -120,41 +120,37 @@ def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
     newest = int(newest_snapshot(spark, path).version())
     if "://" not in path:
         return open_local_log(path, newest)
-    return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest)
+    return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest, path)
 
 
-def _commit_text(name: str, target: Progress, nonce: str, metadata: Mapping[str, Any]) -> str:
+def _commit_text(name: str, target: Progress, nonce: str, content: CommitContent) -> str:
     """Return the user metadata of a numbered commit."""
-    own_metadata = {"app": app_id(name), "epoch": target.epoch, "tick": target.tick, NONCE: nonce}
-    return json.dumps({**own_metadata, **metadata})
+    number = CommitNumber(app_id(name), target.epoch, target.tick, nonce)
+    return write_metadata(CommitMetadata(content, number))
 
 
 @contextmanager
-def _checked_commit(
-    spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
-) -> Iterator[str]:
+def _checked_commit(spark: SparkSession, place: TablePlace, target: Progress, content: CommitContent) -> Iterator[str]:
     """Yield the user metadata for the block's one numbered commit; then check that the table has this commit.
 
     Raises Fenced if another writer has taken the table over.
     """
     nonce = uuid.uuid4().hex
     try:
-        yield _commit_text(place.name, target, nonce, metadata)
+        yield _commit_text(place.name, target, nonce, content)
     except ConcurrentTransactionException as error:
         raise _fenced_error(spark, place, target) from error
     check_progress(spark, place, target, nonce)
 
 
 @contextmanager
-def numbered_writes(
-    spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]
-) -> Iterator[None]:
+def numbered_writes(spark: SparkSession, place: TablePlace, target: Progress, content: CommitContent) -> Iterator[None]:
     """Give the Delta write in the block the number of a progress; then check that the table has it.
 
     Use it around one MERGE on a session that nothing else uses: Delta would silently skip a second write with the same
     number. Raises Fenced if another writer has taken the table over.
     """
-    with _checked_commit(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, content) as text:
         settings = {APP_ID: app_id(place.name), APP_VERSION: str(target.version), METADATA: text}
         for setting, value in settings.items():
             spark.conf.set(setting, value)
@@ -166,21 +162,21 @@ def numbered_writes(
 
 
 def append(
-    frame: DataFrame, place: TablePlace, target: Progress, metadata: Mapping[str, Any], *, instead: bool = False
+    frame: DataFrame, place: TablePlace, target: Progress, content: CommitContent, *, instead: bool = False
 ) -> None:
     """Append rows to a table in one numbered commit, and check that the table has this commit.
 
     instead: replace the rows of the table.
     """
     spark, mode = frame.sparkSession, "overwrite" if instead else "append"
-    with _checked_commit(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, content) as text:
         writer = frame.write.format("delta").mode(mode).option("userMetadata", text)
         writer.option("txnAppId", app_id(place.name)).option("txnVersion", str(target.version)).save(place.path)
 
 
-def append_empty_commit(spark: SparkSession, place: TablePlace, target: Progress, metadata: Mapping[str, Any]) -> None:
+def append_empty_commit(spark: SparkSession, place: TablePlace, target: Progress, content: CommitContent) -> None:
     """Make a numbered commit without rows: it only records how far the table is, and under which epoch."""
-    with _checked_commit(spark, place, target, metadata) as text:
+    with _checked_commit(spark, place, target, content) as text:
         commit_number(spark, place.path, app_id(place.name), target.version, text)
 
 
@@ -192,7 +188,7 @@ def open_epoch(spark: SparkSession, place: TablePlace, epoch: int | None = None)
     """
     last_progress = read_progress(spark, place)
     target = Progress(last_progress.epoch + 1 if epoch is None else epoch, last_progress.tick)
-    append_empty_commit(spark, place, target, {"operation": OPEN_EPOCH})
+    append_empty_commit(spark, place, target, UnchangedRows(operation=OPEN_EPOCH))
     return target
 
 
@@ -211,8 +207,8 @@ def check_epoch(spark: SparkSession, place: TablePlace, epoch: int) -> None:
 def _last_nonce(spark: SparkSession, place: TablePlace) -> str | None:
     """Return the nonce of the newest numbered commit of a table; foreign commits (OPTIMIZE, UPDATE) may follow it."""
     commit_metadata = (commit.metadata for commit in commit_log_of(spark, place.path).walk_back())
-    own_metadata = (metadata for metadata in commit_metadata if metadata.get("app") == app_id(place.name))
-    return next((metadata[NONCE] for metadata in own_metadata if NONCE in metadata), None)
+    own_metadata = (metadata for metadata in commit_metadata if metadata and metadata.app == app_id(place.name))
+    return next((metadata.number.nonce for metadata in own_metadata), None)
 
 
 def _fenced_error(spark: SparkSession, place: TablePlace, target: Progress) -> Fenced:

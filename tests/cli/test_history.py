@@ -10,11 +10,13 @@ from deltalake import DeltaTable
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.plan.evolution.change import PLAN
 from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
 
+from ..written_commits import batch
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake
 
@@ -94,12 +96,13 @@ def test_event_times(story, ms, version):
     assert History(story.layout, "visits").at(AtEvent(ms)) == version
 
 
-def test_an_intervention_and_an_older_commit_hide_what_was_before(tmp_path):
+def test_an_intervention_and_a_commit_without_times_hide_what_was_before(tmp_path):
     layout = Layout(str(tmp_path))
-    for name, said in (("corrected", {"operation": "late correction", "records": 0}), ("old", {"records": 1})):
+    swapped, untimed = LateCommit(from_tick=0, operation="swap"), VisibleCommit(from_tick=0, run="run", keys=1)
+    for name, content in (("swapped", swapped), ("untimed", untimed)):
         table = VersionedTable(tmp_path, name)
         table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-        table.commit(2, visit("ann", 2, 2, 0), said=said)
+        table.commit(2, visit("ann", 2, 2, 0), content=content)
         assert [History(layout, name).at(AtEvent(ms)) for ms in (50, 100)] == [None, None]
         table.open_epoch()
         table.commit(3, visit("ann", 3, 3, 0), times=(300, 300))
@@ -109,8 +112,7 @@ def test_an_intervention_and_an_older_commit_hide_what_was_before(tmp_path):
 def test_after_an_intervention_that_says_its_times(tmp_path):
     table = VersionedTable(tmp_path)
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-    times = {"first": None, "last": None, "through": 100}
-    table.commit(2, visit("ann", 2, 2, 0), said={"operation": "late correction", "times": times})
+    table.commit(2, visit("ann", 2, 2, 0), content=batch(operation="late correction", times=EventTimes(through=100)))
     table.commit(3, visit("ann", 3, 3, 0), times=(300, 300))
     assert [History(Layout(str(tmp_path)), "visits").at(AtEvent(ms)) for ms in (50, 100, 299, 300)] == [None, 2, 2, 3]
 
@@ -118,8 +120,7 @@ def test_after_an_intervention_that_says_its_times(tmp_path):
 def test_a_commit_without_records_after_the_filter_is_no_intervention(tmp_path):
     table = VersionedTable(tmp_path)
     table.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-    times = {"first": None, "last": None, "through": 100}
-    table.say({"tick": 2, "from_tick": 1, "records": 3, "times": times})
+    table.say(2, batch(from_tick=1, counts=RecordCounts(3), times=EventTimes(through=100)))
     assert History(Layout(str(tmp_path)), "visits").at(AtEvent(100)) == 2
 
 
@@ -216,13 +217,13 @@ def test_the_visible_table_follows_the_state(tmp_path):
     for tick, (first, last) in enumerate(((100, 120), (200, 200), (300, 310), (305, 305)), 1):
         state.commit(tick, visit("ann", tick, tick, 0), times=(first, last))
         if tick != 2:
-            seen.commit(tick, visit("ann", tick, tick, 0), said={"keys": 1})
+            seen.commit(tick, visit("ann", tick, tick, 0), content=VisibleCommit(from_tick=0, run="run", keys=1))
         state.open_epoch()
     layout = Layout(str(tmp_path))
     found = {ms: History(layout, "visits").at(AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
     assert found == {99: 0, 100: None, 120: 1, 199: 1, 200: None, 304: None, 310: 3}
-    state.commit(5, visit("ann", 5, 5, 0), said={"operation": "late", "times": {"first": None, "through": 310}})
-    seen.commit(5, visit("ann", 5, 5, 0), said={"keys": 1})
+    state.commit(5, visit("ann", 5, 5, 0), content=batch(operation="late", times=EventTimes(through=310)))
+    seen.commit(5, visit("ann", 5, 5, 0), content=VisibleCommit(from_tick=0, run="run", keys=1))
     assert [History(layout, "visits").at(AtEvent(ms)) for ms in (120, 310)] == [None, 4]
 
 
@@ -257,7 +258,8 @@ def test_a_commit_during_the_read_does_not_shift_the_numbers(tmp_path):
     opened = DeltaTable(story.visits.path)
     story.visits.commit(8, visit("eve", 1, 8, 3), times=(800, 800))
     found = list(reader.walk_commits(opened))
-    assert [(commit["version"], reader.parse_user_metadata(commit).get("tick")) for commit in found] == [
+    metadata = [reader.parse_commit(commit, story.visits.path) for commit in found]
+    assert [(commit["version"], one and one.tick) for commit, one in zip(found, metadata, strict=True)] == [
         (6, 8), (5, 7), (4, 5), (3, 3), (2, 1), (1, 0), (0, None),
     ]  # fmt: skip
 

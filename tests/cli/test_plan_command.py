@@ -12,10 +12,13 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.errors import PlanError
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.plan.table import Table
 from lakehouse.run.lake import Lake
 from lakehouse.run.start.application import load_app
+
+from ..written_commits import tick_text
 
 APP = """
 import lakehouse as lh
@@ -65,7 +68,7 @@ def make_table(path: Path, table: Table, columns: pa.Schema = N) -> None:
 def make_bronze(folder: Path, topic: str, *, own: bool) -> None:
     """A bronze with records of a topic."""
     rows = pa.table({"topic": [topic], "offset": pa.array([0], pa.int64())})
-    said = json.dumps({"tick": 1, "topics": {topic: {"id": "1", "next": {"0": 1}, "last": {"0": 1}}}})
+    said = tick_text(1, {topic: TopicState("1", {0: 1}, {0: 1})})
     records = folder / "lake" / "bronze" / "records"
     write_deltalake(
         records, rows.slice(0, 0) if own else rows, partition_by=["topic"],

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from lakehouse.cli.start import skew
+from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
+from lakehouse.semantics.clock import ClockState
+from lakehouse.semantics.failures import Failed
 
+from ..written_commits import batch
 from .written import WrittenLake
 
 
@@ -34,9 +39,9 @@ def test_late_records_are_counted_by_table(lake, lakehouse):
 
 def test_a_table_whose_stream_time_is_ahead_of_the_clock(lake, lakehouse):
     times = {"clicks/id-1/0": 253402300799999, "clicks/id-1/1": 7}
-    said = {"records": 3, "clock": {"stream_times": times, "order_times": times, "watermark": 7}}
-    lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks", said=said)
-    lake.rows("calm", 3, topic="clicks", said=said | {"clock": said["clock"] | {"stream_times": {"clicks/id-1/0": 7}}})
+    calm_times = {"clicks/id-1/0": 7}
+    lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks", content=batch(clock=ClockState(times, times, 7)))
+    lake.rows("calm", 3, topic="clicks", content=batch(clock=ClockState(calm_times, times, 7)))
     (found,) = json.loads(lakehouse("status", "--json").out)["ahead"]
     assert (found["table"], found["partition"], found["stream_time"]) == ("hourly", "clicks/id-1/0", 253402300799999)
     out = " ".join(lakehouse("status").out.split())
@@ -96,10 +101,10 @@ def test_a_lake_that_is_not_there(folder, lakehouse):
 
 
 def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
-    lake.rows("hourly", 1, ("ann", 0, 10, 1), topic="clicks", said={"records": 7, "null_keys_so_far": 2})
-    lake.rows("hourly", 2, topic="clicks", said={"operation": "open epoch"})
-    lake.rows("calm", 3, topic="clicks", said={"records": 3, "null_keys": 1, "null_keys_so_far": 1_003})
-    lake.rows("whole", 3, topic="clicks", said={"records": 3, "null_keys": 0})
+    lake.rows("hourly", 1, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), null_keys_so_far=2))
+    lake.rows("hourly", 2, topic="clicks", content=UnchangedRows(operation="open epoch"))
+    lake.rows("calm", 3, topic="clicks", content=batch(counts=RecordCounts(3, null_keys=1), null_keys_so_far=1_003))
+    lake.rows("whole", 3, topic="clicks", content=batch(counts=RecordCounts(3)))
     found = json.loads(lakehouse("status", "--json").out)
     assert {t["name"]: t["null_keys"] for t in found["tables"]} == {"calm": 1_003, "hourly": 2, "whole": 0}
     out = " ".join(lakehouse("status").out.split())
@@ -113,14 +118,14 @@ def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
 
 
 def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
-    failed = {"function": "map price", "records": 3, "first": "clicks/0/4", "error": "ValueError: \x1b[2J"}
+    failed = Failed("map price", 3, "clicks/0/4", "ValueError: \x1b[2J")
     lake.rows("calm", 3, topic="clicks")
-    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", said={"records": 7, "failed": [failed]})
-    lake.rows("hourly", 3, topic="clicks", said={"operation": "open epoch"})
+    lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(failed,)))
+    lake.rows("hourly", 3, topic="clicks", content=UnchangedRows(operation="open epoch"))
     found = json.loads(lakehouse("status", "--json").out)
-    assert {table["name"]: table["failed"] for table in found["tables"]} == {"calm": [], "hourly": [failed]}
+    assert {table["name"]: table["failed"] for table in found["tables"]} == {"calm": [], "hourly": [asdict(failed)]}
     out = lakehouse("status").out
     assert "Functions that failed" in out
     assert all(text in out for text in ("map price", "clicks/0/4", r"ValueError: \x1b[2J"))
-    lake.rows("hourly", 4, topic="clicks", said={"records": 2})
+    lake.rows("hourly", 4, topic="clicks", content=batch(counts=RecordCounts(2)))
     assert "Functions that failed" not in lakehouse("status").out

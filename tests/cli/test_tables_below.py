@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.run.start.application import load_app
 
+from ..written_commits import batch
 from .written import WrittenLake
 
 APP = """
@@ -38,7 +40,7 @@ def lake(folder: Path) -> WrittenLake:
     lake.tick(1, *[("orders", str(n), 0, n, "v") for n in range(3)])
     lake.tick(2, ("names", "ann", 0, 10, "v"))
     for table in load_app(str(folder / "app.py")).tables:
-        lake.rows(table.name, 2, topic="orders", said={"records": 4})
+        lake.rows(table.name, 2, topic="orders", content=batch(counts=RecordCounts(4)))
         place = DeltaTable(folder / "lake" / "silver" / table.name)
         place.alter.set_table_properties(declaration_properties(table), raise_if_not_exists=False)
     return lake

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, RowsCommit, UnchangedRows, app_id
 from lakehouse.lake.layout import Layout
 
+from ..written_commits import batch, commit_text
 from .written import TIME, WrittenLake, at
 
 POSITION = pa.struct(
@@ -48,7 +51,7 @@ class VersionedTable:
         feed: bool = False,
     ) -> None:
         self.path = str(root / layer / name)
-        self.app = f"lakehouse.{name}" if layer == "silver" else f"lakehouse.{layer}.{name}"
+        self.name = name if layer == "silver" else f"{layer}.{name}"
         self.key = key
         self.schema = pa.schema({**columns, "_event_time": TIME, "_position": POSITION})
         self.through: int | None = None
@@ -78,22 +81,23 @@ class VersionedTable:
         gone: Sequence[dict[str, Any]] = (),
         times: tuple[int, int] | None = None,
         after: int | None = None,
-        said: Mapping[str, Any] | None = None,
+        content: CommitContent | None = None,
     ) -> int:
         """Add or replace rows, and remove the keys `gone`; return the version.
 
         times: the first and the last one of the records. after: the tick before the first one (the last commit's).
-        said: replaces the metadata of a commit of records.
+        content: replaces that of a commit of records, but for the tick before the first one.
         """
         self.through = max((t for t in (self.through, times and times[1]) if t is not None), default=None)
-        known = {
-            "records": len(rows) + len(gone),
-            "times": {"first": times and times[0], "last": times and times[1], "through": self.through},
-        }
-        text = {"app": self.app, "epoch": 1, "tick": tick, "from_tick": self._tick if after is None else after}
+        known = batch(
+            counts=RecordCounts(len(rows) + len(gone)), times=EventTimes(*(times or (None, None)), self.through)
+        )
+        content = known if content is None else content
+        if isinstance(content, RowsCommit):
+            content = replace(content, from_tick=self._tick if after is None else after)
         commit = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps({**text, **(known if said is None else said)})},
-            app_transactions=[Transaction(self.app, (1 << 40) + tick)],
+            custom_metadata={"userMetadata": commit_text(self.name, tick, content)},
+            app_transactions=[Transaction(app_id(self.name), (1 << 40) + tick)],
         )
         self._tick = tick
         keys = [self._key(row) for row in (*rows, *gone)]
@@ -124,11 +128,11 @@ class VersionedTable:
 
     def open_epoch(self) -> int:
         """Append nothing, as a writer does that takes the table over; return the version."""
-        return self.say({"epoch": 2, "tick": self._tick, "operation": "open epoch"})
+        return self.say(self._tick, UnchangedRows(operation="open epoch"), epoch=2)
 
-    def say(self, said: Mapping[str, Any]) -> int:
+    def say(self, tick: int, content: CommitContent, epoch: int = 1) -> int:
         """Append nothing; return the version."""
-        commit = CommitProperties(custom_metadata={"userMetadata": json.dumps({"app": self.app, **said})})
+        commit = CommitProperties(custom_metadata={"userMetadata": commit_text(self.name, tick, content, epoch)})
         write_deltalake(self.path, self.schema.empty_table(), mode="append", commit_properties=commit)
         return self.version
 

@@ -10,6 +10,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from lakehouse.lake.commit_metadata import BronzeTick, CommitContent, LateCommit, TopicState, VisibleCommit
+
+from ..written_commits import commit_text
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME = pa.timestamp("us", "UTC")
 PLACE = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "tick": pa.int64()}
@@ -35,7 +39,7 @@ class WrittenLake:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._next: dict[tuple[str, str], dict[int, int]] = {}
-        self._last: dict[tuple[str, str], dict[str, int]] = {}
+        self._last: dict[tuple[str, str], dict[int, int]] = {}
 
     def tick(self, tick: int, *records: tuple[str, str, int, Any, Any], topic_id: str = "id-1") -> None:
         """Append a tick to bronze: (topic, key, partition, milliseconds, value)."""
@@ -44,7 +48,7 @@ class WrittenLake:
             ends = self._next.setdefault((topic, topic_id), {})
             offset = ends.get(partition, 0)
             ends[partition] = offset + 1
-            self._last.setdefault((topic, topic_id), {})[str(partition)] = tick
+            self._last.setdefault((topic, topic_id), {})[partition] = tick
             rows.append(
                 {
                     "topic": topic, "partition": partition, "offset": offset, "tick": tick, "topic_id": topic_id,
@@ -53,17 +57,16 @@ class WrittenLake:
                 }
             )  # fmt: skip
         topics = {
-            topic: {"id": of, "next": {str(p): n for p, n in ends.items()}, "last": self._last[topic, of]}
-            for (topic, of), ends in self._next.items()
+            topic: TopicState(of, dict(ends), dict(self._last[topic, of])) for (topic, of), ends in self._next.items()
         }
-        said = {"tick": tick, "topics": topics}
-        self._write("bronze/records", "ingest", tick, BRONZE, rows, said, ["topic"])
+        content = BronzeTick(topics=topics, run="run")
+        self._write("bronze/records", "ingest", tick, BRONZE, rows, content, ["topic"])
 
     def rows(
         self, table: str, tick: int, *rows: tuple[str, int, int, int], layer: str = "silver", topic: str,
-        said: dict[str, Any] | None = None,
+        content: CommitContent | None = None,
     ) -> None:  # fmt: skip
-        """Append rows to a windowed table (or its state): (user, start, end, n); said: more metadata of its commit."""
+        """Append rows to a windowed table (or its state): (user, start, end, n); content: that of a state's commit."""
         found = [
             {"user": user, "window_start": at(start), "window_end": at(end), "n": n, "_event_time": at(start)}
             for user, start, end, n in rows
@@ -71,8 +74,8 @@ class WrittenLake:
         name = table if layer == "silver" else f"{layer}.{table}"
         plan = f"TABLE {table}\n  FROM topic {topic} (stream {topic})"
         properties = {"lakehouse.plan": plan, "lakehouse.key": "user,window_start,window_end"}
-        commit = {"app": f"lakehouse.{name}", "tick": tick, **(said or {})}
-        self._write(f"{layer}/{table}", name, tick, ROWS, found, commit, None, properties)
+        content = content or VisibleCommit(from_tick=tick - 1, run="run", keys=len(rows))
+        self._write(f"{layer}/{table}", name, tick, ROWS, found, content, None, properties)
 
     def late(self, table: str, tick: int, *late: tuple[str, int, int, str, int | None, int | None]) -> None:
         """Append late records: (topic, partition, offset, user, start, end)."""
@@ -84,15 +87,15 @@ class WrittenLake:
             }
             for topic, partition, offset, user, start, end in late
         ]  # fmt: skip
-        self._write(f"late/{table}", f"late.{table}", tick, LATE, found, {"tick": tick})
+        self._write(f"late/{table}", f"late.{table}", tick, LATE, found, LateCommit(from_tick=tick - 1))
 
     def _write(
-        self, path: str, name: str, tick: int, schema: pa.Schema, rows: list[dict[str, Any]], said: dict[str, Any],
+        self, path: str, name: str, tick: int, schema: pa.Schema, rows: list[dict[str, Any]], content: CommitContent,
         partitions: list[str] | None = None, properties: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         place = str(self.root / path)
         commit = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps(said)},
+            custom_metadata={"userMetadata": commit_text(name, tick, content)},
             app_transactions=[Transaction(f"lakehouse.{name}", (1 << 40) + tick)],
         )
         table = pa.Table.from_pylist(rows, schema)

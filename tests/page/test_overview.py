@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 import lakehouse as lh
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import CommitMetadata, UnchangedRows, write_metadata
 from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.drills import history
 from lakehouse.page.overview import overview
@@ -71,7 +72,8 @@ def test_versions_over_time(shop, story):
 @pytest.mark.parametrize("operation", [NEW_DECLARATION, RETENTION])
 def test_the_line_goes_on_across_a_new_declaration(own_shop, own_story, operation):
     """It sets properties: the number of rows before it is the number after it."""
-    said = CommitProperties(custom_metadata={"userMetadata": json.dumps({"operation": operation})})
+    text = write_metadata(CommitMetadata(UnchangedRows(operation=operation)))
+    said = CommitProperties(custom_metadata={"userMetadata": text})
     DeltaTable(own_story.visits.path).alter.set_table_properties({"delta.appendOnly": "false"}, commit_properties=said)
     before, newest = versions(own_shop, own_shop.table("visits"))["versions"][-2:]
     assert (newest["operation"], newest["quiet"]) == (operation, True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
+from lakehouse.lake.commit_metadata import VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.model.event import from_hashable
 from lakehouse.model.model import Result
@@ -17,6 +17,8 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import Progress
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
+
+from ..written_commits import commit_text
 
 MOMENT = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -80,9 +82,8 @@ def write_rows(layout: Layout, table: Table, result: Result, last: int) -> None:
 
 
 def _write(path: str, rows: pa.Table, name: str, tick: int, by: list[str] | None = None) -> None:
-    said = {"app": f"lakehouse.{name}", "epoch": 1, "tick": tick, "from_tick": 0}
     done = CommitProperties(
-        custom_metadata={"userMetadata": json.dumps(said)},
+        custom_metadata={"userMetadata": commit_text(name, tick, VisibleCommit(from_tick=0, run="run", keys=1))},
         app_transactions=[Transaction(f"lakehouse.{name}", Progress(1, tick).version)],
     )
     write_deltalake(path, rows, mode="append", partition_by=by, commit_properties=done)

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from lakehouse.lake.commit_log import CommitInfo, CommitLog, open_local_log
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
 
+from ..written_commits import batch, commit_text
+
 COMMITS = 20_000
 
 
 def commit(version: int, ours: bool = True) -> str:
     """A commit of the table "t": tick 2 * version, going on from the tick of the version before."""
-    said = {"app": "lakehouse.t", "tick": 2 * version, "from_tick": 2 * version - 2}
+    said = commit_text("t", 2 * version, batch(from_tick=2 * version - 2))
     info = {"operation": "WRITE" if ours else "OPTIMIZE", "inCommitTimestamp": 1000 + version}
-    return json.dumps(
-        {"commitInfo": info | ({"userMetadata": json.dumps(said)} if ours else {})}, separators=(",", ":")
-    )
+    return json.dumps({"commitInfo": info | ({"userMetadata": said} if ours else {})}, separators=(",", ":"))
 
 
 class Counted:
@@ -30,7 +30,7 @@ class Counted:
 
     def __init__(self, newest: int, first: int = 0, others: frozenset[int] = frozenset()) -> None:
         self.opened, self._first, self._others = 0, first, others
-        self.log = CommitLog(self._read, newest)
+        self.log = CommitLog(self._read, newest, "t")
 
     def _read(self, version: int) -> Iterator[str]:
         self.opened += 1
@@ -41,7 +41,7 @@ class Counted:
 
     def ours(self, back_to: int, up_to: int) -> list[Commit]:
         found = []
-        for one in walk_own_commits(self.log, "t", lambda said: said["tick"] > up_to):
+        for one in walk_own_commits(self.log, "t", lambda metadata: metadata.tick > up_to):
             found.append(one)
             if one.tick <= back_to:
                 break

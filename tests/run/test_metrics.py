@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError
+from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.watch.event import JobEvent
@@ -24,6 +25,7 @@ from lakehouse.settings.config import Settings, load
 
 from ..cli.versioned import Story
 from ..written_bronze import write_quarantine
+from ..written_commits import batch
 
 BOARD = Path(__file__).parents[2] / "infra" / "grafana" / "lakehouse.json"
 
@@ -91,8 +93,8 @@ def test_a_look_gives_the_lag_and_the_tables(app: App, story: Story) -> None:
 
 def test_counts_of_commits_are_those_since_the_run_began(app: App, story: Story) -> None:
     metrics = RunMetrics(app, story.layout)
-    said = {"records": 5, "null_keys": 2, "late": 0, "bad": 0}
-    story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, said=said)
+    content = batch(counts=RecordCounts(5, null_keys=2))
+    story.visits.commit(9, {"user": "eve", "n": 1, "place": "p"}, content=content)
     metrics.look({})
     metrics.look({})
     counted = [value(metrics, f"lakehouse_{name}_total", table="visits") for name in ("table_records", "null_keys")]

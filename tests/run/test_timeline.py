@@ -128,7 +128,7 @@ def test_a_table_that_was_created_and_never_written() -> None:
     assert asked.span().startswith("version 0 alone, committed from 1970")
     with pytest.raises(NotFound, match="has not taken that in yet, and is at tick 0"):
         asked.version(AtTick(2))
-    foreign = line(Written(ticks, Opened("v", [CREATED, ("WRITE", {})], 0)), topics=None)
+    foreign = line(Written(ticks, Opened("v", [CREATED, ("WRITE", 0, None)], 0)), topics=None)
     assert foreign.version(AtTick(0)) is None, "nobody knows what it reads"
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from lakehouse.lake.commit_log import CommitLog
+from lakehouse.lake.commit_metadata import (
+    BronzeTick,
+    CommitContent,
+    EventTimes,
+    RecordCounts,
+    TopicState,
+    UnchangedRows,
+)
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.source import Ends
 
-CREATED = ("CREATE TABLE", {})
-OPTIMIZED = ("OPTIMIZE", {})
-EPOCH = ("WRITE", {"tick": 0, "operation": "open epoch"})
+from ..written_commits import batch, commit_text
+
+MadeCommit = tuple[str, int, CommitContent | None]  # Delta's operation, the tick, lakehouse's content
+CREATED: MadeCommit = ("CREATE TABLE", 0, None)
+OPTIMIZED: MadeCommit = ("OPTIMIZE", 0, None)
+EPOCH: MadeCommit = ("WRITE", 0, UnchangedRows(operation="open epoch"))
 
 
-def took(tick: int, after: int, first: int | None = None, through: int | None = None, **more: Any) -> Any:
-    times = {"first": first, "last": through, "through": through}
-    return ("MERGE", {"tick": tick, "from_tick": after, "records": 1, "times": times, **more})
+def took(
+    tick: int, after: int, first: int | None = None, through: int | None = None, operation: str | None = None
+) -> MadeCommit:
+    times = EventTimes(first, through, through)
+    return ("MERGE", tick, batch(from_tick=after, counts=RecordCounts(1), times=times, operation=operation))
 
 
 @dataclass
@@ -26,20 +38,20 @@ class Opened:
     """A table: its commits, a second apart; `gone` of them are no longer in the log."""
 
     name: str
-    commits: list[tuple[str, dict[str, Any]]]
+    commits: list[MadeCommit]
     done: int
     gone: int = 0
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def log(self) -> CommitLog:
-        return CommitLog(self._read, len(self.commits) - 1)
+        return CommitLog(self._read, len(self.commits) - 1, self.name)
 
     def _read(self, version: int) -> Iterator[str]:
         if version < self.gone:
             raise FileNotFoundError
-        operation, said = self.commits[version]
-        text = json.dumps({"app": f"lakehouse.{self.name}", **said}) if said else None
+        operation, tick, content = self.commits[version]
+        text = commit_text(self.name, tick, content) if content else None
         info = {"operation": operation, "inCommitTimestamp": 1000 * version, "userMetadata": text}
         yield json.dumps({"commitInfo": info}, separators=(",", ":"))
 
@@ -69,17 +81,18 @@ class Written:
     ) -> None:
         """ticks: the end of each by "topic/partition"; ids: of topic t, by tick; of: the table of the interventions."""
         self._ticks, self._decided, self._of = ticks, decided, of
-        stood: dict[str, Any] = {}
-        commits: list[Any] = []
+        stood: dict[str, TopicState] = {}
+        commits: list[MadeCommit] = []
         for tick, ends in enumerate(ticks, 1):
             of = (ids or {}).get(tick)
-            stood = {topic: {**said, "next": dict(said["next"])} for topic, said in stood.items()}
+            stood = dict(stood)
             if of is not None:
-                stood["t"] = {"id": of, "next": {}}
+                stood["t"] = TopicState(of)
             for place, end in ends.items():
                 topic, partition = place.split("/")
-                stood.setdefault(topic, {"id": f"id-{topic}", "next": {}})["next"][partition] = end
-            commits.append(("WRITE", {"tick": tick, "topics": stood}))
+                state = stood.get(topic, TopicState(f"id-{topic}"))
+                stood[topic] = replace(state, next={**state.next, int(partition): end})
+            commits.append(("WRITE", tick, BronzeTick(topics=stood, run="run")))
         self._tables = {
             "lake/bronze/records": Opened("ingest", commits, len(ticks), gone),
             "lake/silver/v": v,

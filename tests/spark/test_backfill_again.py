@@ -156,7 +156,7 @@ def test_a_restored_table_is_not_rebuilt(spark: SparkSession, layout: Layout) ->
     from lakehouse.run.repair.backfill import Range, backfill, backfill_range
     from lakehouse.spark.transaction import set_properties
 
-    set_properties(spark, layout.silver("sums"), {SKIP: "{}"}, {})
+    set_properties(spark, layout.silver("sums"), {SKIP: "{}"}, "a skip")
     with pytest.raises(PlanError, match="was restored from a topic"):
         backfill(open_lake(spark, layout).open(SUMS), APP)
     with pytest.raises(PlanError, match="was restored from a topic"):

@@ -11,12 +11,14 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import Fenced
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import UnchangedRows, VisibleCommit
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.jvm import delta_log
 from lakehouse.spark.transaction import append, append_empty_commit, numbered_writes, open_epoch, read_progress
 
 NAME = "things"
+CONTENT = VisibleCommit(from_tick=0, run="run", keys=3)
 
 
 @pytest.fixture
@@ -28,11 +30,11 @@ def things(tmp_path: Path, spark: SparkSession) -> TablePlace:
 
 def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)  # the first one looks up where a snapshot keeps its state
-    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), CONTENT)
     before = delta_log.newest_snapshot(spark, things.path)
-    append(spark.range(3).toDF("x"), things, Progress(1, 2), {})
+    append(spark.range(3).toDF("x"), things, Progress(1, 2), CONTENT)
     assert not before._computedStateTriggered()
-    with numbered_writes(spark, things, Progress(1, 3), {}):
+    with numbered_writes(spark, things, Progress(1, 3), CONTENT):
         spark.range(1).toDF("x").write.format("delta").mode("append").save(things.path)
     assert read_progress(spark, things) == Progress(1, 3)
 
@@ -42,19 +44,22 @@ def test_a_commit_without_rows_needs_no_job(spark: SparkSession, things: TablePl
     context = spark.sparkContext
     context.setJobGroup("without rows", "")
     try:
-        append_empty_commit(spark, things, Progress(1, 1), {"operation": "nothing", "records": 0})
+        append_empty_commit(spark, things, Progress(1, 1), UnchangedRows(operation="nothing"))
         spark.range(1).collect()
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type, unused-ignore]
     assert len(context.statusTracker().getJobIdsForGroup("without rows")) == 1  # that of the range
-    said = reader.parse_user_metadata(next(iter(reader.open_table(things.path, things.path).history(1))))
-    assert (said["epoch"], said["tick"], said["operation"], said["records"]) == (1, 1, "nothing", 0)
+    newest = next(iter(reader.open_table(things.path, things.path).history(1)))
+    metadata = reader.parse_commit(newest, things.path)
+    assert metadata is not None
+    assert (metadata.app, metadata.number.epoch, metadata.tick) == (f"lakehouse.{NAME}", 1, 1)
+    assert metadata.content == UnchangedRows(operation="nothing")
 
 
 def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)
-    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
-    append_empty_commit(spark, TablePlace(things.path, "others"), Progress(7, 9), {})
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), CONTENT)
+    append_empty_commit(spark, TablePlace(things.path, "others"), Progress(7, 9), CONTENT)
     newest = delta_log.newest_snapshot(spark, things.path)
     assert not newest._computedStateTriggered()
     told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
@@ -75,7 +80,7 @@ def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: Spa
 def test_an_older_number_without_rows_is_refused(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things, 2)
     with pytest.raises(Fenced, match="Another writer has taken it over"):
-        append_empty_commit(spark, things, Progress(1, 5), {})
+        append_empty_commit(spark, things, Progress(1, 5), CONTENT)
     assert read_progress(spark, things) == Progress(2, 0)
 
 
@@ -122,5 +127,5 @@ def test_another_delta_finds_its_numbers_itself(
     monkeypatch.setattr(delta_log, "private_field", field)
     monkeypatch.setattr(delta_log, "_bits", [])
     open_epoch(spark, things)
-    append(spark.range(3).toDF("x"), things, Progress(1, 1), {})
+    append(spark.range(3).toDF("x"), things, Progress(1, 1), CONTENT)
     assert read_progress(spark, things) == Progress(1, 1)

@@ -152,9 +152,9 @@ def test_counts_of_each_table_with_a_bad_record_and_an_idle_topic(bench: Bench) 
     bench.catch_up(beside, 3)
     bench.check(beside, [*records, *rest])
     for table in (LATEST, COUNTS):
-        commits = bench.lake.commits(bench.lake.open(table).state)
-        assert sum(commit.metadata.get("records", 0) for commit in commits) == len(records)
-        assert sum(commit.metadata.get("bad", 0) for commit in commits) == 1
+        batches = [commit.batch for commit in bench.lake.commits(bench.lake.open(table).state)]
+        assert sum(batch.counts.records for batch in batches if batch) == len(records)
+        assert sum(batch.counts.bad for batch in batches if batch) == 1
 
 
 @pytest.mark.slow

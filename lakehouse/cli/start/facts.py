@@ -9,7 +9,8 @@ from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find_broker
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import ahead, failed, null_keys, reader
-from lakehouse.lake.commit_log import is_table
+from lakehouse.lake.commit_log import TickCoverage, is_table
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.subject import Reads, reads_from_properties
@@ -43,14 +44,14 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
     """Return the broker, and the lake's topics, tables, quarantines and gaps. A missing lake is empty."""
     layout = Layout(settings.lake.path)
     kafka_facts = broker_facts(settings)
-    covers = reader.read_bronze_coverage(layout)
+    coverage = reader.read_bronze_coverage(layout)
     stream_names = reader.table_names(layout, "quarantine")
     return {
         "lake": layout.root,
         "kafka": kafka_facts,
-        "tick": covers.get("tick", 0),
-        "topics": _topic_facts(settings, layout, covers.get("topics", {}), kafka_facts),
-        "tables": table_facts(layout, covers),
+        "tick": coverage.tick,
+        "topics": _topic_facts(settings, layout, coverage, kafka_facts),
+        "tables": table_facts(layout, coverage),
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
         "gaps": len(bronze_gaps(layout)),
@@ -58,7 +59,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
     }
 
 
-def table_facts(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
+def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     """Return the silver tables, each with the ticks that it is behind bronze, how many records came too late, how many
     had no key, and the functions that failed on some.
     """
@@ -71,21 +72,15 @@ def table_facts(layout: Layout, covers: dict[str, Any]) -> list[dict[str, Any]]:
     for name in table_names:
         facts_of_table = asdict(reader.read_table_facts(layout, "silver", name))
         reads = reads_from_properties(reader.read_table_properties(layout, name)) or Reads(frozenset())
-        lacks_ticks = max(last_topic_tick(reads, covers), last_intervention_tick(ticks_by_table, name, reads)) > (
+        lacks_ticks = max(coverage.last_tick(reads.topics), last_intervention_tick(ticks_by_table, name, reads)) > (
             facts_of_table["tick"] or 0
         )
-        facts_of_table["behind"] = covers["tick"] - (facts_of_table["tick"] or 0) if lacks_ticks else 0
+        facts_of_table["behind"] = coverage.tick - (facts_of_table["tick"] or 0) if lacks_ticks else 0
         facts_of_table["late"] = late_counts[name]
         facts_of_table["null_keys"] = null_keys_by_table[name]
-        facts_of_table["failed"] = [function.plain() for function in failed_functions[name]]
+        facts_of_table["failed"] = [asdict(function) for function in failed_functions[name]]
         facts_by_table.append(facts_of_table)
     return facts_by_table
-
-
-def last_topic_tick(reads: Reads, covers: dict[str, Any]) -> int:
-    """Return the last tick with records of the topics that a table is made from; 0 if there are none."""
-    last_ticks = [covers.get("topics", {}).get(topic, {}).get("last", {}) for topic in reads.topics]
-    return max((tick for ticks_by_partition in last_ticks for tick in ticks_by_partition.values()), default=0)
 
 
 def last_intervention_tick(ticks_by_table: dict[str, int], table: str, reads: Reads) -> int:
@@ -121,7 +116,7 @@ def offset_counts(layout: Layout, topic: str) -> list[dict[str, Any]]:
 
 
 def _topic_facts(
-    settings: Settings, layout: Layout, bronze_topics: dict[str, Any], kafka_facts: dict[str, Any]
+    settings: Settings, layout: Layout, coverage: TickCoverage, kafka_facts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the topics of bronze, with how many records wait in Kafka: None where Kafka can't say."""
     topic_names = reader.table_names(layout, "bronze")
@@ -141,15 +136,15 @@ def _topic_facts(
         {
             "name": name,
             "rows": (facts := reader.read_table_facts(layout, "bronze", name)).rows,
-            "next": bronze_topics.get(name, {}).get("next", {}),  # by partition, the first that bronze lacks
-            "partitions": kafka_topics[name].partitions
-            if name in kafka_topics
-            else len(bronze_topics.get(name, {}).get("next", {})),
+            "next": {
+                str(p): offset for p, offset in coverage.next_offsets(name).items()
+            },  # the first that bronze lacks
+            "partitions": kafka_topics[name].partitions if name in kafka_topics else len(coverage.next_offsets(name)),
             "made_anew": name in kafka_topics
-            and name in bronze_topics
-            and kafka_topics[name].id != bronze_topics[name]["id"],
+            and name in coverage.topics
+            and kafka_topics[name].id != coverage.topics[name].id,
             "last_commit_ms": facts.last_commit_ms,
-            "lag": _topic_lag(name, bronze_topics.get(name), kafka_topics.get(name), end_offsets),
+            "lag": _topic_lag(name, coverage.topics.get(name), kafka_topics.get(name), end_offsets),
         }
         for name in topic_names
     ]
@@ -157,11 +152,11 @@ def _topic_facts(
 
 def _topic_lag(
     name: str,
-    covered: dict[str, Any] | None,
+    topic_state: TopicState | None,
     topic_facts: TopicFacts | None,
     end_offsets: dict[tuple[str, int], tuple[int, int]],
 ) -> int | None:
-    if covered is None or topic_facts is None or topic_facts.id != covered["id"]:
+    if topic_state is None or topic_facts is None or topic_facts.id != topic_state.id:
         return None  # Kafka does not answer, or has another topic of this name now
     offsets_by_partition = {
         partition: end_offsets[name, partition]
@@ -170,7 +165,7 @@ def _topic_lag(
     }
     return (
         sum(
-            max(end_offset - covered["next"].get(str(p), first_offset), 0)
+            max(end_offset - topic_state.next.get(p, first_offset), 0)
             for p, (first_offset, end_offset) in offsets_by_partition.items()
         )
         if offsets_by_partition

@@ -85,7 +85,7 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
     null_keys_by_table = null_keys.null_keys_by_table(layout)
     bad_streams = sorted(stream for stream, records in reader.count_quarantined(layout, streams).items() if records)
     return {
-        "tick": reader.read_bronze_coverage(layout).get("tick", 0),
+        "tick": reader.read_bronze_coverage(layout).tick,
         "tables": {
             name: {"rows": table_facts.rows, "version": table_facts.version, "tick": table_facts.tick}
             for name, table_facts in facts_by_table.items()

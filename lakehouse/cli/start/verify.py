@@ -15,20 +15,23 @@ from typing import Any
 from lakehouse.cli.start import facts
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import TickCoverage
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.subject import Reads
 from lakehouse.lake.place import state_place
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.semantics.epoch import NO_TICK
 
 
 def verify_tables(layout: Layout, app: App) -> dict[str, Any]:
     """Return {"ok", "problems", "tick", "tables", "topics", "quarantined"}. Raises NotFound before the first tick."""
-    covers = reader.read_bronze_coverage(layout)
-    if not covers:
+    coverage = reader.read_bronze_coverage(layout)
+    if coverage.tick == NO_TICK:
         raise NotFound(f"lake {layout.root} holds no tick yet. Run the application first: lakehouse run.")
-    topic_reports = {name: _verify_topic(layout, name, covers["topics"].get(name)) for name in app.topics}
-    table_reports = {table.name: _verify_table(layout, table, covers, topic_reports) for table in app.tables}
+    topic_reports = {name: _verify_topic(layout, name, coverage.topics.get(name)) for name in app.topics}
+    table_reports = {table.name: _verify_table(layout, table, coverage, topic_reports) for table in app.tables}
     quarantine_names = set(reader.table_names(layout, "quarantine"))
     quarantined = reader.count_quarantined(
         layout, [source.name for source in app.sources if source.name in quarantine_names]
@@ -38,7 +41,7 @@ def verify_tables(layout: Layout, app: App) -> dict[str, Any]:
     return {
         "ok": not problems,
         "problems": problems,
-        "tick": covers["tick"],
+        "tick": coverage.tick,
         "tables": table_reports,
         "topics": topic_reports,
         "quarantined": quarantined,
@@ -46,12 +49,12 @@ def verify_tables(layout: Layout, app: App) -> dict[str, Any]:
 
 
 def _verify_table(
-    layout: Layout, table: Table, covers: dict[str, Any], topic_reports: dict[str, Any]
+    layout: Layout, table: Table, coverage: TickCoverage, topic_reports: dict[str, Any]
 ) -> dict[str, Any]:
     if table.name not in reader.table_names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
     table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of(table.stream)
-    topic_tick, tick = facts.last_topic_tick(reads, covers), table_facts.tick or 0
+    topic_tick, tick = coverage.last_tick(reads.topics), table_facts.tick or 0
     intervention_tick = facts.last_intervention_tick(facts.intervention_ticks(layout), table.name, reads)
     record_count = sum(topic_reports[topic]["records"] for topic in reads.topics)
     commit_log = reader.read_log_rows(layout, state_place(layout, table).name)
@@ -84,18 +87,18 @@ def _begins_empty(commit_log: list[dict[str, Any]]) -> bool:
     )
 
 
-def _verify_topic(layout: Layout, name: str, covered: dict[str, Any] | None) -> dict[str, Any]:
+def _verify_topic(layout: Layout, name: str, topic_state: TopicState | None) -> dict[str, Any]:
     topic_report: dict[str, Any] = {"records": 0, "offsets": {}, "holes": 0, "noted": 0, "problems": []}
-    if covered is None:
+    if topic_state is None:
         return topic_report
     for gap in facts.bronze_gaps(layout, name):
         topic_report["noted"] += (gap["to_offset"] or gap["from_offset"]) - gap["from_offset"]
     for offset_counts in facts.offset_counts(layout, name):
-        partition, is_present_topic = offset_counts["partition"], offset_counts["topic_id"] == covered["id"]
+        partition, is_present_topic = offset_counts["partition"], offset_counts["topic_id"] == topic_state.id
         partition_text = f"partition {partition}" + (
             "" if is_present_topic else f" of the earlier topic {offset_counts['topic_id']}"
         )
-        end_offset = covered["next"].get(str(partition), 0) if is_present_topic else offset_counts["last"] + 1
+        end_offset = topic_state.next.get(partition, 0) if is_present_topic else offset_counts["last"] + 1
         topic_report["records"] += offset_counts["records"]
         topic_report["holes"] += end_offset - offset_counts["first"] - offset_counts["offsets"]
         if is_present_topic:

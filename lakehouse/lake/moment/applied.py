@@ -42,8 +42,12 @@ def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> in
         return None
     timeline = Timeline(lake_files, kept_subject)
     commits_to_tick = read_own_commits(timeline.log, kept_subject.name, cut.tick, cut.tick)
-    clock_commits = [commit for commit in commits_to_tick if commit.tick <= cut.tick and "clock" in commit.metadata]
-    if not clock_commits or timeline.waits(clock_commits[-1].tick, cut.tick):
+    clocks_by_tick = [
+        (commit.tick, commit.batch.clock)
+        for commit in commits_to_tick
+        if commit.tick <= cut.tick and commit.batch is not None and commit.batch.clock is not None
+    ]
+    if not clocks_by_tick:
         return None
-    watermark: int | None = clock_commits[-1].metadata["clock"]["watermark"]
-    return watermark
+    clock_tick, clock_state = clocks_by_tick[-1]
+    return None if timeline.waits(clock_tick, cut.tick) else clock_state.watermark

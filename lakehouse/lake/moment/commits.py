@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
+from lakehouse.lake.commit_metadata import CommitContent, CommitMetadata, RowsCommit, TableCommit, app_id
 
 WRITE_OPERATIONS = ("MERGE", "WRITE")  # commits of other operations may repeat lakehouse's metadata
 
@@ -16,20 +16,32 @@ class Commit:
     """A commit of lakehouse: it took the table from `from_tick` (exclusive) to `tick`.
 
     last: the last version before lakehouse's next commit. Commits of other writers lie in between: OPTIMIZE, or
-    somebody's UPDATE.
+    somebody's UPDATE. content: None for the commit that created the table.
     """
 
     version: int
     tick: int
     from_tick: int
     last: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    content: CommitContent | None = None
     time_ms: int = 0
 
+    @property
+    def batch(self) -> TableCommit | None:
+        """The content, if the commit is a batch of a table's state, or an intervention in it."""
+        return self.content if isinstance(self.content, TableCommit) else None
 
-def is_own_commit(commit: CommitInfo, progress_name: str) -> bool:
-    """Say whether a commit is lakehouse's, of the table whose progress is in the log under `progress_name`."""
-    return commit.metadata.get("app") == f"lakehouse.{progress_name}" and commit.operation in WRITE_OPERATIONS
+    @property
+    def begins_at_tick(self) -> bool:
+        """False for a commit that opens an epoch: it does not go on from a tick."""
+        return isinstance(self.content, RowsCommit)
+
+
+def own_metadata(commit: CommitInfo, progress_name: str) -> CommitMetadata | None:
+    """Return a commit's metadata if it is one of the table whose progress is in the log under `progress_name`."""
+    metadata = commit.metadata
+    is_own = metadata is not None and metadata.app == app_id(progress_name) and commit.operation in WRITE_OPERATIONS
+    return metadata if is_own else None
 
 
 def read_own_commits(
@@ -42,16 +54,16 @@ def read_own_commits(
     """
     own_commits: list[Commit] = []
     for commit in walk_own_commits(
-        log, progress_name, None if up_to is None else lambda metadata: metadata["tick"] > up_to
+        log, progress_name, None if up_to is None else lambda metadata: metadata.tick > up_to
     ):
         own_commits.append(commit)
-        if back_to is not None and commit.tick <= back_to and "from_tick" in commit.metadata:
+        if back_to is not None and commit.tick <= back_to and commit.begins_at_tick:
             break
     return own_commits[::-1]
 
 
 def walk_own_commits(
-    log: CommitLog, progress_name: str, is_past: Callable[[Mapping[str, Any]], bool | None] | None = None
+    log: CommitLog, progress_name: str, is_past: Callable[[CommitMetadata], bool | None] | None = None
 ) -> Iterator[Commit]:
     """Yield a table's commits by lakehouse, newest first, and read the log only as far as they are consumed.
 
@@ -61,20 +73,20 @@ def walk_own_commits(
     last_version = log.newest
     if is_past is not None:
         first_later = log.first(
-            lambda commit: is_past(commit.metadata) if is_own_commit(commit, progress_name) else None
+            lambda commit: is_past(metadata) if (metadata := own_metadata(commit, progress_name)) else None
         )
         if first_later is not None:
             later_versions = (
                 version
                 for version in range(first_later + 1, log.newest + 1)
-                if (commit := log.at(version)) and is_own_commit(commit, progress_name)
+                if (commit := log.at(version)) and own_metadata(commit, progress_name)
             )
             last_version = next(later_versions, log.newest + 1) - 1
     for commit in log.walk_back(last_version):
-        if is_own_commit(commit, progress_name):
-            tick = commit.metadata["tick"]
-            from_tick = commit.metadata.get("from_tick", tick)
-            yield Commit(commit.version, tick, from_tick, last_version, commit.metadata, commit.time_ms)
+        if (metadata := own_metadata(commit, progress_name)) is not None:
+            tick, content = metadata.tick, metadata.content
+            from_tick = content.from_tick if isinstance(content, RowsCommit) else tick
+            yield Commit(commit.version, tick, from_tick, last_version, content, commit.time_ms)
             last_version = commit.version - 1
 
 
@@ -84,4 +96,6 @@ def version_before_swap(log: CommitLog, progress_name: str, tick: int) -> int | 
     None without a swap: the newest version still has the rows of the tick.
     """
     later_commits = (commit for commit in read_own_commits(log, progress_name, tick) if commit.tick > tick)
-    return next((commit.version - 1 for commit in later_commits if commit.metadata.get("operation") == "swap"), None)
+    return next(
+        (commit.version - 1 for commit in later_commits if commit.content and commit.content.operation == "swap"), None
+    )

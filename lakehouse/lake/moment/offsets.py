@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.lake.commit_log import CommitInfo, CommitLog, find_tick_coverage
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, TickCoverage, find_tick_coverage, tick_coverage
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.moment.source import Ends, LakeFacts, TableLog
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import Offsets, partitions_left_out
@@ -23,15 +23,13 @@ def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collect
     coverage = find_tick_coverage(bronze.log, tick)
     if coverage is None:
         return lake_facts.ends(topics, tick)
-    return {
-        topic: _parse_ends(topic_coverage) for topic, topic_coverage in coverage["topics"].items() if topic in topics
-    }
+    return {topic: _ends_of(topic_state) for topic, topic_state in coverage.topics.items() if topic in topics}
 
 
 def list_bronze_topics(bronze: TableLog | None) -> list[str]:
     """Return the topics in bronze's last commit."""
     coverage = None if bronze is None else find_tick_coverage(bronze.log)
-    return sorted(coverage["topics"]) if coverage is not None else []
+    return sorted(coverage.topics) if coverage is not None else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +108,29 @@ def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends:
         topic: {p: n for p, n in partition_offsets.items() if n} for topic, partition_offsets in offsets.items()
     }
 
-    def is_earlier(commit: CommitInfo) -> bool:
+    def is_earlier(coverage: TickCoverage) -> bool:
         """Say whether a topic was then another topic of the same name."""
-        topic_coverage = commit.metadata["topics"]
         return any(
-            topic in current_ends and topic in topic_coverage and topic_coverage[topic]["id"] != current_ends[topic].id
+            topic in current_ends and topic in coverage.topics and coverage.topics[topic].id != current_ends[topic].id
             for topic in wanted_offsets
         )
 
     def is_past(commit: CommitInfo) -> bool | None:
-        if "topics" not in commit.metadata:
+        if (coverage := tick_coverage(commit)) is None:
             return None
-        return not is_earlier(commit) and not all(
-            _is_at_or_before(_reached_offsets(commit, topic), wanted_offsets[topic]) for topic in wanted_offsets
+        return not is_earlier(coverage) and not all(
+            _is_at_or_before(_reached_offsets(coverage, topic), wanted_offsets[topic]) for topic in wanted_offsets
         )
 
     past_version = bronze_log.first(is_past)
     for commit in bronze_log.walk_back(None if past_version is None else past_version - 1):
-        if "topics" not in commit.metadata:
+        if (coverage := tick_coverage(commit)) is None:
             continue
-        if is_earlier(commit) or any(
-            _reached_offsets(commit, topic) != wanted_offsets[topic] for topic in wanted_offsets
+        if is_earlier(coverage) or any(
+            _reached_offsets(coverage, topic) != wanted_offsets[topic] for topic in wanted_offsets
         ):
             return
-        yield int(commit.metadata["tick"])
+        yield coverage.tick
     if not any(wanted_offsets.values()):
         yield NO_TICK
 
@@ -141,26 +138,26 @@ def walk_ticks_at_offsets(bronze_log: CommitLog, offsets: Offsets, current_ends:
 def last_tick_before(bronze_log: CommitLog, offsets: Offsets) -> int:
     """Return the last tick after which bronze had no record at or after these offsets."""
     for commit in bronze_log.walk_back():
-        if "topics" in commit.metadata and all(
-            _is_at_or_before(_reached_offsets(commit, topic), partition_offsets)
+        coverage = tick_coverage(commit)
+        if coverage is not None and all(
+            _is_at_or_before(_reached_offsets(coverage, topic), partition_offsets)
             for topic, partition_offsets in offsets.items()
         ):
-            return int(commit.metadata["tick"])
+            return coverage.tick
     return NO_TICK
 
 
-def _parse_ends(topic_coverage: Mapping[str, Any]) -> Ends:
-    return Ends(topic_coverage["id"], {int(p): n for p, n in topic_coverage["next"].items() if n})
+def _ends_of(topic_state: TopicState) -> Ends:
+    return Ends(topic_state.id, {p: n for p, n in topic_state.next.items() if n})
 
 
 def _next_offset(ends_by_topic: Mapping[str, Ends], topic: str, partition: int) -> int:
     return ends_by_topic[topic].next.get(partition, 0) if topic in ends_by_topic else 0
 
 
-def _reached_offsets(commit: CommitInfo, topic: str) -> Mapping[int, int]:
+def _reached_offsets(coverage: TickCoverage, topic: str) -> Mapping[int, int]:
     """Return the first offset not yet taken in, for each partition with records."""
-    topic_coverage = commit.metadata["topics"].get(topic)
-    return {} if topic_coverage is None else _parse_ends(topic_coverage).next
+    return {p: n for p, n in coverage.next_offsets(topic).items() if n}
 
 
 def _is_at_or_before(reached_offsets: Mapping[int, int], wanted_offsets: Mapping[int, int]) -> bool:

@@ -239,7 +239,7 @@ class Timeline:
             NO_TICK,
             NO_TICK,
             later_commits[0].version - 1 if later_commits else self.newest,
-            {},
+            None,
             first_commit.time_ms,
         )
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakehouse.lake.commit_log import CommitInfo, CommitLog
-from lakehouse.lake.moment.commits import is_own_commit
-from lakehouse.semantics.epoch import OPEN_EPOCH
+from lakehouse.lake.commit_metadata import EventTimes, RowsCommit, TableCommit, UnchangedRows
+from lakehouse.lake.moment.commits import own_metadata
 
 QUIET_OPERATIONS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
@@ -86,29 +86,31 @@ class _StateCommits:
 
 
 def _version_of_commit(commit: CommitInfo, progress_name: str, *, restored: bool) -> Version:
-    version_number, commit_ms, metadata = commit.version, commit.time_ms, commit.metadata
-    if not is_own_commit(commit, progress_name):
+    metadata = own_metadata(commit, progress_name)
+    if metadata is None:
         is_created = commit.operation == "CREATE TABLE" and not restored
         return Version(
-            version_number,
-            commit_ms,
+            commit.version,
+            commit.time_ms,
             "nothing" if is_created or commit.operation in QUIET_OPERATIONS else "unknown",
             covers=is_created,
         )
-    tick, event_times = metadata["tick"], metadata.get("times") or {}
-    change_kind: Literal["nothing", "records", "intervention", "unknown"] = "records"
-    if "operation" in metadata:
-        change_kind = "nothing" if metadata["operation"] == OPEN_EPOCH else "intervention"
-    elif "through" not in event_times or (event_times["first"] is None and not metadata.get("records")):
-        change_kind = "unknown"  # of an earlier release
-    has_times = change_kind in ("records", "intervention") and "through" in event_times
+    content = metadata.content
+    event_times = content.times if isinstance(content, TableCommit) else EventTimes()
+    change_kind: Literal["nothing", "records", "intervention", "unknown"] = "unknown"
+    if isinstance(content, UnchangedRows):
+        change_kind = "nothing"
+    elif content.operation is not None:
+        change_kind = "intervention"
+    elif isinstance(content, TableCommit) and (event_times.first is not None or content.counts.records):
+        change_kind = "records"
     return Version(
-        version_number,
-        commit_ms,
+        commit.version,
+        commit.time_ms,
         change_kind,
-        tick,
-        metadata.get("from_tick", tick),
-        has_times,
-        event_times.get("first"),
-        event_times.get("through"),
+        metadata.tick,
+        content.from_tick if isinstance(content, RowsCommit) else metadata.tick,
+        isinstance(content, TableCommit) and change_kind != "unknown",
+        event_times.first,
+        event_times.through,
     )

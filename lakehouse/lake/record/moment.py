@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.files import LakeFiles
@@ -83,9 +84,9 @@ def _topic_end(layout: Layout, topic: str, complete_tick: int) -> tuple[str | No
 
     They come from the last tick's commit, or from the rows if the log no longer has it.
     """
-    topic_coverage = reader.read_bronze_coverage(layout).get("topics", {}).get(topic)
-    if topic_coverage is not None:
-        return topic_coverage["id"], {int(partition): offset for partition, offset in topic_coverage["next"].items()}
+    topic_state = reader.read_bronze_coverage(layout).topics.get(topic)
+    if topic_state is not None:
+        return topic_state.id, dict(topic_state.next)
     topic_ends = LakeFiles(layout).ends([topic], complete_tick).get(topic)
     return (None, {}) if topic_ends is None else (topic_ends.id, dict(topic_ends.next))
 
@@ -94,13 +95,13 @@ def _tick_at_time(layout: Layout, commit_moment: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
     commit_ms = commit_moment.ms
     for commit_number, commit in enumerate(reader.walk_commits(reader.open_table(layout.records, "bronze"))):
-        metadata, commit_ms = reader.parse_user_metadata(commit), reader.commit_time_ms(commit)
+        metadata, commit_ms = reader.parse_commit(commit, layout.records), reader.commit_time_ms(commit)
         if commit_number == 0 and commit_moment.ms > max(commit_ms, time.time() * 1000):
             raise NotFound(
                 f"{commit_moment}: that time is in the future, so it can't be read yet. Name an earlier one."
             )
-        if "topics" in metadata and commit_ms <= commit_moment.ms:
-            return int(metadata["tick"])
+        if metadata and isinstance(metadata.content, BronzeTick) and commit_ms <= commit_moment.ms:
+            return metadata.tick
     raise NotFound(
         f"{commit_moment}: bronze's log has no tick of that time or before; it begins at {moment_text(commit_ms)}."
     )

@@ -8,7 +8,7 @@ table's rows equal those of a refold from bronze.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
@@ -241,8 +241,9 @@ class _TableAudit:
             "null_keys": sum(counts.null_keys for counts in known_counts),
             "late": sum(counts.late for counts in known_counts),
         }
+        counts_by_name = asdict(self._commit_counts.counts)
         for name, meaning in COUNTED.items():
-            if (commit_count := self._commit_counts.counts[name]) != bronze_counts[name]:
+            if (commit_count := counts_by_name[name]) != bronze_counts[name]:
                 yield Problem(
                     f"its commits counted {commit_count:,} {meaning}",
                     f"the {bronze_counts[name]:,} that bronze has now",

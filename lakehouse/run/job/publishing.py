@@ -195,7 +195,7 @@ class _OpenSink:
             and newest_cover.origin == own_publication.origin
             and newest_cover.tick <= own_publication.tick
         ):
-            is_exact = bronze.last_covers(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
+            is_exact = bronze.last_coverage(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
             lake_offsets = published.next_offsets(self._lake, self._sink.of, newest_cover.tick)
             own_publication = replace(own_publication, next=lake_offsets, exact=is_exact)
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)

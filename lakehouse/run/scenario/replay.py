@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.model.event import Late, to_hashable
 from lakehouse.model.model import Result
@@ -85,7 +86,7 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
         for topic, topic_state in bronze_state.topics.items()
         if topic_state.id in {r.topic_id for r in ordered_records}
     }
-    new_topics = {record.topic: bronze.TopicState(record.topic_id) for record in ordered_records}
+    new_topics = {record.topic: TopicState(record.topic_id) for record in ordered_records}
     bronze_state = replace(bronze_state, topics={**bronze_state.topics, **new_topics, **known_topics})
     for tick, group in groupby(ordered_records, key=lambda record: record.tick):
         tick_records = list(group)
@@ -98,7 +99,7 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
             bronze_state,
             topics={
                 **bronze_state.topics,
-                **{topic_name: bronze.TopicState(topic_id) for topic_name, topic_id in recreated_topics.items()},
+                **{topic_name: TopicState(topic_id) for topic_name, topic_id in recreated_topics.items()},
             },
         )
         next_offsets: dict[str, dict[int, int]] = {}
@@ -129,8 +130,8 @@ def read_result(lake: OpenLake, app: App, records: Iterable[Record], last: int) 
         result.tables[table.name] = rows_of(table, table_rows)
         changes = changefeed.per_event(lake.open(table), 0, last)
         result.changelogs[table.name] = [_row_to_change(table.key, row) for row in published.rows_of_frame(changes)]
-        commits = reader.open_table(lake.open(table).state.path, table.name).history()
-        result.null_keys[table.name] = sum(reader.parse_user_metadata(commit).get("null_keys", 0) for commit in commits)
+        own_commits = lake.commits(lake.open(table).state)
+        result.null_keys[table.name] = sum(commit.batch.counts.null_keys for commit in own_commits if commit.batch)
     for sink in app.sinks:
         if isinstance(sink.of, Stream):
             events = stream_feed.stream_events(lake, sink.of, 0, last)

@@ -79,8 +79,8 @@ def misplaced_topics(layout: Layout, app: App) -> list[str]:
     existing_topics = {topic for topic in app.topics if is_table(layout.own_records(topic))}
     if own_topics == existing_topics:
         return []
-    bronze_topics = reader.read_bronze_coverage(layout).get("topics", {})
-    wrong_topics = [topic for topic in sorted(own_topics ^ existing_topics) if bronze_topics.get(topic, {}).get("next")]
+    coverage = reader.read_bronze_coverage(layout)
+    wrong_topics = [topic for topic in sorted(own_topics ^ existing_topics) if coverage.next_offsets(topic)]
     return [misplaced_text(topic, own=topic in existing_topics) for topic in wrong_topics]
 
 

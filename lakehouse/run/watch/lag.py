@@ -18,7 +18,7 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
     KafkaUnavailable.
     """
     root = settings.lake.path
-    bronze_topics = {} if "://" in root else reader.read_bronze_coverage(Layout(root)).get("topics", {})
+    bronze_topics = {} if "://" in root else reader.read_bronze_coverage(Layout(root)).topics
     topic_names = cluster.names()
     topic_facts = cluster.topics(sorted({*app.topics, *settings.kafka.topics} & set(topic_names)))
     if (pattern := settings.kafka.topic_pattern) is not None:
@@ -26,12 +26,12 @@ def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
     end_offsets = cluster.offsets((name, p) for name, fact in topic_facts.items() for p in range(fact.partitions))
     # A recreated topic has other records at its offsets.
     next_offsets = {
-        name: topic_state["next"]
+        name: topic_state.next
         for name, topic_state in bronze_topics.items()
-        if name in topic_facts and topic_state["id"] == topic_facts[name].id
+        if name in topic_facts and topic_state.id == topic_facts[name].id
     }
     return {
-        (name, p): max(end_offset - next_offsets.get(name, {}).get(str(p), first_offset), 0)
+        (name, p): max(end_offset - next_offsets.get(name, {}).get(p, first_offset), 0)
         for (name, p), (first_offset, end_offset) in end_offsets.items()
     }
 

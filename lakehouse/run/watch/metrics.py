@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from lakehouse.errors import ConfigError
 from lakehouse.lake import reader
 from lakehouse.lake.commit_log import is_table, open_local_log
+from lakehouse.lake.commit_metadata import TableCommit, app_id
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record import late_records
@@ -103,7 +104,7 @@ class RunMetrics:
             return
         if waiting is not None:
             self._wait(waiting)
-        self._tick.set(reader.read_bronze_coverage(self._layout).get("tick", 0))
+        self._tick.set(reader.read_bronze_coverage(self._layout).tick)
         for table in self._app.tables:
             if is_table(self._layout.silver(table.name)):
                 self._read_table(table)
@@ -130,10 +131,10 @@ class RunMetrics:
         place, newest = state_place(self._layout, table), self._newest(table)
         log = open_local_log(place.path, newest)
         for log_version in range(self._read_to[table.name] + 1, newest + 1):
-            metadata = commit.metadata if (commit := log.at(log_version)) is not None else {}
-            if metadata.get("app") == f"lakehouse.{place.name}":
-                self._table_records.labels(table.name).inc(metadata.get("records", 0))
-                self._null_keys.labels(table.name).inc(metadata.get("null_keys", 0))
+            metadata = commit.metadata if (commit := log.at(log_version)) is not None else None
+            if metadata and metadata.app == app_id(place.name) and isinstance(metadata.content, TableCommit):
+                self._table_records.labels(table.name).inc(metadata.content.counts.records)
+                self._null_keys.labels(table.name).inc(metadata.content.counts.null_keys)
         self._read_to[table.name] = newest
 
     def _newest(self, table: Table) -> int:

@@ -14,12 +14,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_metadata import app_id
 from lakehouse.lake.place import TablePlace
 from lakehouse.spark.audit.damage import log_entries
 from lakehouse.spark.fold.content import Content, content_of, row_image
 from lakehouse.spark.jvm.failure import root_cause
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import app_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ class _Marks:
         if not self._scope.redeclared or not self._lake.exists(place.path):
             return NO_TICK
         commits = self._lake.commits(place)
-        return min((commit.from_tick for commit in commits if "from_tick" in commit.metadata), default=NO_TICK)
+        return min((commit.from_tick for commit in commits if commit.begins_at_tick), default=NO_TICK)
 
     def stream_marks(self) -> Iterator[DataFrame]:
         """Yield the marks of the stream's records: left out, taken into the table's rows or windows, or too late."""

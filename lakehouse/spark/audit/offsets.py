@@ -15,6 +15,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 
 from lakehouse.kafka.holes import OffsetRange
+from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.plan.stream import Stream
 from lakehouse.spark.bronze import bronze, gaps
 from lakehouse.spark.expression.arrow_functions import literal_map
@@ -50,12 +51,12 @@ def partition_extents(lake: OpenLake, stream: Stream, tick: int) -> list[Extent]
     partition_rows = rows.groupBy("topic", "topic_id", "partition").agg(
         F.count(F.lit(1)), F.min("offset"), F.max("offset"), F.min("tick"), F.max("tick")
     )
-    covers = bronze.last_covers(lake.spark, lake.layout.records, tick) or {"topics": {}}
+    coverage = bronze.last_coverage(lake.spark, lake.layout.records, tick) or TickCoverage()
     ends = {
-        (topic, topic_covers["id"], int(partition)): int(end)
-        for topic, topic_covers in covers["topics"].items()
+        (topic, topic_state.id, partition): end
+        for topic, topic_state in coverage.topics.items()
         if topic in stream.topics
-        for partition, end in topic_covers["next"].items()
+        for partition, end in topic_state.next.items()
     }
     extents = []
     for topic, topic_id, partition, records, first, last, first_tick, last_tick in map(tuple, partition_rows.collect()):

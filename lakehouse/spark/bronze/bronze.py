@@ -1,12 +1,8 @@
 """Bronze: every record ever seen, with its original bytes, and the ticks that number the records.
 
 A tick is one append and one commit, however many topics there are. The commit of the main table comes last and marks
-the tick complete; a topic with a physical table of its own is appended before it. The commit says what the tick covers:
-
-    {"tick": 7, "topics": {"flights": {"id": "KzT...", "next": {"0": 120}, "last": {"0": 7}, "order": {"0": 1357}}}}
-
-`next` is the first offset not yet in bronze, `last` the tick that last moved the partition, `order` the order time
-(milliseconds) that the partition's rows carried into the tick.
+the tick complete; a topic with a physical table of its own is appended before it. The commit's metadata, a
+`BronzeTick`, says how far bronze is with each topic after the tick.
 """
 
 from __future__ import annotations
@@ -19,7 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.lake.commit_log import find_tick_coverage
+from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.place import own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.plan.stream import Stream
@@ -45,57 +42,12 @@ PROPERTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class TopicState:
-    """How far bronze is with one topic. Offsets and ticks by partition; order times in milliseconds."""
-
-    id: str
-    next: Mapping[int, int] = field(default_factory=dict)
-    last: Mapping[int, int] = field(default_factory=dict)
-    order: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class BronzeState:
     """How far bronze is: its epoch, the last complete tick, and each topic."""
 
     epoch: int = 0
     tick: int = NO_TICK
     topics: Mapping[str, TopicState] = field(default_factory=dict)
-
-    def covers(self) -> dict[str, Any]:
-        """Return the metadata of the tick's commit."""
-        topic_covers = {
-            name: {
-                "id": topic.id,
-                "next": _with_text_keys(topic.next),
-                "last": _with_text_keys(topic.last),
-                "order": _with_text_keys(topic.order),
-            }
-            for name, topic in self.topics.items()
-        }
-        return {"tick": self.tick, "topics": topic_covers}
-
-
-def _with_text_keys(values: Mapping[int, int]) -> dict[str, int]:
-    return {str(partition): value for partition, value in values.items()}
-
-
-def _with_number_keys(values: Mapping[str, int]) -> dict[int, int]:
-    return {int(partition): value for partition, value in values.items()}
-
-
-def state_from_covers(covers: Mapping[str, Any], epoch: int) -> BronzeState:
-    """Return the state from a commit's metadata; its order times are those before the tick's own rows."""
-    topic_states = {
-        name: TopicState(
-            topic_covers["id"],
-            _with_number_keys(topic_covers["next"]),
-            _with_number_keys(topic_covers["last"]),
-            _with_number_keys(topic_covers["order"]),
-        )
-        for name, topic_covers in covers["topics"].items()
-    }
-    return BronzeState(epoch, covers["tick"], topic_states)
 
 
 def create_tables(lake: OpenLake, own: Iterable[str] = ()) -> None:
@@ -136,23 +88,24 @@ def read_state(lake: OpenLake, own: Iterable[str] = ()) -> BronzeState:
     progress = lake.progress(lake.bronze)
     if progress.tick == NO_TICK:
         return BronzeState(progress.epoch)
-    covers = last_covers(lake.spark, lake.layout.records, progress.tick)
-    if covers is None:
+    coverage = last_coverage(lake.spark, lake.layout.records, progress.tick)
+    if coverage is None:
         return replace(state_from_rows(lake, own), epoch=progress.epoch)
-    return with_order_times(lake, own, state_from_covers(covers, progress.epoch))
+    # The order times of a commit are those before the tick's own rows.
+    return with_order_times(lake, own, BronzeState(progress.epoch, coverage.tick, coverage.topics))
 
 
-def last_covers(spark: SparkSession, path: str, tick: int | None = None) -> dict[str, Any] | None:
-    """Return the metadata of the last tick's commit, or a given tick's, in a table's log; None if the log has none."""
+def last_coverage(spark: SparkSession, path: str, tick: int | None = None) -> TickCoverage | None:
+    """Return the coverage of the last tick, or of a given one, from a table's log; None if the log lacks its commit."""
     return find_tick_coverage(commit_log_of(spark, path), tick)
 
 
 def next_offsets(lake: OpenLake, topic: str, tick: int) -> dict[str, dict[str, int]]:
     """Return the first offset of a topic after a complete tick, from its commit: {topic id: {partition: offset}}."""
-    covers = last_covers(lake.spark, lake.layout.records, tick)
-    if covers is not None and topic in covers["topics"]:
-        topic_covers = covers["topics"][topic]
-        return {topic_covers["id"]: topic_covers["next"]}
+    coverage = last_coverage(lake.spark, lake.layout.records, tick)
+    if coverage is not None and topic in coverage.topics:
+        topic_state = coverage.topics[topic]
+        return {topic_state.id: {str(partition): offset for partition, offset in topic_state.next.items()}}
     own = [topic] if lake.exists(lake.layout.own_records(topic)) else []
     topic_rows = read_topic_records(lake, [topic], own).where(F.col("tick") <= tick)
     next_by_topic_id: dict[str, dict[str, int]] = {}

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.durable import read_object, write_durably
 from lakehouse.kafka.ranges import RawRecord
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.semantics.kafka_time import bronze_time
 from lakehouse.semantics.moment import Offsets
-from lakehouse.spark.bronze.bronze import TopicState
 from lakehouse.spark.bronze.feed import Feed
 
 GONE = (

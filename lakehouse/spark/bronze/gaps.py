@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lakehouse.spark.bronze.bronze import BronzeState, TopicState
+from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import check_epoch, new_table
 

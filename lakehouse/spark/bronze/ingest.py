@@ -14,6 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, StorageError
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
+from lakehouse.lake.commit_log import TickCoverage
+from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.lake.lease import Lease
 from lakehouse.semantics.moment import Offsets
@@ -90,10 +92,10 @@ class Ingest:
         """Raise PlanError if a topic's rows lie in another table than declared: its first tick decides for good."""
         if not self._lake.exists(self._layout.records):
             return
-        topic_covers = (bronze.last_covers(self._spark, self._layout.records) or {"topics": {}})["topics"]
+        coverage = bronze.last_coverage(self._spark, self._layout.records) or TickCoverage()
         for topic in self._feed.topics:
             has_own_table = self._lake.exists(self._layout.own_records(topic))
-            if has_own_table != (topic in self._feed.own) and topic_covers.get(topic, {}).get("next"):
+            if has_own_table != (topic in self._feed.own) and coverage.next_offsets(topic):
                 raise PlanError(misplaced_topic_message(topic, own=has_own_table))
 
     def _find_gaps(self) -> None:
@@ -130,7 +132,7 @@ class Ingest:
                     for partition, (first_offset, _) in kafka_topics[name].offsets.items()
                     if first_offset > 0
                 }
-                topic_states[name] = bronze.TopicState(kafka_topics[name].id, dropped_offsets)
+                topic_states[name] = TopicState(kafka_topics[name].id, dropped_offsets)
         self._state = replace(self._state, topics=topic_states)
 
     def _subscribed_topics(self) -> list[str]:
@@ -146,10 +148,10 @@ class Ingest:
         """Complete a tick of which only the own tables were written: write the main table, with the same offsets."""
         pending_topics = bronze.half_written_topics(self._lake, self._state.tick)
         for topic in pending_topics:
-            covers = bronze.last_covers(self._spark, self._layout.own_records(topic))
-            if covers is None:
+            coverage = bronze.last_coverage(self._spark, self._layout.own_records(topic))
+            if coverage is None:
                 continue
-            starts, ends = self._pinned_ranges(bronze.state_from_covers(covers, self._state.epoch).topics)
+            starts, ends = self._pinned_ranges(coverage.topics)
             # If the topic was recreated since then, nothing is left to read; the rows in the own table stay.
             frame = (
                 self._feed.ranges(self._spark, starts, ends) if ends else careful.frame_of_raw_records(self._spark, [])
@@ -157,12 +159,12 @@ class Ingest:
             self._append(frame, ends, {*self._feed.own, *pending_topics})
             return
 
-    def _pinned_ranges(self, pinned_topics: Mapping[str, bronze.TopicState]) -> tuple[Offsets, Offsets]:
+    def _pinned_ranges(self, pinned_topics: Mapping[str, TopicState]) -> tuple[Offsets, Offsets]:
         """Return the offsets where a half written tick begins and ends, for the partitions that it moves."""
         starts: dict[str, dict[int, int]] = {}
         ends: dict[str, dict[int, int]] = {}
         for name, pinned_topic in pinned_topics.items():
-            bronze_topic = self._state.topics.get(name, bronze.TopicState(pinned_topic.id))
+            bronze_topic = self._state.topics.get(name, TopicState(pinned_topic.id))
             moved_ends = {
                 partition: end_offset
                 for partition, end_offset in pinned_topic.next.items()

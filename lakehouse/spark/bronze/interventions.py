@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
+from lakehouse.lake.commit_metadata import BronzeTick, InterventionCommit
 from lakehouse.lake.earlier import check_ordinals
 from lakehouse.lake.place import intervention_log_place
 from lakehouse.plan.schema import ORDINALS_TYPE
@@ -122,7 +123,8 @@ def decide(lake: OpenLake, state: BronzeState, request: Wanted) -> BronzeState:
     # Only the owner of bronze's epoch may write here: another writer's tick must not become an intervention afterwards.
     # Checked once the log exists: from then on, a writer that takes over bronze opens the log's epoch as well.
     check_epoch(lake.spark, lake.bronze, state.epoch)
-    append(frame, intervention_log_place(lake.layout), Progress(state.epoch, tick), {"kind": request.kind})
+    logged = InterventionCommit(operation=request.kind)
+    append(frame, intervention_log_place(lake.layout), Progress(state.epoch, tick), logged)
     return _append_tick(lake, state)
 
 
@@ -232,7 +234,8 @@ def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
     """Append a tick without records; return bronze's state after it."""
     next_state = replace(state, tick=state.tick + 1)
     target = Progress(next_state.epoch, next_state.tick)
-    append_empty_commit(lake.spark, lake.bronze, target, {**next_state.covers(), "operation": "intervention"})
+    content = BronzeTick(topics=next_state.topics, operation="intervention")
+    append_empty_commit(lake.spark, lake.bronze, target, content)
     return next_state
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from lakehouse.errors import StorageError
+from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import bronze_place, own_topic_place
 from lakehouse.semantics.epoch import Progress
@@ -130,7 +131,7 @@ def append_tick(
     """
     tick = state.tick + 1
     next_state = _advance_state(state, ends, tick)
-    metadata = {**next_state.covers(), "run": run}
+    content = BronzeTick(topics=next_state.topics, run=run)
     target = Progress(state.epoch, tick)
     stamped_rows = stamp_rows(frame, state, tick)
     own = [topic for topic in own if topic in ends]
@@ -138,7 +139,7 @@ def append_tick(
         # Read Kafka once for several writes; a read that fails does so before the first write.
         stamped_rows = stamped_rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        orders, volume = _append_to_tables(stamped_rows, layout, own, target, metadata)
+        orders, volume = _append_to_tables(stamped_rows, layout, own, target, content)
     finally:
         if own:
             stamped_rows.unpersist()
@@ -149,7 +150,7 @@ def append_tick(
 
 
 def _append_to_tables(
-    stamped_rows: DataFrame, layout: Layout, own: list[str], target: Progress, metadata: dict[str, Any]
+    stamped_rows: DataFrame, layout: Layout, own: list[str], target: Progress, content: BronzeTick
 ) -> tuple[list[Any] | None, TickVolume]:
     """Append a tick's rows to their tables; return the last order times (None if a table had the tick) and the size."""
     last_order = F.when(F.col("_last"), F.struct("topic", "partition", F.unix_millis("order_time").alias("order")))
@@ -169,7 +170,7 @@ def _append_to_tables(
             F.sum(record_bytes).alias("bytes"),
         )
         if place == bronze_place(layout) or read_progress(stamped_rows.sparkSession, place).tick < target.tick:
-            append(observed_rows.select(*bronze.COLUMNS), place, target, metadata)
+            append(observed_rows.select(*bronze.COLUMNS), place, target, content)
             orders += observation.get["orders"]
             row_count += observation.get["rows"]
             byte_count += observation.get["bytes"] or 0

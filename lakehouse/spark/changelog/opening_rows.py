@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.fold import keyed
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import KeyBounds, hold_with_bounds, is_within
-from lakehouse.spark.fold.clock import ClockState
 from lakehouse.spark.fold.visibility import closes_after
 from lakehouse.spark.history import table_clock
 from lakehouse.spark.history.moments import Past

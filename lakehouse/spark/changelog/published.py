@@ -138,7 +138,7 @@ def clock_of(
     known_clock: an earlier tick, with the clock at that tick.
     """
     clock = table_clock.clock_at(lake.open(subject), tick, known_clock) if isinstance(subject, Table) else None
-    return None if clock is None else clock.metadata()
+    return None if clock is None else clock.plain()
 
 
 def producer_records(

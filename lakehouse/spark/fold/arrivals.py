@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import WINDOW_COLUMNS, Aggregate, Fold, Latest, LatestBy
 from lakehouse.plan.table import Table
+from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.tombstone import LEAST_ORDER
 from lakehouse.semantics.window import Hopping
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.years import compute_columns
 from lakehouse.spark.fold.aggregates import Form
-from lakehouse.spark.fold.clock import ALWAYS_MS, ClockState, with_stream_time
+from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
 from lakehouse.spark.fold.content import row_image
 from lakehouse.spark.fold.fold_way import FoldWay, fold_way_of
 from lakehouse.spark.key_column import computed_keys

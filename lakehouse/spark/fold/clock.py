@@ -1,14 +1,8 @@
-"""Stream time on Spark: each commit records it, and each record of a batch gets it.
-
-The metadata of a table's commit has the clock after it:
-
-    "clock": {"stream_times": {"topic/topic id/partition": ms}, "order_times": {...}, "watermark": ms}
-"""
+"""Stream time on Spark: each commit records it, see `ClockState`, and each record of a batch gets it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -17,35 +11,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import Clock, is_superseded
+from lakehouse.semantics.clock import Clock, ClockState
 from lakehouse.spark.expression.arrow_functions import literal_map
-
-
-@dataclass(frozen=True, slots=True)
-class ClockState:
-    """The state of a clock, in milliseconds, by partition ("topic/topic id/partition"): see semantics/clock.py."""
-
-    stream_times: dict[str, int] = field(default_factory=dict)
-    order_times: dict[str, int] = field(default_factory=dict)
-    watermark: int | None = None
-
-    def metadata(self) -> dict[str, Any]:
-        """Return the clock as a commit's metadata."""
-        return {
-            "stream_times": self.stream_times,
-            "order_times": self.order_times,
-            "watermark": self.watermark,
-        }
-
-    def after(self, tails: list[Any], watermark: int | None) -> ClockState:
-        """Return the clock after a batch: `tails` are its partitions' last records (part, time, order, tick)."""
-        stream_times, order_times = dict(self.stream_times), dict(self.order_times)
-        for tail in sorted(tails, key=lambda tail: tail.tick):
-            for superseded_name in [name for name in stream_times if is_superseded(name, tail.part)]:
-                del stream_times[superseded_name], order_times[superseded_name]
-            stream_times[tail.part], order_times[tail.part] = tail.time, tail.order
-        return ClockState(stream_times, order_times, watermark if watermark is not None else self.watermark)
-
 
 ALWAYS_MS = -(2**62)  # judged by this time, no record is late
 
@@ -63,11 +30,6 @@ class RunningClock:
     def after(self) -> ClockState:
         """Return the clock's state after the batch; call it when Spark has computed the records."""
         return self._state.after(self._observation.get["tails"], self._observation.get["mark"])
-
-
-def clock_from_metadata(metadata: dict[str, Any]) -> ClockState:
-    """Return the clock of a commit's metadata."""
-    return ClockState(metadata["stream_times"], metadata["order_times"], metadata["watermark"])
 
 
 def needs_watermark(table: Table) -> bool:

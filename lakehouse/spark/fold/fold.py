@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
+from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.fold import keyed, merge
 from lakehouse.spark.fold.aggregates import Form, batch_columns, same_key
@@ -31,7 +32,7 @@ from lakehouse.spark.fold.arrivals import (
     with_lateness,
 )
 from lakehouse.spark.fold.bounds import HeldFrame, KeyBounds, hold_with_bounds
-from lakehouse.spark.fold.clock import ClockState, RunningClock, needs_watermark
+from lakehouse.spark.fold.clock import RunningClock, needs_watermark
 from lakehouse.spark.fold.failing import FailureCounter
 from lakehouse.spark.fold.fold_way import FoldWay, fold_way_of
 from lakehouse.spark.fold.newest import deletes_in_order
@@ -68,12 +69,9 @@ class FoldedBatch:
         for memory in self.held_memory:
             memory.release()
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> RecordCounts:
         """Return the counts of a batch, for the commit's metadata."""
-        clock_metadata = {"clock": self.clock.metadata()} if self.clock is not None else {}
-        late_counts = {"late": self.late} if self.clock is not None or self.late else {}
-        record_counts = {"records": self.records, "bad": sum(self.bad.values()), "null_keys": self.null_keys}
-        return {**record_counts, "keys": self.batch.count, **late_counts, **clock_metadata}
+        return RecordCounts(self.records, sum(self.bad.values()), self.null_keys, self.late)
 
 
 class BatchCounter(FailureCounter):

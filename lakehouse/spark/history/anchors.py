@@ -21,6 +21,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_metadata import CommitMetadata, TableCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
 from lakehouse.semantics.epoch import EVER
@@ -106,7 +107,7 @@ def _copy_anchor(open_table: OpenTable, anchor: Anchor, commit: Commit, through:
                 _delta_writer(rows.withColumn("_anchor", F.lit(anchor.tick))).partitionBy("_anchor").mode("overwrite")
             )
             rows_writer.option("replaceWhere", f"_anchor = {anchor.tick}").save(f"{folder}/{name}")
-    clock_text = json.dumps(commit.metadata["clock"]) if "clock" in commit.metadata else None
+    clock_text = json.dumps(commit.batch.clock.plain()) if commit.batch and commit.batch.clock else None
     index_row = (anchor.tick, datetime.now(UTC), reason, through, clock_text)
     _delta_writer(open_table.spark.createDataFrame([index_row], INDEX).coalesce(1)).mode("append").save(
         f"{folder}/index"
@@ -163,23 +164,22 @@ def _commits_back(
     if not open_table.lake.exists(table_place.path):
         return
 
-    def is_past(metadata: Mapping[str, Any]) -> bool | None:
-        if metadata["tick"] > last_tick:
+    def is_past(metadata: CommitMetadata) -> bool | None:
+        if metadata.tick > last_tick:
             return True
         if event_ms is None:
             return False
-        if "times" not in metadata:
+        if not isinstance(metadata.content, TableCommit):
             return None
-        through = metadata["times"]["through"]
+        through = metadata.content.times.through
         return through is not None and through > event_ms
 
     waiting_commits: list[Commit] = []  # commits without records: the commit before them has the event time
     for commit in walk_own_commits(commit_log_of(open_table.spark, table_place.path), table_place.name, is_past):
         waiting_commits.append(commit)
-        if "times" in commit.metadata:
-            yield from (
-                (item, commit.metadata["times"]["through"]) for item in waiting_commits if item.tick <= last_tick
-            )
+        if commit.batch is not None:
+            through = commit.batch.times.through
+            yield from ((item, through) for item in waiting_commits if item.tick <= last_tick)
             waiting_commits = []
     yield from ((item, None) for item in waiting_commits if item.tick <= last_tick)
 

@@ -27,12 +27,13 @@ from lakehouse.lake.earlier import check_row_positions
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.plan.operator import Latest
+from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold.aggregates import same_key
-from lakehouse.spark.fold.clock import ClockState, RunningClock, needs_watermark, with_stream_time
+from lakehouse.spark.fold.clock import RunningClock, needs_watermark, with_stream_time
 from lakehouse.spark.fold.content import row_image
 from lakehouse.spark.fold.fold import rows_after
 from lakehouse.spark.fold.merge import rows_of_other_keys
@@ -138,7 +139,7 @@ class Past:
         if not self._lake.exists(table_place.path):
             return None
         for commit in self._lake.commits(table_place, decision.at, decision.at):
-            if commit.tick == decision.at and commit.metadata.get("operation") == decision.kind:
+            if commit.tick == decision.at and commit.content and commit.content.operation == decision.kind:
                 try:
                     return _with_columns(self._lake.past(table_place.path, commit.version), self._columns)
                 except AnalysisException:

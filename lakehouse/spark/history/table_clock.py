@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
+from lakehouse.semantics.clock import ClockState, clock_from_plain
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark.fold.clock import ClockState, RunningClock, clock_from_metadata
+from lakehouse.spark.fold.clock import RunningClock
 from lakehouse.spark.history import anchors
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import travel
@@ -32,18 +33,20 @@ def clock_at(
     is_there = open_table.lake.exists(table_place.path)
     # A restored table's clock goes on from the changelog's clock.
     clock_text = read_properties(open_table.spark, table_place.path).get(CLOCK) if is_there else None
-    clock_state, begin_tick = clock_from_metadata(json.loads(clock_text)) if clock_text else ClockState(), NO_TICK
+    clock_state, begin_tick = clock_from_plain(json.loads(clock_text)) if clock_text else ClockState(), NO_TICK
     if tick == NO_TICK:
         return clock_state
     commits = open_table.lake.commits(table_place, tick, tick) if is_there else []
-    clocks_by_tick = [(commit.tick, commit.metadata["clock"]) for commit in commits if "clock" in commit.metadata]
+    clocks_by_tick = [(commit.tick, commit.batch.clock) for commit in commits if commit.batch and commit.batch.clock]
     clocks_by_tick += [
-        (row["tick"], json.loads(row["clock"])) for row in anchors.read_index(open_table) if row["clock"]
+        (row["tick"], clock_from_plain(json.loads(row["clock"])))
+        for row in anchors.read_index(open_table)
+        if row["clock"]
     ]
-    clocks_by_tick += [known_clock] if known_clock is not None else []
-    for clock_tick, clock_metadata in sorted(clocks_by_tick, key=lambda item: -item[0]):
+    clocks_by_tick += [(known_clock[0], clock_from_plain(known_clock[1]))] if known_clock is not None else []
+    for clock_tick, known_state in sorted(clocks_by_tick, key=lambda item: -item[0]):
         if clock_tick <= tick:
-            clock_state, begin_tick = clock_from_metadata(dict(clock_metadata)), clock_tick
+            clock_state, begin_tick = known_state, clock_tick
             break
     if not travel.has_rows(open_table, begin_tick, tick):
         return clock_state
@@ -63,9 +66,8 @@ def through_at(open_table: OpenTable, tick: int) -> int | None:
     commits = open_table.lake.commits(table_place, tick, tick)
     if travel.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
         for commit in reversed(commits):
-            if commit.tick <= tick and "times" in commit.metadata:
-                through: int | None = commit.metadata["times"]["through"]
-                return through
+            if commit.tick <= tick and commit.batch is not None:
+                return commit.batch.times.through
     table_input = input_of(open_table)
     event_times = [table_input.records(open_table.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
     if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began

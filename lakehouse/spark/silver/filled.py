@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
-from lakehouse.spark.fold.clock import clock_from_metadata
+from lakehouse.semantics.clock import clock_from_plain
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
@@ -35,9 +35,7 @@ def _create_filled(
     open_table: OpenTable, kept_rows: DataFrame, final_rows: DataFrame, begin_properties: dict[str, str]
 ) -> int:
     table = open_table.table
-    watermark = (
-        clock_from_metadata(json.loads(begin_properties[CLOCK])).watermark if CLOCK in begin_properties else None
-    )
+    watermark = clock_from_plain(json.loads(begin_properties[CLOCK])).watermark if CLOCK in begin_properties else None
     unneeded_rows, expired_rows = is_unneeded(table, watermark, watermark), is_expired(table, watermark)
     kept_rows = kept_rows if unneeded_rows is None else kept_rows.where(~unneeded_rows)
     if not table.has_state:

@@ -17,6 +17,7 @@ from itertools import groupby
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.epoch import EVER
@@ -116,10 +117,11 @@ class Silver:
     def _last_data_version(self) -> int:
         """Return the version of bronze's last commit with records."""
         log = commit_log_of(self._spark, self._layout.records)
-        data_commits = (
-            commit for commit in log.walk_back() if "topics" in commit.metadata and "operation" not in commit.metadata
-        )
-        return next((commit.version for commit in data_commits), 0)
+        for commit in log.walk_back():
+            content = commit.metadata.content if commit.metadata else None
+            if isinstance(content, BronzeTick) and content.operation is None:
+                return commit.version
+        return 0
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop the query after the batch that is under way."""

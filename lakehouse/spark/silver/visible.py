@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.semantics.clock import ClockState
 from lakehouse.spark.changelog import changefeed
-from lakehouse.spark.fold.clock import ClockState
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_visible
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
-from lakehouse.lake.failed import FAILED, failures_in_log
+from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
+from lakehouse.lake.failed import failures_in_log
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import TablePlace, late_place
@@ -172,11 +173,17 @@ class SilverWriter:
         through = max((time for time in (self._through, last_ms) if time is not None), default=None)
         failures = merge_failures(self._failures, folded_batch.failed)
         null_key_count = self._null_keys + folded_batch.null_keys
-        metadata = {**folded_batch.counts(), "times": {"first": first_ms, "last": last_ms, "through": through}}
-        metadata |= _count_metadata(failures, null_key_count)
-        self._commit(
-            self._state, Progress(self._epoch, to_tick), self.applied, metadata, folded_batch.batch, folded_batch.forms
+        content = TableCommit(
+            from_tick=self.applied,
+            run=self._run_id,
+            keys=folded_batch.batch.count,
+            counts=folded_batch.counts(),
+            times=EventTimes(first_ms, last_ms, through),
+            clock=folded_batch.clock,
+            failures=failures,
+            null_keys_so_far=null_key_count,
         )
+        self._commit(self._state, Progress(self._epoch, to_tick), content, folded_batch.batch, folded_batch.forms)
         self._clock, self._through, self._failures, self._null_keys = (
             folded_batch.clock,
             through,
@@ -189,24 +196,19 @@ class SilverWriter:
         self,
         table_place: TablePlace,
         target_progress: Progress,
-        after_tick: int,
-        own_metadata: dict[str, Any],
+        content: CommitContent,
         batch: HeldFrame | None,
         forms: list[Form] | None = None,
         *,
         fresh: bool = False,
         by_decision: bool = False,
     ) -> None:
-        """Bring one of the table's two places from `after_tick` to a progress, in one commit.
-
-        own_metadata: what this commit adds to the metadata of each. The rest: see `merge_batch`.
-        """
-        metadata = {"from_tick": after_tick, "run": self._run_id, **own_metadata}
+        """Bring one of the table's two places to a progress, in one commit. batch and the rest: see `merge_batch`."""
         if batch is None or batch.count == 0:
             # Records came but none touched a row: the table still records its progress.
-            append_empty_commit(self._spark, table_place, target_progress, metadata)
+            append_empty_commit(self._spark, table_place, target_progress, content)
         else:
-            with numbered_writes(self._spark, table_place, target_progress, metadata):
+            with numbered_writes(self._spark, table_place, target_progress, content):
                 merge_batch(
                     self._spark, table_place.path, self.table, batch, forms, fresh=fresh, by_decision=by_decision
                 )
@@ -224,26 +226,28 @@ class SilverWriter:
         if decision.kind in ("swap", "revert"):
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
-        metadata: dict[str, Any] = {"operation": decision.kind, "records": 0}
-        if decision.kind == "swap":
-            metadata[counted.SWAP_COUNTS] = self._bring_along(decision, bad_records)
-        metadata |= _count_metadata(self._failures, self._null_keys)
+        swap_counts = self._bring_along(decision, bad_records) if decision.kind == "swap" else None
         changed_rows = Past(self._open_table).changed(decision, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
-            metadata["keys"] = held_batch.count
-            metadata["times"] = {"first": None, "last": None, "through": self._through}
-            if self._clock is not None:
-                metadata["clock"] = self._clock.metadata()
-            self._commit(
-                self._state, Progress(self._epoch, decision.at), self.applied, metadata, held_batch, by_decision=True
+            content = TableCommit(
+                operation=decision.kind,
+                from_tick=self.applied,
+                run=self._run_id,
+                keys=held_batch.count,
+                times=EventTimes(through=self._through),
+                clock=self._clock,
+                failures=self._failures,
+                null_keys_so_far=self._null_keys,
+                swap_counts=swap_counts,
             )
+            self._commit(self._state, Progress(self._epoch, decision.at), content, held_batch, by_decision=True)
         finally:
             held_batch.memory.release()
         self.applied = decision.at
         self._show(decision.at)
 
-    def _bring_along(self, decision: Intervention, bad_records: BadRecords) -> dict[str, int]:
+    def _bring_along(self, decision: Intervention, bad_records: BadRecords) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
 
         All of this can be repeated after a crash; the table's commit comes last.
@@ -310,18 +314,12 @@ class SilverWriter:
             )
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:
-                target_progress, metadata = Progress(self._visible_epoch, to_tick), {"keys": held_batch.count}
-                self._commit(self._visible, target_progress, self._visible_tick, metadata, held_batch, fresh=fresh)
+                content = VisibleCommit(from_tick=self._visible_tick, run=self._run_id, keys=held_batch.count)
+                self._commit(self._visible, Progress(self._visible_epoch, to_tick), content, held_batch, fresh=fresh)
             finally:
                 held_batch.memory.release()
             self._visible_tick = to_tick
         self._emitted_watermark = self._clock.watermark if self._clock is not None else None
-
-
-def _count_metadata(functions: tuple[Failed, ...], without_key: int) -> dict[str, Any]:
-    """Return a commit's metadata about the functions that failed, and the records without a key, up to it."""
-    metadata: dict[str, Any] = {FAILED: [function.plain() for function in functions]} if functions else {}
-    return metadata | ({null_keys.NULL_KEYS: without_key} if without_key else {})
 
 
 def latest_complete_tick(lake: OpenLake) -> int:

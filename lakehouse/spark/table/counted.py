@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_metadata import RecordCounts, TableCommit, app_id, sum_counts
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import NEW_DECLARATION
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.transaction import app_id, commit_log_of
-
-COUNTS = ("records", "bad", "null_keys", "late")
-SWAP_COUNTS = "seen"  # in a swap's commit: the counts of the table that it brought
+from lakehouse.spark.transaction import commit_log_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +23,27 @@ class CommitCounts:
 
     whole: bool
     redeclared: bool
-    counts: dict[str, int]
+    counts: RecordCounts
 
 
 def count_by_commits(lake: OpenLake, table_place: TablePlace, tick: int) -> CommitCounts:
     """Add up the counts in a table's commits up to a tick."""
     commits = list(commit_log_of(lake.spark, table_place.path).walk_back())
-    all_metadata = [commit.metadata for commit in reversed(commits)]
-    own_metadata = [
-        commit for commit in all_metadata if commit.get("app") == app_id(table_place.name) and commit["tick"] <= tick
+    all_metadata = [commit.metadata for commit in reversed(commits) if commit.metadata is not None]
+    batches = [
+        metadata.content
+        for metadata in all_metadata
+        if isinstance(metadata.content, TableCommit)
+        and metadata.app == app_id(table_place.name)
+        and metadata.tick <= tick
     ]
     # A table that was swapped in did its own counting, from bronze's beginning.
-    swap_indexes = [number for number, commit in enumerate(own_metadata) if SWAP_COUNTS in commit]
-    first_index = swap_indexes[-1] if swap_indexes else 0
-    own_metadata = (
-        [own_metadata[first_index].get(SWAP_COUNTS, own_metadata[first_index]), *own_metadata[first_index + 1 :]]
-        if own_metadata
-        else []
-    )
+    swap_indexes = [number for number, batch in enumerate(batches) if batch.swap_counts is not None]
+    batches = batches[swap_indexes[-1] :] if swap_indexes else batches
     return CommitCounts(
         bool(swap_indexes) or commits[-1].version == 0,
-        any(commit.get("operation") == NEW_DECLARATION for commit in all_metadata),
-        {name: sum(commit.get(name, 0) for commit in own_metadata) for name in COUNTS},
+        any(metadata.content.operation == NEW_DECLARATION for metadata in all_metadata),
+        sum_counts(batch.swap_counts or batch.counts for batch in batches),
     )
 
 

@@ -112,7 +112,7 @@ def retain_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
     retention_properties[LOG_RETENTION] = f"interval {max(seconds, LOG_MS // 1000)} seconds"
     table_properties = read_properties(spark, table_path)
     if {name: table_properties.get(name) for name in retention_properties} != retention_properties:
-        set_properties(spark, table_path, retention_properties, {"operation": RETENTION})
+        set_properties(spark, table_path, retention_properties, RETENTION)
 
 
 def vacuum_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:

@@ -30,13 +30,13 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
 from lakehouse.plan.table import Table
+from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.fold.aggregates import Form
 from lakehouse.spark.fold.arrivals import arriving_records
-from lakehouse.spark.fold.clock import ClockState
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.joined import Tables

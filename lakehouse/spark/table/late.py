@@ -18,6 +18,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.lake.commit_metadata import LateCommit
 from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.keys import drop_window_columns
 from lakehouse.lake.layout import Layout
@@ -90,7 +91,7 @@ def write_late(
         key_columns = [F.col(f"_key_{key_number}").alias(name) for key_number, name in enumerate(join.left.key)]
         late_parts.append(_late_rows(join_rows, "_place.place", key_columns, (), join.name))
     new_rows = reduce(DataFrame.unionByName, late_parts).where(F.col("tick") > progress.tick)
-    append(new_rows.coalesce(1), table_place, Progress(epoch, to_tick), {"from_tick": progress.tick})
+    append(new_rows.coalesce(1), table_place, Progress(epoch, to_tick), LateCommit(from_tick=progress.tick))
 
 
 def _late_rows(
@@ -116,8 +117,8 @@ def swap_late(open_table: OpenTable, built_layout: Layout, epoch: int, swap_tick
         has_built = open_table.lake.exists(built_path)
         rows = open_table.lake.read(built_path if has_built else table_place.path)
         rows = (rows if has_built else rows.limit(0)).coalesce(1)
-        metadata = {"from_tick": swap_tick - 1, "operation": "swap"}
-        append(rows, table_place, Progress(epoch, swap_tick), metadata, instead=True)
+        content = LateCommit(from_tick=swap_tick - 1, operation="swap")
+        append(rows, table_place, Progress(epoch, swap_tick), content, instead=True)
 
 
 def late_rows_at(open_table: OpenTable, tick: int, swaps: Iterable[int]) -> DataFrame | None:

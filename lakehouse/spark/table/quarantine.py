@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.decode import reason_not_fitting
+from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
@@ -106,9 +107,8 @@ def write_bad_records(
         return
     new_rows = bronze.between_ticks(bronze_rows, max(after_tick, progress.tick), to_tick)
     next_progress = Progress(epoch, to_tick)
-    append(
-        bad_records(source, new_rows, shared), table_place, next_progress, {"from_tick": max(after_tick, progress.tick)}
-    )
+    content = QuarantineCommit(from_tick=max(after_tick, progress.tick))
+    append(bad_records(source, new_rows, shared), table_place, next_progress, content)
 
 
 def swap_quarantine(
@@ -128,5 +128,6 @@ def swap_quarantine(
     if progress.tick > to_tick:
         new_rows = new_rows.unionByName(bad_records(source, bronze.between_ticks(bronze_rows, to_tick, progress.tick)))
     next_progress = Progress(epoch + 1, max(progress.tick, to_tick))
-    append(new_rows, table_place, next_progress, {"from_tick": 0, "operation": "swap"}, instead=True)
+    content = QuarantineCommit(from_tick=NO_TICK, operation="swap")
+    append(new_rows, table_place, next_progress, content, instead=True)
     return next_progress.epoch

@@ -215,7 +215,7 @@ def _create_place(
         elif changed_columns := _changed_hidden_columns(spark, table_place, schema_of(spark, table)):
             raise PlanError(_earlier_release_refusal(table, changed_columns))
         if {name: present_properties.get(name) for name in declared_properties} != declared_properties:
-            set_properties(spark, table_place.path, declared_properties, {"operation": NEW_DECLARATION})
+            set_properties(spark, table_place.path, declared_properties, NEW_DECLARATION)
         return
     builder = new_table(spark, table_place.path, schema_of(spark, table))
     for name, value in _table_properties(table).items():

@@ -38,12 +38,12 @@ def topic_ids(lake: OpenLake, stream: Stream, to_tick: int) -> TopicIds:
     ids_by_topic = {topic: known_ids.get(topic, (NO_TICK, ())) for topic in stream.topics}
     if all(tick >= to_tick for tick, _ in ids_by_topic.values()):
         return {topic: ids for topic, (_, ids) in ids_by_topic.items()}
-    covers = bronze.last_covers(lake.spark, lake.layout.records, to_tick)
+    coverage = bronze.last_coverage(lake.spark, lake.layout.records, to_tick)
     last_ids = {topic: ids[-1][0] if ids else None for topic, (_, ids) in ids_by_topic.items()}
     # An id that is gone never comes back: if the last id is the known one, there was no other in between.
-    if covers is None or any(
-        covers["topics"].get(topic, {}).get("id") != last_id for topic, last_id in last_ids.items()
-    ):
+    if coverage is None or last_ids != {
+        topic: coverage.topics[topic].id if topic in coverage.topics else None for topic in last_ids
+    }:
         after_tick = min(tick for tick, _ in ids_by_topic.values())
         rows = bronze.between_ticks(bronze.read_stream_records(lake, stream), after_tick, to_tick)
         new_ids = rows.groupBy("topic", "topic_id").agg(F.min("tick").alias("tick")).orderBy("tick").collect()
