@@ -7,12 +7,11 @@ end; older commits are found by bisection, because ticks and commit times only g
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from lakehouse.lake import store
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, TopicState, parse_metadata
 from lakehouse.semantics.epoch import NO_TICK
 
@@ -25,17 +24,6 @@ class CommitInfo:
     operation: str
     time_ms: int
     metadata: CommitMetadata | None = None
-
-
-def is_table(path: str | Path) -> bool:
-    """Say whether a folder of this machine holds a Delta table: a log with a commit in it.
-
-    Delta creates the log's folder before the first commit: a writer that is killed in between leaves it empty.
-    """
-    log_folder = Path(path, "_delta_log")
-    return log_folder.is_dir() and any(
-        log_entry.name[:20].isdigit() and log_entry.name.endswith(".json") for log_entry in os.scandir(log_folder)
-    )
 
 
 # Called with a version; yields the lines of its commit's file one by one: in a large commit, many lines follow the
@@ -154,16 +142,9 @@ def find_tick_coverage(log: CommitLog, tick: int | None = None) -> TickCoverage 
     return None
 
 
-def open_local_log(path: str, newest_version: int) -> CommitLog:
-    """Return the log of the table in a local folder."""
-    log_folder = f"{path}/_delta_log"
-
-    def read_lines(version: int) -> Iterator[str]:
-        with Path(f"{log_folder}/{version:020}.json").open("rb") as log_lines:
-            for log_line in log_lines:
-                yield log_line.decode()
-
-    return CommitLog(read_lines, newest_version, path)
+def open_log(path: str, newest_version: int) -> CommitLog:
+    """Return the log of the table at a path, read without a JVM."""
+    return CommitLog(lambda version: store.read_lines(f"{path}/_delta_log/{version:020}.json"), newest_version, path)
 
 
 def _parse_commit(version: int, commit_info: dict[str, Any], path: str) -> CommitInfo:

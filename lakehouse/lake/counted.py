@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakehouse.lake.commit_log import CommitLog, open_local_log
+from lakehouse.lake.commit_log import CommitLog, open_log
 from lakehouse.lake.commit_metadata import TableCommit, app_id
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.reader import open_table, table_names
@@ -25,4 +25,4 @@ def walk_state_logs(layout: Layout) -> Iterator[tuple[str, CommitLog, str]]:
     for table in table_names(layout, "silver"):
         layer, table_path = ("state", layout.state(table)) if table in with_state else ("silver", layout.silver(table))
         progress_name = f"state.{table}" if layer == "state" else table
-        yield table, open_local_log(table_path, open_table(table_path, progress_name).version()), progress_name
+        yield table, open_log(table_path, open_table(table_path, progress_name).version()), progress_name

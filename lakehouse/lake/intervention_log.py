@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import open_duckdb, quote_literal
+from lakehouse.lake.store import is_table
 
 ROWS_A_BATCH = 10_000
 
@@ -41,7 +41,6 @@ def read_interventions(layout: Layout, table: str | None = None, limit: int | No
     table: yield only those in this table. limit: the number of rows. A row of an earlier release has None as its
     `decided_by`.
     """
-    reader.require_local_root(layout)
     if not is_table(layout.interventions):
         return
     connection = open_duckdb()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -17,12 +16,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage, is_table, open_local_log
+from lakehouse.lake import store
+from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage, open_log
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.lake.sql import open_duckdb, register_table, run_select
+from lakehouse.lake.store import is_table
 from lakehouse.semantics.epoch import NO_TICK, Progress, progress_of_version
 
 if TYPE_CHECKING:
@@ -47,15 +48,6 @@ class TableFacts:
     key: tuple[str, ...] = ()
 
 
-def require_local_root(layout: Layout) -> Path:
-    """Return the lake's folder. Raises ConfigError for a lake that is not on this machine's file system."""
-    if "://" in layout.root:
-        raise ConfigError(
-            f"lake {layout.root}: reads without Spark are for a local folder; use the Python API with Spark."
-        )
-    return Path(layout.root)
-
-
 def find_table_path(layout: Layout, layer: str, name: str) -> str:
     """Return the path of a layer's table (bronze: of a topic), whether it exists or not."""
     if layer == "bronze":
@@ -70,7 +62,7 @@ def open_table(path: str, label: str, version: int | None = None) -> DeltaTable:
     if not is_table(path):
         raise NotFound(f"{label} does not exist. `lakehouse look tables` lists what does; `lakehouse run` makes them.")
     try:
-        return DeltaTable(path, version=version)
+        return store.open_delta(path, version)
     except (TableNotFoundError, OSError, ValueError) as error:
         raise NotFound(f"{label}, version {version}: {error}. `lakehouse past log` lists the versions.") from error
 
@@ -105,32 +97,39 @@ def to_arrow_table(arrow_data: Any) -> pa.Table:
 
 def newest_commits(layout: Layout) -> dict[str, str]:
     """Return the newest commit of every table of the lake, by folder: if two results are equal, nothing changed."""
-    lake_root = require_local_root(layout)
-    log_folders = [
-        log_path for pattern in ("*/*/_delta_log", "*/*/*/_delta_log") for log_path in lake_root.glob(pattern)
-    ]
-    return {
-        str(log_folder): max((log_path.name for log_path in log_folder.glob("*.json")), default="")
+    layers = [f"{layout.root}/{name}" for name in store.folder_names(layout.root)]
+    tables = [f"{layer}/{name}" for layer in layers for name in store.folder_names(layer)]
+    log_folders = [f"{folder}/_delta_log" for table in tables for folder in (table, *_folders_in(table))]
+    newest_names = {
+        log_folder: [name for name in store.file_names(log_folder) if name.endswith(".json")]
         for log_folder in sorted(log_folders)
     }
+    return {log_folder: names[-1] for log_folder, names in newest_names.items() if names}
+
+
+def _folders_in(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in store.folder_names(folder)]
 
 
 def table_names(layout: Layout, layer: str) -> list[str]:
     """Return the names of a layer's tables (bronze: topics), sorted."""
-    lake_root = require_local_root(layout)
     if layer == "bronze":
-        own_topics = [path.name for path in sorted((lake_root / "bronze" / "own").glob("*")) if is_table(path)]
+        own_topics = _table_names_in(f"{layout.root}/bronze/own")
         if not is_table(layout.records):
             return own_topics
-        add_actions = to_arrow_table(DeltaTable(layout.records).get_add_actions(flatten=True))
+        add_actions = to_arrow_table(store.open_delta(layout.records).get_add_actions(flatten=True))
         shared_topics = set(add_actions["partition.topic"].to_pylist()) if add_actions.num_rows else set()
         return sorted(shared_topics | set(own_topics))
-    return [path.name for path in sorted(Path(layout.tables, layer).glob("*")) if is_table(path)]
+    return _table_names_in(f"{layout.tables}/{layer}")
+
+
+def _table_names_in(folder: str) -> list[str]:
+    return [name for name in store.folder_names(folder) if is_table(f"{folder}/{name}")]
 
 
 def find_stored_name(layout: Layout, layer: str, name: str) -> str:
-    """Return a table's name as stored in the lake, whatever its case; topics, and remote lakes, are case-sensitive."""
-    is_any_case = layer != "bronze" and "://" not in layout.root
+    """Return a table's name as stored in the lake, whatever its case; topics are case-sensitive."""
+    is_any_case = layer != "bronze"
     matching_names = (
         [stored_name for stored_name in table_names(layout, layer) if stored_name.lower() == name.lower()]
         if is_any_case
@@ -181,7 +180,7 @@ def read_bronze_coverage(layout: Layout) -> TickCoverage:
     """Return how far bronze is with its topics, from the last tick's commit; nothing if the log lacks it."""
     if not is_table(layout.records):
         return TickCoverage()
-    log = open_local_log(layout.records, DeltaTable(layout.records).version())
+    log = open_log(layout.records, store.open_delta(layout.records).version())
     return find_tick_coverage(log) or TickCoverage()
 
 
@@ -359,6 +358,6 @@ def count_late_rows(layout: Layout, tables: Iterable[str]) -> dict[str, int]:
 
 def _count_rows_by_name(paths_by_name: dict[str, str]) -> dict[str, int]:
     try:
-        return {name: count_rows(DeltaTable(path)) for name, path in paths_by_name.items()}
+        return {name: count_rows(store.open_delta(path)) for name, path in paths_by_name.items()}
     except (TableNotFoundError, OSError) as error:
         raise LakehouseError(f"{', '.join(paths_by_name)}: {error}") from error

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.lake import null_keys, reader
-from lakehouse.lake.commit_log import TickCoverage, is_table
+from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.record import late_records
 from lakehouse.lake.record.quarantine import count_open_by_stream
 from lakehouse.lake.sql import quote_literal
+from lakehouse.lake.store import is_table
 from lakehouse.page.applications import Application, TableInfo
 
 
 def overview(app: Application) -> dict[str, Any]:
     """Return the lineage, and the facts of each node; None for a node that the lake does not have yet."""
     layout = app.layout
-    reader.require_local_root(layout)
     coverage = reader.read_bronze_coverage(layout)
     quarantine_names = set(reader.table_names(layout, "quarantine"))
     open_counts = count_open_by_stream(layout, [name for name in app.streams if name in quarantine_names])

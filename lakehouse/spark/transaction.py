@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import Fenced, StorageError
-from lakehouse.lake.commit_log import CommitLog, open_local_log
+from lakehouse.lake.commit_log import CommitLog, open_log
 from lakehouse.lake.commit_metadata import (
     CommitContent,
     CommitMetadata,
@@ -119,7 +119,7 @@ def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
     """Return the log of the table at `path`."""
     newest = int(newest_snapshot(spark, path).version())
     if "://" not in path:
-        return open_local_log(path, newest)
+        return open_log(path, newest)
     return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest, path)
 
 

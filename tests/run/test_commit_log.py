@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.lake.commit_log import CommitInfo, CommitLog, open_local_log
+from lakehouse.lake.commit_log import CommitInfo, CommitLog, open_log
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
 
 from ..written_commits import batch, commit_text
@@ -91,7 +91,7 @@ def test_a_commit_of_others_says_nothing_of_ours_and_a_missing_table_has_no_log(
     folder = tmp_path / "_delta_log"
     folder.mkdir()
     (folder / f"{0:020}.json").write_text('{"add":{}}\n{"commitInfo":{"operation":"WRITE","timestamp":7}}\n')
-    log = open_local_log(str(tmp_path), 0)
+    log = open_log(str(tmp_path), 0)
     assert list(log.walk_back()) == [CommitInfo(0, "WRITE", 7)]
     assert list(walk_own_commits(log, "t")) == []
-    assert list(open_local_log(str(tmp_path / "none"), -1).walk_back()) == []
+    assert list(open_log(str(tmp_path / "none"), -1).walk_back()) == []

@@ -9,12 +9,13 @@ from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find_broker
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import ahead, failed, null_keys, reader
-from lakehouse.lake.commit_log import TickCoverage, is_table
+from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.subject import Reads, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
+from lakehouse.lake.store import is_table
 from lakehouse.settings.config import Settings
 
 KAFKA_PATIENCE_SECONDS = 5.0

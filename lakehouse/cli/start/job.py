@@ -75,8 +75,6 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
 
     layout = Layout(settings.lake.path)
     table_names = [table.name for table in app.tables]
-    if "://" in layout.root:
-        return {"tables": {name: {} for name in table_names}}
     existing_tables = set(reader.table_names(layout, "silver"))
     facts_by_table = {
         name: reader.read_table_facts(layout, "silver", name) for name in table_names if name in existing_tables

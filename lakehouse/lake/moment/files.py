@@ -1,29 +1,29 @@
-"""A lake's files, read without a JVM: the `LakeFacts` of a lake in a local folder."""
+"""A lake's files, read without a JVM: its `LakeFacts`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from lakehouse.lake import reader
-from lakehouse.lake.commit_log import CommitLog, is_table, open_local_log
+from lakehouse.lake import reader, store
+from lakehouse.lake.commit_log import CommitLog, open_log
 from lakehouse.lake.in_effect import KINDS_NOT_IN_BRONZE
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.source import Ends
 from lakehouse.lake.sql import quote_literal
+from lakehouse.lake.store import is_table
 from lakehouse.semantics.epoch import NO_TICK
 
 
 class LocalTable:
-    """A Delta table in a local folder."""
+    """A Delta table, opened once."""
 
     def __init__(self, path: str) -> None:
         self._table = reader.open_table(path, path)
         self._path = path
-        self.log: CommitLog = open_local_log(path, self._table.version())
+        self.log: CommitLog = open_log(path, self._table.version())
 
     def properties(self) -> Mapping[str, str]:
         return {name: value or "" for name, value in self._table.metadata().configuration.items()}
@@ -44,10 +44,9 @@ class LocalTable:
 
 
 class LakeFiles:
-    """The files of one lake. Raises ConfigError for a lake that is not in a local folder."""
+    """The files of one lake."""
 
     def __init__(self, layout: Layout) -> None:
-        reader.require_local_root(layout)
         self.layout = layout
 
     def opened(self, path: str) -> LocalTable | None:
@@ -91,12 +90,12 @@ def is_version_readable(path: str, version: int) -> bool:
     if not has_version(path, version):
         return False
     file_paths = reader.list_file_paths(reader.open_table(path, path, version))
-    return all(Path(path, file_path).exists() for file_path in file_paths)
+    return store.all_exist(f"{path}/{file_path}" for file_path in file_paths)
 
 
 def has_version(path: str, version: int) -> bool:
     """Say whether a table's log has a version."""
-    return Path(path, "_delta_log", f"{version:020}.json").exists()
+    return store.file_exists(f"{path}/_delta_log/{version:020}.json")
 
 
 def read_rows_where(table_path: str, select_columns: str, condition: str, limit: int | None = None) -> pa.Table:

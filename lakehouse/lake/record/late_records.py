@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from lakehouse.lake import intervention_log, reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import open_duckdb
+from lakehouse.lake.store import is_table
 from lakehouse.semantics.epoch import EVER
 
 PLACE = ("tick", "topic", "partition", "offset", "ordinals")

@@ -52,7 +52,6 @@ def choose_records(layout: Layout, topic: str, past_moment: At | None, from_tick
     Offsets belong to the present topic; the records of an earlier topic of its name came before them.
     Raises NotFound for a topic or a moment that bronze does not have, ConfigError for a moment that a topic can't have.
     """
-    reader.require_local_root(layout)
     if topic not in (bronze_topics := reader.table_names(layout, "bronze")):
         raise NotFound(f"topic {topic!r} is not in bronze. There are: {', '.join(bronze_topics) or 'no topics yet'}.")
     if isinstance(past_moment, AtVersion):

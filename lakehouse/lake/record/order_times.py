@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyarrow.dataset import field
+
+from lakehouse.lake import store
 
 ROWS = 2**16
 
@@ -20,14 +21,14 @@ class OrderTime(NamedTuple):
 
 
 def read_order_times(path: str, tick: int) -> list[OrderTime]:
-    """Return the order times of a tick's rows in the bronze table at a local path, one for each partition."""
+    """Return the order times of a tick's rows in the bronze table at a path, one for each partition."""
     largest_by_place: dict[tuple[str, int], int] = {}
     scan_columns = {
         "topic": field("topic"),
         "partition": field("partition"),
         "order": field("order_time").cast("int64"),
     }
-    bronze_dataset = DeltaTable(path).to_pyarrow_dataset()
+    bronze_dataset = store.open_delta(path).to_pyarrow_dataset()
     for batch in bronze_dataset.scanner(
         columns=scan_columns, filter=field("tick") == tick, batch_size=ROWS
     ).to_batches():

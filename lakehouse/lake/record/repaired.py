@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.lake import intervention_log, reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_table
 from lakehouse.semantics.epoch import EVER
 
 SCHEMA = pa.schema({"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()})

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
+from lakehouse.lake.store import is_table
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import RowStep, readable_record

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.store import is_table
 from lakehouse.model import fold, keyed_table, model
 from lakehouse.model.event import Event, Late, to_sortable
 from lakehouse.model.fold import TableResult

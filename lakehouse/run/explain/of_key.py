@@ -12,10 +12,10 @@ from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import encode_written_key
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
 from lakehouse.lake.keys import key_columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
+from lakehouse.lake.store import is_table
 from lakehouse.model import model
 from lakehouse.model.event import from_hashable, to_hashable
 from lakehouse.plan.app import App
@@ -118,7 +118,6 @@ def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes |
     """Yield a topic's records of the complete ticks, or only those of a key, some at a time."""
     import pyarrow.dataset as ds
 
-    reader.require_local_root(layout)
     last_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
     bronze_rows = reader.open_dataset(layout.own_records(topic) if topic in own_topics else layout.records)
     predicate = (ds.field("topic") == topic) & (ds.field("tick") <= last_tick)

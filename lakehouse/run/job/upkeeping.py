@@ -17,6 +17,7 @@ from typing import Any
 
 from lakehouse.durable import read_object, write_durably
 from lakehouse.duration import duration_ms
+from lakehouse.lake import store
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
@@ -138,11 +139,14 @@ def upkeep_by_command(
 
 
 def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:
-    """Return how far the table's net changelogs are published, as the lake notes it; an object store has no notes."""
+    """Return how far the table's net changelogs are published, as the lake notes it.
+
+    An object store has no notes. Then nothing counts as published, so upkeep keeps every version that a net changelog
+    may still need.
+    """
     ticks_by_topic = {}
     for sink in app.sinks:
-        if sink.of == table and sink.mode == "net" and "://" not in layout.root:
-            progress_file = Path(layout.published(sink.topic))
-            progress = read_object(progress_file) or {}
+        if sink.of == table and sink.mode == "net":
+            progress = {} if store.is_remote(layout.root) else read_object(Path(layout.published(sink.topic))) or {}
             ticks_by_topic[sink.topic] = int(progress.get("tick", 0))
     return ticks_by_topic

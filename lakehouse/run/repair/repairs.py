@@ -91,12 +91,11 @@ class Repairs(Opened):
 
         Raises LeaseHeld while a backfill works on it.
         """
-        from pathlib import Path
-
+        from lakehouse.lake import store
         from lakehouse.run.repair import backfill
 
         root = self._layout.root
-        if "://" not in root and not Path(root, "beside", table.name).is_dir():
+        if not store.file_exists(f"{root}/beside/{table.name}"):
             return False  # without Spark: most tables have nothing to remove
         return backfill.discard(self._lake.open(table))
 

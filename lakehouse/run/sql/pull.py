@@ -90,7 +90,6 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     """
     entry = script.find(query.relation.name, query.relation.at)
     if entry.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
-        reader.require_local_root(layout)
         answer = computed.answer_so_far(query, script, layout)
         return replace(answer, rows=islice(answer.rows, query.limit))
     row_reading = compile_reading(query, entry)
@@ -101,7 +100,6 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     elif query.moment is not None:
         raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.at)
     else:
-        reader.require_local_root(layout)
         rows = records.stream_rows(entry, layout, 0, records.last_tick(layout))
     return Answer(
         tuple(map(field_name, row_reading.names)),

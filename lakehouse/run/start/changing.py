@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from deltalake import DeltaTable
-
 from lakehouse.errors import PlanError
-from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
+from lakehouse.lake import reader, store
 from lakehouse.lake.delta_type import is_same_type, spark_type
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.layout import misplaced_topic_message as misplaced_text
 from lakehouse.lake.place import table_places
+from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal
 from lakehouse.plan.evolution.differences import KINDS
@@ -38,8 +36,7 @@ class Planned:
 
 
 def compare_declarations(layout: Layout, app: App) -> list[Planned]:
-    """Compare every table of an application with the lake. Raises ConfigError for a lake that is not a local folder."""
-    reader.require_local_root(layout)
+    """Compare every table of an application with the lake."""
     return [Planned(table, _table_change(layout, table)) for table in app.tables]
 
 
@@ -47,7 +44,7 @@ def _table_change(layout: Layout, table: Table) -> Evolution | None:
     """Return the more severe of the changes of the visible table and of the state, which may be two tables."""
     place_paths = [place.path for place in table_places(layout, table)]
     table_paths = [path for path in place_paths if is_table(path)]
-    changes = [change_of(DeltaTable(path).metadata().configuration, table) for path in table_paths]
+    changes = [change_of(store.open_delta(path).metadata().configuration, table) for path in table_paths]
     change = max(changes, key=lambda change: KINDS.index(change.kind), default=None)
     if change is not None and change.kind == "refold" and (column_reasons := _other_columns(layout, table)):
         return Evolution("new_table", (*change.reasons, *column_reasons))
@@ -61,7 +58,7 @@ def _other_columns(layout: Layout, table: Table) -> list[str]:
     """
     if not is_table(layout.silver(table.name)):
         return []
-    lake_fields = DeltaTable(layout.silver(table.name)).schema().fields
+    lake_fields = store.open_delta(layout.silver(table.name)).schema().fields
     existing_types = {field.name: spark_type(field.type) for field in lake_fields if not field.name.startswith("_")}
     declared_types = {column.name: column.type for column in table.columns}
     reasons = [f"column {name}: is no longer declared" for name in sorted(existing_types) if name not in declared_types]
@@ -87,12 +84,9 @@ def misplaced_topics(layout: Layout, app: App) -> list[str]:
 def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise PlanError if the lake's tables can't go on under their declarations: before ingest, and before Spark.
 
-    parts: the parts that will run; None for all. The run itself checks a lake on an object store, when it opens its
-    tables.
+    parts: the parts that will run; None for all.
     """
     layout = Layout(settings.lake.path)
-    if "://" in layout.root:
-        return
     refusals = misplaced_topics(layout, app)
     if parts is None or "silver" in parts:
         refusals += [

@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 
 from lakehouse.errors import ConfigError, NoLake, NotFound
-from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table
+from lakehouse.lake import reader, store
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.settings.config import Settings
@@ -31,7 +30,11 @@ def check_lake(root: str, *, named: bool) -> None:
     named: on the command line. The lake of the settings may be one that the first run has yet to make.
     """
     path = Path(root)
-    if "://" in root or any((path / layer).is_dir() for layer in LAYERS):
+    if store.is_remote(root):
+        if named and not set(LAYERS) & set(store.folder_names(root)):
+            raise NoLake(f"{root} is no lake: nothing is there. Name a lake with --lake; `lakehouse run` makes one.")
+        return
+    if any((path / layer).is_dir() for layer in LAYERS):
         return
     if path.is_dir() and any(path.iterdir()):
         raise NoLake(
@@ -45,8 +48,8 @@ def check_lake(root: str, *, named: bool) -> None:
 
 
 def check_table(layout: Layout, name: str) -> None:
-    """Raise NotFound if a lake on this machine does not have a keyed table."""
-    if "://" in layout.root or is_table(layout.silver(name)):
+    """Raise NotFound if a lake does not have a keyed table."""
+    if store.is_table(layout.silver(name)):
         return
     check_lake(layout.root, named=False)
     table_names = reader.table_names(layout, "silver")

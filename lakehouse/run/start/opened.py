@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError
+from lakehouse.lake import store
 from lakehouse.run.start import notebook
 from lakehouse.settings.config import PREFIX, Settings, load
 
@@ -38,6 +39,7 @@ class Opened:
             settings = load(Path(config) if config is not None else None, environ)
         elif path is not None or config is not None:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
+        store.use_store(settings.lake.path, settings.lake.options)
         self.settings = settings
         self._versions: tuple[SparkContext, Versions] | None = None
 

@@ -23,7 +23,7 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
     check_listening(servers)
     kafka_topics = Cluster(servers, settings.kafka.options).names()
     layout = Layout(settings.lake.path)
-    bronze_topics = {} if "://" in layout.root else reader.read_bronze_coverage(layout).topics
+    bronze_topics = reader.read_bronze_coverage(layout).topics
     missing_topics = [
         name for name in (*app.topics, *settings.kafka.topics) if name not in kafka_topics and name not in bronze_topics
     ]

@@ -14,11 +14,9 @@ Lag = dict[tuple[str, int], int]
 def lag(settings: Settings, app: App, cluster: Cluster) -> Lag:
     """Return how many records wait, by topic and partition, in the topics that a run of `app` ingests.
 
-    For a lake that is not on this machine's file system it counts all records of Kafka, as for a new lake. Raises
-    KafkaUnavailable.
+    Raises KafkaUnavailable.
     """
-    root = settings.lake.path
-    bronze_topics = {} if "://" in root else reader.read_bronze_coverage(Layout(root)).topics
+    bronze_topics = reader.read_bronze_coverage(Layout(settings.lake.path)).topics
     topic_names = cluster.names()
     topic_facts = cluster.topics(sorted({*app.topics, *settings.kafka.topics} & set(topic_names)))
     if (pattern := settings.kafka.topic_pattern) is not None:

@@ -9,11 +9,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from lakehouse.errors import ConfigError
 from lakehouse.lake import reader
-from lakehouse.lake.commit_log import is_table, open_local_log
+from lakehouse.lake.commit_log import open_log
 from lakehouse.lake.commit_metadata import TableCommit, app_id
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import state_place
 from lakehouse.lake.record import late_records
+from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.watch.event import JobEvent
@@ -28,13 +29,11 @@ PARTS = {"tick": "ingest", "batch": "tables", "published": "publish", "upkeep": 
 class RunMetrics:
     """The metrics of a run. Call `heard` with its events, `look` with the records that wait; both from any thread.
 
-    Counters begin at 0 with the run; gauges give the present state. A lake on an object store has no lag here, and no
-    metrics of its tables: these are read without Spark.
+    Counters begin at 0 with the run; gauges give the present state.
     """
 
     def __init__(self, app: App, layout: Layout) -> None:
         self._app, self._layout = app, layout
-        self._is_local = "://" not in layout.root
         self.registry = own = CollectorRegistry()
         ProcessCollector(registry=own)
         self._records = Counter("lakehouse_records", "Records taken from Kafka into bronze.", registry=own)
@@ -78,7 +77,7 @@ class RunMetrics:
         for part in PARTS.values():
             self._seconds.labels(part)
         self._waiting: set[tuple[str, int]] = set()
-        self._read_to = {table.name: self._newest(table) for table in app.tables} if self._is_local else {}
+        self._read_to = {table.name: self._newest(table) for table in app.tables}
 
     def heard(self, event: JobEvent) -> None:
         """Count an event of the run."""
@@ -100,8 +99,6 @@ class RunMetrics:
     def look(self, waiting: Lag | None) -> None:
         """Note how many records wait in Kafka, None if it does not answer; and read the tables."""
         self._up.set(waiting is not None)
-        if not self._is_local:
-            return
         if waiting is not None:
             self._wait(waiting)
         self._tick.set(reader.read_bronze_coverage(self._layout).tick)
@@ -129,7 +126,7 @@ class RunMetrics:
         self._table_tick.labels(table.name).set(table_facts.tick or 0)
         self._commit.labels(table.name).set((table_facts.last_commit_ms or 0) / 1000)
         place, newest = state_place(self._layout, table), self._newest(table)
-        log = open_local_log(place.path, newest)
+        log = open_log(place.path, newest)
         for log_version in range(self._read_to[table.name] + 1, newest + 1):
             metadata = commit.metadata if (commit := log.at(log_version)) is not None else None
             if metadata and metadata.app == app_id(place.name) and isinstance(metadata.content, TableCommit):

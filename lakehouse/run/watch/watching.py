@@ -93,15 +93,7 @@ def watch_run(settings: Settings, app: App, servers: str, listen: Listen) -> Ite
                 metrics.heard(event)
             listen(event)
 
-        is_local = "://" not in settings.lake.path
-
-        def waiting() -> Lag:
-            if is_local:
-                return lag(settings, app, cluster)
-            cluster.names()  # only whether Kafka answers: without Spark, bronze's offsets are unknown
-            return {}
-
-        watcher = Watcher(waiting, heard, metrics, settings.log.lag_seconds if is_local else 0.0)
+        watcher = Watcher(lambda: lag(settings, app, cluster), heard, metrics, settings.log.lag_seconds)
 
         def watch() -> None:
             while not stop.wait(LOOK_SECONDS):
