@@ -48,7 +48,7 @@ def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() 
     jars = len((SETUP / "checksums.txt").read_text().splitlines()) - 1
     assert len(LISTED["components"]) == pinned + jars + 1
     for one in LISTED["components"]:
-        assert re.fullmatch(r"pkg:(pypi/[a-z0-9.-]+|maven/[\w.-]+/[\w.-]+|npm/uplot)@\d[\w.+!-]*", one["purl"]), one
+        assert re.fullmatch(r"pkg:(pypi/[a-z0-9.-]+|maven/[\w.-]+/[\w.-]+|npm/uplot)@v?\d[\w.+!-]*", one["purl"]), one
         assert one.get("hashes") or one["name"] == "uplot"
 
 

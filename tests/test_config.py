@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import ConfigError
+from lakehouse.lake.store import delta_options
 from lakehouse.settings.config import Options, load
+from lakehouse.settings.store import hadoop_options
 
 
 def write(folder: Path, text: str) -> Path:
@@ -97,6 +99,12 @@ def test_variables_win(tmp_path: Path) -> None:
         ("[upkeep]\nkeep_anchors = 'never'\n", 2, ["'never'", 'or "forever"']),
         ("[upkeep]\nenabled = 1\n", 2, ["1", "true or false"]),
         ("[upkeep]\noptimize_files = 1\n", 2, ["2 or more"]),
+        ("[lake]\npath = 's3://bucket/lake'\n", 2, ["s3://", "s3a://"]),
+        ("[lake.options]\nendpoint = 'minio:9000'\n", 2, ["https://minio.example:9000"]),
+        ("[lake.options]\nend_point = 'http://minio:9000'\n", 2, ["end_point", "endpoint, region"]),
+        ("[lake.options]\npath_style = 'perhaps'\n", 2, ["true or false"]),
+        ("[lake.options]\naccess_key = 'x'\n", 1, ["expected both"]),
+        ("[lake.options]\nsession_token = 'x'\n", 2, ["access_key and secret_key"]),
         ("[lake]\npath = \n", 2, ["not valid TOML"]),
         ("[lake\n", 1, ["not valid TOML"]),
     ],
@@ -143,3 +151,27 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, "[kafka.options]\n'sasl.password' = ['hush-4']\n"), environ={})
     assert "hush" not in str(caught.value)
+
+
+def test_how_a_store_is_reached_is_said_once_for_all_clients(tmp_path: Path) -> None:
+    text = "[lake]\npath = 's3a://bucket/lake'\nsingle_writer = true\n[lake.options]\nendpoint = 'http://minio:9000'\n"
+    text += "path_style = true\naccess_key = 'me'\nsecret_key = 'hush'\n"
+    lake = load(write(tmp_path, text), environ={}).lake
+    assert lake.single_writer
+    assert "hush" not in repr(lake)
+    assert hadoop_options(lake.options) == {
+        "spark.hadoop.fs.s3a.endpoint": "http://minio:9000",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": "me",
+        "spark.hadoop.fs.s3a.secret.key": "hush",
+    }
+    assert delta_options(lake.options) == {
+        "aws_endpoint": "http://minio:9000",
+        "aws_region": "us-east-1",
+        "aws_allow_http": "true",
+        "aws_virtual_hosted_style_request": "false",
+        "aws_access_key_id": "me",
+        "aws_secret_access_key": "hush",
+    }

@@ -68,7 +68,7 @@ def test_a_missing_jar_and_a_link_in_its_place_are_not_up_to_date(fetched: Path)
 
 
 def test_a_repository_must_deliver_the_same_jar_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(executable: Any, ivy: Any, folder: Path, cache: Any) -> None:
+    def other(executable: Any, ivy: Any, folder: Path, cache: Any, kinds: Any) -> None:
         for kind in jars.NEEDED_KINDS:
             shutil.copytree(PROJECT / ".jars" / kind, folder / kind)
         (folder / JAR).write_bytes(b"another release of the same version")
