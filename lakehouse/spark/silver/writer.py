@@ -21,9 +21,8 @@ from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold import fold
-from lakehouse.spark.fold.aggregates import Form
 from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
-from lakehouse.spark.fold.merge import merge_batch
+from lakehouse.spark.fold.merge import RowMerge, merge_batch
 from lakehouse.spark.fold.visibility import has_expiry, is_final
 from lakehouse.spark.history import table_clock
 from lakehouse.spark.history.moments import Past, built_table
@@ -80,7 +79,7 @@ class SilverWriter:
             tables.create_table(self._open_table, swapped=self._awaits_swap())
             progress = open_epoch(self._spark, self._state)
             self._epoch, self.applied = progress.epoch, progress.tick
-            self._forms = tables.aggregate_forms(self._spark, self.table)
+            self._fold = tables.table_fold(self._spark, self.table)
             self._input = input_of(self._open_table)
             self._clock = table_clock.clock_at(self._open_table, self.applied)
             self._through = table_clock.through_at(self._open_table, self.applied)
@@ -131,9 +130,7 @@ class SilverWriter:
         shared_view = shared.view(self._spark) if shared is not None else None
         read_records = partial(replace(self._input, shared=shared_view).records_with_clocks, self.applied, to_tick)
         read_rows = partial(self._lake.read, self._state.path)
-        folded_batch = fold.fold_batch(
-            self.table, self._forms, read_records, read_rows, self._clock, self._emitted_watermark
-        )
+        folded_batch = fold.fold_batch(self._fold, read_records, read_rows, self._clock, self._emitted_watermark)
         try:
             for source in folded_batch.bad:
                 bad_records.write(source, to_tick, shared)
@@ -175,7 +172,7 @@ class SilverWriter:
         metadata = {**folded_batch.counts(), "times": {"first": first_ms, "last": last_ms, "through": through}}
         metadata |= _count_metadata(failures, null_key_count)
         self._commit(
-            self._state, Progress(self._epoch, to_tick), self.applied, metadata, folded_batch.batch, folded_batch.forms
+            self._state, Progress(self._epoch, to_tick), self.applied, metadata, folded_batch.batch, self._fold
         )
         self._clock, self._through, self._failures, self._null_keys = (
             folded_batch.clock,
@@ -192,10 +189,9 @@ class SilverWriter:
         after_tick: int,
         own_metadata: dict[str, Any],
         batch: HeldFrame | None,
-        forms: list[Form] | None = None,
+        row_merge: RowMerge,
         *,
         fresh: bool = False,
-        by_decision: bool = False,
     ) -> None:
         """Bring one of the table's two places from `after_tick` to a progress, in one commit.
 
@@ -207,9 +203,7 @@ class SilverWriter:
             append_empty_commit(self._spark, table_place, target_progress, metadata)
         else:
             with numbered_writes(self._spark, table_place, target_progress, metadata):
-                merge_batch(
-                    self._spark, table_place.path, self.table, batch, forms, fresh=fresh, by_decision=by_decision
-                )
+                merge_batch(self._spark, table_place.path, row_merge, batch, fresh=fresh)
 
     def _decide(self, decision: Intervention, bad_records: BadRecords) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
@@ -235,9 +229,9 @@ class SilverWriter:
             metadata["times"] = {"first": None, "last": None, "through": self._through}
             if self._clock is not None:
                 metadata["clock"] = self._clock.metadata()
-            self._commit(
-                self._state, Progress(self._epoch, decision.at), self.applied, metadata, held_batch, by_decision=True
-            )
+            # Not by the fold: a row with an older order replaces a newer one, too.
+            target_progress, row_merge = Progress(self._epoch, decision.at), RowMerge(self.table)
+            self._commit(self._state, target_progress, self.applied, metadata, held_batch, row_merge)
         finally:
             held_batch.memory.release()
         self.applied = decision.at
@@ -311,7 +305,10 @@ class SilverWriter:
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:
                 target_progress, metadata = Progress(self._visible_epoch, to_tick), {"keys": held_batch.count}
-                self._commit(self._visible, target_progress, self._visible_tick, metadata, held_batch, fresh=fresh)
+                row_merge = RowMerge(self.table)
+                self._commit(
+                    self._visible, target_progress, self._visible_tick, metadata, held_batch, row_merge, fresh=fresh
+                )
             finally:
                 held_batch.memory.release()
             self._visible_tick = to_tick
