@@ -135,6 +135,18 @@ def test_only_spark_imports_pyspark() -> None:
             assert not {name for name in imports(path) if name.split(".")[0] in ("pyspark", "delta", "py4j")}, path
 
 
+def test_only_folds_know_how_a_table_is_folded() -> None:
+    """On Spark a fold is one class: other code that names its operator decides a second time how to fold."""
+    folds = {"Aggregate", "Latest", "LatestBy"}
+    for path in (ROOT / "spark").rglob("*.py"):
+        imported = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module == "lakehouse.plan.operator"
+        ]
+        assert room(path) == "spark/fold" or not folds & {item.name for node in imported for item in node.names}, path
+
+
 def test_a_room_can_be_looked_over() -> None:
     """A folder with more files has more than one subject."""
     for folder in {path.parent for path in modules()}:

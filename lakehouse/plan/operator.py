@@ -8,7 +8,7 @@
 
 A table has one fold, and at most one of each of the other operators, in this order. An operator's type decides how it
 runs: on the model in `lakehouse.model.fold` and `lakehouse.model.keyed_table`, on Spark in
-`lakehouse.spark.fold.fold_way` (folds) and `lakehouse.spark.fold.visibility` (the visible part of the state).
+`lakehouse.spark.fold.fold_choice` (folds) and `lakehouse.spark.fold.visibility` (the visible part of the state).
 """
 
 from __future__ import annotations

@@ -30,18 +30,18 @@ from pyspark.sql import functions as F
 from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.lake.place import TablePlace, quarantine_place
-from lakehouse.plan.operator import WINDOW_COLUMNS, Latest, LatestBy
+from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.window import Hopping, Session, Sliding
+from lakehouse.semantics.window import Session, Sliding
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
-from lakehouse.spark.fold import keyed
-from lakehouse.spark.fold.aggregates import Form
-from lakehouse.spark.fold.arrivals import has_null_key, timely_records, with_lateness
-from lakehouse.spark.fold.newest import deletes_in_order
+from lakehouse.spark.fold.fold_choice import choose_fold
+from lakehouse.spark.fold.latest import LatestFold
+from lakehouse.spark.fold.python_aggregates import PythonFold
+from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.fold.visibility import has_expiry, is_expired
 from lakehouse.spark.history import refold, table_clock
 from lakehouse.spark.history.cut_filter import is_in_time
@@ -90,7 +90,7 @@ class Scope:
     @property
     def is_latest(self) -> bool:
         """Whether a row shows one record, not the result of several."""
-        return isinstance(self.table.fold, Latest)
+        return choose_fold(self.table).shows_one_record
 
     @property
     def judges_in_python(self) -> bool:
@@ -123,7 +123,7 @@ class _Marks:
 
     def __init__(self, scope: Scope) -> None:
         self._scope, self._opened, self._table = scope, scope.opened, scope.table
-        self._lake = scope.opened.lake
+        self._lake, self._fold = scope.opened.lake, choose_fold(scope.table)  # without forms: keys and times suffice
         self._input = Input(self._lake, self._table.stream, scope.skip)
         self._all_rows = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
         self._own_rows = self._input.rows(NO_TICK, scope.tick)
@@ -163,31 +163,32 @@ class _Marks:
     def stream_marks(self) -> Iterator[DataFrame]:
         """Yield the marks of the stream's records: left out, taken into the table's rows or windows, or too late."""
         table = self._table
-        without_key = has_null_key(table, self._stream)
+        without_key = self._fold.has_null_key(self._stream)
         outside_kind = F.when(without_key, _kind_code("null_key"))
         if not self._scope.is_latest:
             outside_kind = F.when(F.col("_tombstone"), _kind_code("tombstone")).when(
                 without_key, _kind_code("null_key")
             )
         partition_name = F.concat_ws("/", "_position.topic", "_topic_id", "_position.partition")
-        if not isinstance(table.fold, LatestBy) and not isinstance(table.fold.window, Hopping | Sliding):
+        if not (self._fold.judges_lateness or isinstance(table.fold.window, Sliding)):
             yield self._mark_positions(self._stream, outside_kind.otherwise(self._taken_code()), partition_name)
         else:
             left_out_records = self._stream.withColumn("_kind", outside_kind).where("_kind IS NOT NULL")
             yield self._mark_positions(left_out_records, F.col("_kind"), partition_name)
             yield self._judged_marks()
         if self._scope.judges_in_python:
-            forms = tables.aggregate_forms(self._lake.spark, table)
-            late_records = keyed.late_records(table, keyed.fold_keys(table, forms, self._arrived_rows(forms), None))
+            table_fold = tables.table_fold(self._lake.spark, table)
+            assert isinstance(table_fold, PythonFold)
+            late_records = table_fold.late_records(self._arrived_rows(table_fold))
             yield self._mark_positions(late_records, _kind_code("late"))
 
-    def _arrived_rows(self, forms: list[Form]) -> DataFrame:
+    def _arrived_rows(self, table_fold: TableFold) -> DataFrame:
         begin_clock = table_clock.clock_at(self._opened, NO_TICK)
-        return self._input.records(self._table, forms, begin_clock, NO_TICK, self._scope.tick)
+        return self._input.records(table_fold, begin_clock, NO_TICK, self._scope.tick)
 
     def _judged_marks(self) -> DataFrame:
         """Return the marks of the records that reach the table, as far as SQL can judge their lateness."""
-        table, window, arrived_rows = self._table, self._table.fold.window, self._arrived_rows([])
+        table, window, arrived_rows = self._table, self._table.fold.window, self._arrived_rows(self._fold)
         late_code, taken_code = _kind_code("late"), self._taken_code()
         is_late = F.col("_late")
         if isinstance(window, Sliding):
@@ -201,7 +202,7 @@ class _Marks:
             if self._scope.judges_in_python:
                 arrived_rows = arrived_rows.where(~is_late)
         else:
-            arrived_rows = with_lateness(table, arrived_rows)
+            arrived_rows = self._fold.with_lateness(arrived_rows)
             if self._decided_places is not None:
                 arrived_rows = refold.mark_places(arrived_rows, self._decided_places, late.PLACE, "_forced")
                 late_code = F.when(F.col("_forced"), _kind_code("forced")).otherwise(late_code)
@@ -242,13 +243,9 @@ class _Marks:
 
     def latest_marks(self) -> Iterator[DataFrame]:
         """Yield, for `latest`, the marks of each key's last record, unless a delete, and of the records in rows."""
-        arrived_rows = self._arrived_rows([])
-        arrived_rows = deletes_in_order(self._table, timely_records(self._table, arrived_rows))
-        record_order = F.struct(*[name for name in ("_order", "_position") if name in arrived_rows.columns])
-        last_of_key = arrived_rows.groupBy(*self._table.key).agg(
-            F.max(F.struct(record_order.alias("at"), "_tombstone")).alias("_last")
-        )
-        expected_rows = last_of_key.where("NOT _last._tombstone").select(F.col("_last.at._position").alias("_position"))
+        assert isinstance(self._fold, LatestFold)
+        last_records = self._fold.last_records(self._fold.timely_records(self._arrived_rows(self._fold)))
+        expected_rows = last_records.where("NOT _tombstone").select("_position")
         shown_rows = self._lake.read(self._opened.visible.path, self._scope.version)
         shown_rows = shown_rows.select("_position")
         if self._scope.is_put_right:

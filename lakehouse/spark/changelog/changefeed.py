@@ -1,9 +1,8 @@
 """A table's changelog per event, derived from bronze on request; net per commit: `lakehouse.spark.changelog.net`.
 
 Per event: one change for each record that reached the table, as if each batch had one record, however the records were
-batched (docs/rules.md, rule 24). For `latest` that is a copy of the input. For aggregates each record's change is the
-accumulator after it, beginning from the table's own row. From these changes of the kept rows, the rows that HAVING
-leaves out are then removed, and suppressed changes that change nothing.
+batched (docs/rules.md, rule 24): `TableFold.changes`. From these changes of the kept rows, the rows that HAVING leaves
+out are then removed, and suppressed changes that change nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, reduce
 
-from pyspark.sql import DataFrame, Window, WindowSpec
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
@@ -22,21 +21,14 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
+from lakehouse.spark.changelog.closing import closed_windows
 from lakehouse.spark.changelog.emitted import let_through
 from lakehouse.spark.changelog.opening_rows import ChangelogBase
-from lakehouse.spark.fold import keyed
-from lakehouse.spark.fold.aggregates import same_key
-from lakehouse.spark.fold.arrivals import timely_records
-from lakehouse.spark.fold.closing import closed_windows
-from lakehouse.spark.fold.fold_way import FoldWay, fold_way_of
-from lakehouse.spark.fold.newest import deletes_in_order
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter, present_logic, table_clock
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.stream.rows import drop_replaced_halves
-from lakehouse.spark.stream.step import UNDO
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Shared, input_of
 
@@ -141,11 +133,11 @@ class _Changes:
         if not self._cut.whole:
             select_rows = partial(cut_filter.filter_counting_rows, self._cut, table=open_table.table)
             self._input = replace(self._input, select_rows=select_rows, cut=self._cut, shared=None)
-        self._forms = tables.aggregate_forms(open_table.spark, open_table.table)
+        self._fold = tables.table_fold(open_table.spark, open_table.table)
         self._clock = table_clock.clock_at(open_table, after_tick)
         begin_cut = replace(self._cut, tick=after_tick)
         self._of_state, self._shows_final = kept, is_final(open_table.table) and not kept
-        self._changelog_base = ChangelogBase(open_table, begin_cut, self._input.skip, self._clock)
+        self._changelog_base = ChangelogBase(open_table, begin_cut, to_tick, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         table = self._table
@@ -153,7 +145,6 @@ class _Changes:
             changes = self._decision_changes(self._intervention)
         else:
             changes = self._folded_changes()
-            changes = self._closed_changes(changes) if self._shows_final else changes
         # An intervention's changes of final results come from visible rows, which have passed these operators already.
         # The rows before are not among the changes, so HAVING would take a delete for one of a row never seen.
         is_filtered = self._of_state or (self._shows_final and self._intervention is not None)
@@ -174,97 +165,22 @@ class _Changes:
         return changes.select(*column_names, *CHANGE_COLUMNS)
 
     def _folded_changes(self) -> DataFrame:
-        match fold_way_of(self._table):
-            case FoldWay.LATEST:
-                return self._latest_changes()
-            case FoldWay.LATEST_BY:
-                return self._latest_by_changes()
-            case FoldWay.SQL:
-                return self._sql_changes()
-        return self._keyed_changes()
+        kept, final, records = self._of_state, self._shows_final, self._arriving_records()
+        changes = self._fold.changes(records, self._changelog_base, kept=kept, final=final)
+        if final:
+            return self._closed_changes(changes, records)
+        return changes if kept else self._fold.without_markers(changes)
 
-    def _arriving_records(self, *, units: bool = False) -> DataFrame:
-        records = self._input.records(self._table, self._forms, self._clock, self.after_tick, self.to_tick, units=units)
+    def _arriving_records(self) -> DataFrame:
+        records = self._input.records(self._fold, self._clock, self.after_tick, self.to_tick, units=True)
         time_condition = cut_filter.is_in_time(self._cut)
         return records if time_condition is None else records.where(time_condition)
-
-    def _latest_changes(self) -> DataFrame:
-        rows = self._arriving_records().withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime")
-        rows = drop_replaced_halves(self._table, rows, F.col("_tombstone")) if self._table.stream.undoes else rows
-        base_rows = self._changelog_base.touched_rows(rows) if self._table.looks_back and not self._of_state else None
-        return rows if base_rows is None else rows.unionByName(_as_changes(base_rows, rows), allowMissingColumns=True)
-
-    def _latest_by_changes(self) -> DataFrame:
-        """Return the records that were not older than the record that their key had then."""
-        rows = timely_records(self._table, self._arriving_records()).drop("_late")
-        rows = rows.withColumn("_event_time_ms", F.col("rowtime")).drop("rowtime", "_part", "_time")
-        rows = rows.select(*[name for name in rows.columns if name not in ("_horizon", "_tail", "_watermark")])
-        base_rows = self._changelog_base.touched_rows(rows)
-        if base_rows is not None:
-            rows = rows.unionByName(_as_changes(base_rows, rows), allowMissingColumns=True)
-        rows = deletes_in_order(self._table, rows)
-        highest_order = F.max("_order").over(_running_window(self._table))
-        rows = rows.withColumn("_highest", highest_order).where(F.col("_order") >= F.col("_highest")).drop("_highest")
-        if self._of_state:  # a delete is a row, the marker
-            return rows.withColumns({"_deleted": F.col("_tombstone"), "_tombstone": F.lit(False)})
-        return rows.drop("_order")
-
-    def _sql_changes(self) -> DataFrame:
-        table, forms = self._table, self._forms
-        records = timely_records(table, self._arriving_records(units=True))
-        undo_columns = [UNDO] if table.stream.undoes else []
-        records = records.select(
-            *table.key, *[f"_in_{form.name}" for form in forms], "rowtime", "_position", *undo_columns
-        )
-        base_rows = (
-            self._changelog_base.closing_rows(self.to_tick)
-            if self._shows_final
-            else self._changelog_base.touched_rows(records)
-        )
-        if base_rows is not None:
-            units = [F.col(form.accumulator).alias(f"_in_{form.name}") for form in forms]
-            null_position = F.lit(None).cast(dict(base_rows.dtypes)["_position"]).alias("_position")
-            event_time = F.unix_millis("_event_time").alias("rowtime")
-            records = base_rows.select(*table.key, *units, event_time, null_position).unionByName(
-                records, allowMissingColumns=True
-            )
-        running_window = _running_window(table)
-        running_totals = {
-            f"_total_{form.name}": form.running_value(F.col(f"_in_{form.name}"), running_window) for form in forms
-        }
-        frame = records.withColumns({**running_totals, "_event_time_ms": F.max("rowtime").over(running_window)})
-        visible_columns = [form.visible_value(F.col(f"_total_{form.name}")).alias(form.name) for form in forms]
-        accumulator_columns = [
-            F.col(f"_total_{form.name}").alias(form.accumulator) for form in forms if form.bound.accumulator
-        ]
-        frame = drop_replaced_halves(table, frame, F.coalesce(UNDO, F.lit(False))) if undo_columns else frame
-        frame = frame.withColumn("_tombstone", F.lit(False))
-        return frame.select(*table.key, *visible_columns, *accumulator_columns, *CHANGE_COLUMNS)
-
-    def _keyed_changes(self) -> DataFrame:
-        table, forms = self._table, self._forms
-        arrived_records = self._arriving_records()
-        base_rows = self._changelog_base.reachable_rows(arrived_records)
-        folded_keys = keyed.fold_keys(table, forms, arrived_records, base_rows, every_change=True)
-        frame = keyed.changed_rows(table, forms, folded_keys)
-        frame = frame.withColumn("_event_time_ms", F.unix_millis("_event_time")).drop("_event_time")
-        if base_rows is None or self._of_state or not table.looks_back:
-            return frame
-        old_rows = (
-            self._changelog_base.closing_rows(self.to_tick)
-            if self._shows_final
-            else self._touched_groups(base_rows, folded_keys)
-        )
-        assert old_rows is not None
-        return frame.unionByName(_as_changes(old_rows, frame), allowMissingColumns=True)
 
     def _decision_changes(self, decision: Intervention) -> DataFrame:
         """Return an intervention's changes, at positions of its own: (tick, 0, "", -1, n, ())."""
         table = self._table
         frame = Past(self._open_table).changed(decision, visible=self._shows_final, cut=self._cut)
-        if "_deleted" in frame.columns and not self._of_state:
-            frame = frame.withColumn("_tombstone", F.col("_tombstone") | F.coalesce("_deleted", F.lit(False)))
-            frame = frame.drop("_order", "_deleted")
+        frame = frame if self._of_state else self._fold.without_markers(frame)
         change_number = F.row_number().over(Window.orderBy(*reversed(table.windows), *table.group)) - 1
         position_fields = [F.lit(decision.at), F.lit(0), F.lit(""), F.lit(-1), change_number, F.array()]
         event_time = F.unix_millis("_event_time")
@@ -273,17 +189,10 @@ class _Changes:
         )
         frame = frame.drop("_event_time")
         base_rows = None if self._shows_final else self._changelog_base.touched_rows(frame, reads_all_files=True)
-        if base_rows is None:
-            return frame
-        return frame.unionByName(_as_changes(base_rows, frame), allowMissingColumns=True)
+        return self._fold.with_opening_rows(frame, base_rows)
 
-    def _touched_groups(self, base_rows: DataFrame, folded_keys: DataFrame) -> DataFrame:
-        column_names = self._table.group
-        group_keys = folded_keys.select(*column_names)
-        return base_rows.alias("b").join(group_keys.alias("k"), same_key(column_names, "b", "k"), "left_semi")
-
-    def _closed_changes(self, changes: DataFrame) -> DataFrame:
-        """Return the last row of each window that closed, at the position of the record that closed it."""
+    def _closed_changes(self, changes: DataFrame, records: DataFrame) -> DataFrame:
+        """Return the last row of each window that records closed, at the position of the record that closed it."""
         assert self._clock is not None
         latest_first = Window.partitionBy(*self._table.key)
         latest_first = latest_first.orderBy(
@@ -293,23 +202,7 @@ class _Changes:
             "_number = 1 AND NOT _tombstone"
         )
         closed_rows = last_rows.drop("_number", "_position", *(["_step"] if "_step" in changes.columns else []))
-        return closed_windows(self._table, closed_rows, self._arriving_records(), self._clock)
-
-
-def _running_window(table: Table) -> WindowSpec:
-    window = Window.partitionBy(*table.key).orderBy(F.col("_position").asc_nulls_first())
-    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-
-
-def _as_changes(base_rows: DataFrame, change_frame: DataFrame) -> DataFrame:
-    """Return rows of a table in the form of changes, with a null position: those from which the changes begin."""
-    column_types = dict(change_frame.dtypes)
-    rows = base_rows.withColumns(
-        {"_event_time_ms": F.unix_millis("_event_time"), "_position": F.lit(None).cast(column_types["_position"])}
-    )
-    is_deleted = F.col("_deleted") if "_deleted" in rows.columns else F.lit(False)
-    rows = rows.withColumn("_tombstone", is_deleted)
-    return rows.select(*[name for name in change_frame.columns if name in rows.columns])
+        return closed_windows(self._table, closed_rows, records, self._clock)
 
 
 def changes_of_key(changes: DataFrame, table: Table, key: str) -> DataFrame:

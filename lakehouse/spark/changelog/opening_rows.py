@@ -6,16 +6,15 @@ if the batch's keys, or windows, lie together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.spark.fold import keyed
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import KeyBounds, hold_with_bounds, is_within
 from lakehouse.spark.fold.visibility import closes_after
@@ -30,9 +29,15 @@ SMALL_BYTES = 8 << 20  # some hundred thousand rows
 class ChangelogBase:
     """The rows that a table keeps at a tick. `is_empty`: it keeps none yet, and `rows` must not be read."""
 
-    def __init__(self, open_table: OpenTable, cut: Cut, skip: str | None, clock: ClockState | None) -> None:
-        """cut: the tick, and which records up to it count. clock: the table's clock at that tick."""
+    def __init__(
+        self, open_table: OpenTable, cut: Cut, to_tick: int, skip: str | None, clock: ClockState | None
+    ) -> None:
+        """cut: the tick, and which records up to it count. to_tick: the last tick of the changelog.
+
+        clock: the table's clock at the first one.
+        """
         self._open_table, self._table, self._cut, self._clock = open_table, open_table.table, cut, clock
+        self._to_tick = to_tick
         self.is_empty = cut.tick == NO_TICK and not skip
 
     @cached_property
@@ -41,7 +46,7 @@ class ChangelogBase:
         return Past(self._open_table).state(self._cut).rows
 
     def touched_rows(self, records: DataFrame, *, reads_all_files: bool = False) -> DataFrame | None:
-        """Return the rows whose keys, windows too, are among the records'; None if the table is empty.
+        """See `OpeningRows`.
 
         reads_all_files: skip no files, since the records are too expensive to compute once more for that.
         """
@@ -55,18 +60,17 @@ class ChangelogBase:
             records.select(*key_columns).distinct().alias("k"), same_key(key_columns, "b", "k"), "left_semi"
         )
 
-    def reachable_rows(self, records: DataFrame) -> DataFrame | None:
-        """Return the rows that the records may change by the rules in Python, and more; None if the table is empty."""
-        if self.is_empty:
-            return None
-        column_names = [*self._table.group, "_time"]
-        return self.rows.alias("t").where(keyed.may_change(self._table, self._bounds(records, column_names)))
+    def near_rows(
+        self, records: DataFrame, column_names: Iterable[str], condition: Callable[[KeyBounds], Column]
+    ) -> DataFrame | None:
+        """See `OpeningRows`."""
+        return None if self.is_empty else self.rows.alias("t").where(condition(self._bounds(records, column_names)))
 
-    def closing_rows(self, to_tick: int) -> DataFrame | None:
-        """Return the rows of the windows that close by a later tick; None if the table is empty."""
+    def closing_rows(self) -> DataFrame | None:
+        """See `OpeningRows`."""
         if self.is_empty:
             return None
-        clocks = (self._clock, table_clock.clock_at(self._open_table, to_tick))
+        clocks = (self._clock, table_clock.clock_at(self._open_table, self._to_tick))
         old_watermark, new_watermark = (None if clock is None else clock.watermark for clock in clocks)
         if new_watermark is None:
             return self.rows.limit(0)

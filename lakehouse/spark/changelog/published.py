@@ -74,7 +74,7 @@ def accumulators_of(spark: SparkSession, table: Table, *, kept: bool = False) ->
 
 
 def _goes_along(name: str) -> bool:
-    return name.startswith("_acc_") or name in ("_order", "_deleted")
+    return name.startswith("_") and name not in ("_event_time", "_position")
 
 
 def origin_of(lake: OpenLake, subject: Stream | Table) -> str:

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from functools import reduce, singledispatch
-from operator import and_
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.plan.operator import Expire, Final, Having, LatestBy, Operator
+from lakehouse.plan.operator import Expire, Final, Having
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Span
 from lakehouse.spark.expression.declared import column_of
+from lakehouse.spark.fold.table_fold import TableFold
 
 
-def is_visible(table: Table) -> Column:
+def is_visible(table_fold: TableFold) -> Column:
     """Return the condition on rows of a state that are visible, as far as the row alone tells."""
-    return reduce(and_, map(_operator_shows, table.operators))
-
-
-@singledispatch
-def _operator_shows(operator: Operator) -> Column:
-    return F.lit(True)
-
-
-@_operator_shows.register
-def _is_no_marker(operator: LatestBy) -> Column:
-    return ~F.col("_deleted")
-
-
-@_operator_shows.register
-def _having_shows(operator: Having) -> Column:
-    return is_qualifying(operator)
+    having = table_fold.table.find(Having)
+    return table_fold.is_shown() if having is None else table_fold.is_shown() & is_qualifying(having)
 
 
 def is_qualifying(having: Having) -> Column:
@@ -55,18 +39,16 @@ def is_expired(table: Table, watermark: int | None) -> Column | None:
     return None if expire is None or watermark is None else has_ended(watermark - expire.after)
 
 
-def is_unneeded(table: Table, watermark: int | None, emitted_watermark: int | None) -> Column | None:
+def is_unneeded(table_fold: TableFold, watermark: int | None, emitted_watermark: int | None) -> Column | None:
     """Return the condition on kept rows that are no longer needed; None if all are needed.
 
     emitted_watermark: the watermark up to which final results are out.
     """
+    table = table_fold.table
     if is_final(table):
         return None if emitted_watermark is None else has_ended(emitted_watermark - _needed_ms(table))
-    fold = table.fold
-    if isinstance(fold, LatestBy) and fold.remembers is not None and watermark is not None:
-        # In milliseconds, as for late records: microseconds are cut off.
-        return F.col("_deleted") & (F.col("_order") < (watermark - fold.remembers + 1) * 1000)
-    return is_expired(table, watermark)
+    is_old_marker = table_fold.is_unneeded(watermark)
+    return is_expired(table, watermark) if is_old_marker is None else is_old_marker
 
 
 def is_still_open(table: Table, watermark: int | None) -> Column:

@@ -26,7 +26,6 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.earlier import check_row_positions
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
-from lakehouse.plan.operator import Latest
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import Offsets
@@ -35,7 +34,6 @@ from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark, with_stream_time
 from lakehouse.spark.fold.content import row_image
-from lakehouse.spark.fold.fold import rows_after
 from lakehouse.spark.fold.merge import rows_of_other_keys
 from lakehouse.spark.fold.visibility import is_closed, is_expired, is_final, is_still_open, is_visible
 from lakehouse.spark.history import anchors, cut_filter, present_logic, refold, table_clock
@@ -63,7 +61,7 @@ class Past:
         """extra_decisions: interventions that are not recorded, to see their effect."""
         self._open_table, self._lake, self._table = open_table, open_table.lake, open_table.table
         spark, table = open_table.spark, open_table.table
-        self._forms = tables.aggregate_forms(spark, table)
+        self._fold = tables.table_fold(spark, table)
         self._input = input_of(open_table)
         self._decisions = [*interventions.read_interventions(open_table.lake, open_table.name), *extra_decisions]
         self._columns = tables.state_schema(spark, table)
@@ -83,7 +81,7 @@ class Past:
             has_closed = is_closed(table, watermark)
             closed_before, closed_later = state.visible.where(has_closed), rows.where(has_closed)
             rows = closed_before.unionByName(rows_of_other_keys(table.key, closed_later, closed_before))
-        rows = rows.where(is_visible(table))
+        rows = rows.where(is_visible(self._fold))
         has_expired = is_expired(table, watermark)
         return _with_columns(rows if has_expired is None else rows.where(~has_expired), self._visible_columns)
 
@@ -119,8 +117,8 @@ class Past:
     def changes_between(self, old_rows: DataFrame, new_rows: DataFrame) -> DataFrame:
         """Return the new rows that differ from the old ones, and `_tombstone` for the old rows that are gone."""
         key_columns = self._table.key
-        # For `latest` the position shows which record a row comes from.
-        left_out = key_columns if isinstance(self._table.fold, Latest) else (*key_columns, "_position")
+        # If a row shows one record, the position says which.
+        left_out = key_columns if self._fold.shows_one_record else (*key_columns, "_position")
         value_columns = [name for name in new_rows.columns if name not in left_out]
         row_images = [row_image(rows, value_columns, side) for side, rows in (("a", new_rows), ("b", old_rows))]
         joined_rows = new_rows.alias("a").join(old_rows.alias("b"), same_key(key_columns, "a", "b"), "left")
@@ -153,7 +151,7 @@ class Past:
         watermark = clock.watermark if clock is not None else None
         if decision.kind in WHOLE:
             return self._replacement_state(decision, cut, watermark, anchored=anchored)
-        rebuilt_rows = refold.refold_touched(self._open_table, self._forms, self._decisions, decision, cut)
+        rebuilt_rows = refold.refold_touched(self._open_table, self._fold, self._decisions, decision, cut)
         rows, keys, column_names = (
             _with_columns(rebuilt_rows.rows, self._columns),
             rebuilt_rows.keys,
@@ -258,7 +256,7 @@ class Past:
         clock = self._clock_at(after_tick)
         arrived_records = self._arriving_records(after_tick, to_tick, cut, clock, anchored=anchored)
         rows_before = None if rows is self._no_rows else rows  # nothing to join with
-        return _with_columns(rows_after(self._table, self._forms, rows_before, arrived_records), self._columns)
+        return _with_columns(self._fold.rows_after(rows_before, arrived_records), self._columns)
 
     def _arriving_records(
         self, after_tick: int, to_tick: int, cut: Cut, clock: ClockState | None, *, anchored: bool
@@ -271,7 +269,7 @@ class Past:
             )
 
         table_input = replace(self._input, select_rows=filter_rows, cut=cut, rebuilt=not anchored)
-        records = table_input.records(self._table, self._forms, clock, after_tick, to_tick)
+        records = table_input.records(self._fold, clock, after_tick, to_tick)
         time_condition = cut_filter.is_in_time(cut)
         return records if time_condition is None else records.where(time_condition)
 

@@ -20,13 +20,11 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
-from lakehouse.semantics.window import Hopping
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
-from lakehouse.spark.fold.aggregates import Form, same_key
-from lakehouse.spark.fold.arrivals import timely_records
+from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
-from lakehouse.spark.fold.fold import rows_after
+from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import anchors, cut_filter, table_clock
 from lakehouse.spark.open_lake import OpenTable
@@ -47,48 +45,51 @@ class RefoldedRows:
 
 
 def refold_touched(
-    open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
+    open_table: OpenTable, table_fold: TableFold, decisions: list[Intervention], decision: Intervention, cut: Cut
 ) -> RefoldedRows:
     """Refold the rows that an intervention touches.
 
     decisions: all interventions of the table. cut: which records count; its tick is ignored. No row is removed because
     it expired, or because its final result is out.
     """
-    return _Refold(open_table, forms, decisions, decision, cut).refold()
+    return _Refold(open_table, table_fold, decisions, decision, cut).refold()
 
 
 class _Refold:
     """One intervention in a table, and those before it."""
 
     def __init__(
-        self, open_table: OpenTable, forms: list[Form], decisions: list[Intervention], decision: Intervention, cut: Cut
+        self,
+        open_table: OpenTable,
+        table_fold: TableFold,
+        decisions: list[Intervention],
+        decision: Intervention,
+        cut: Cut,
     ) -> None:
-        self._open_table, self._table, self._forms = open_table, open_table.table, forms
+        self._open_table, self._table, self._fold = open_table, open_table.table, table_fold
         self._decision, self._cut = decision, cut
         # Without those that a revert took back: their records must not come back with another intervention.
         self._decisions = interventions_in_effect(decisions, decision.at)
         self._input = replace(input_of(open_table), forced_places=self._read_forced_places())
 
     def refold(self) -> RefoldedRows:
-        table, forms = self._table, self._forms
         records, time_condition = self._judged_records(), cut_filter.is_in_time(self._cut)
         records = records if time_condition is None else records.where(time_condition)
-        column_names, touched_keys = _touched_keys(table, records, self._affected_records())
-        if self._decision.kind == "late" and meeting_streams(table.stream):
-            vanished_records = self._vanished_records(records)
-            touched_keys = touched_keys.unionByName(_touched_keys(table, vanished_records, F.lit(True))[1])
+        touched_keys = self._fold.touched_keys(_affected(records, self._affected_records()))
+        if self._decision.kind == "late" and meeting_streams(self._table.stream):
+            touched_keys = touched_keys.unionByName(self._fold.touched_keys(self._vanished_records(records)))
         if self._decision.kind == "fixed":
             # Rows in which they counted before, by an earlier fix or a schema that fits, are folded without them.
-            touched_keys = touched_keys.unionByName(_touched_keys(table, self._records_before_fix(), F.lit(True))[1])
+            touched_keys = touched_keys.unionByName(self._fold.touched_keys(self._records_before_fix()))
         touched_keys = touched_keys.distinct().persist()
-        group_columns = table.group
+        group_columns, column_names = self._table.group, tuple(touched_keys.columns)
         group_keys = touched_keys.select(*group_columns).distinct()
         base_rows = (
             _rows_of_keys(_read_restored_rows(self._open_table), group_keys, group_columns)
             if self._input.skip
             else None
         )
-        refolded_rows = rows_after(table, forms, base_rows, _rows_of_keys(records, group_keys, group_columns))
+        refolded_rows = self._fold.rows_after(base_rows, _rows_of_keys(records, group_keys, group_columns))
         return RefoldedRows(
             column_names,
             touched_keys,
@@ -153,7 +154,7 @@ class _Refold:
         """Return the records that late ones removed from the stream by their matches in a join: the padded ones."""
         earlier_places = self._earlier_forced_places()
         earlier_input = replace(self._input, select_rows=self._counting_rows, forced_places=earlier_places)
-        earlier_records = earlier_input.records(self._table, self._forms, None, NO_TICK, self._decision.at)
+        earlier_records = earlier_input.records(self._fold, None, NO_TICK, self._decision.at)
         place_columns = [F.col(f"_position.{name}").alias(f"_{name}") for name in PLACE_OF_RECORD]
         column_names = (*self._table.group, "rowtime", *[f"_{name}" for name in PLACE_OF_RECORD])
         present_records = records.select("*", *place_columns).select(*column_names).distinct().alias("k")
@@ -203,9 +204,7 @@ class _Refold:
 
     def _stream_records(self, select_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """Return all records of these rows of bronze that reached the table up to the intervention."""
-        return replace(self._input, select_rows=select_rows).records(
-            self._table, self._forms, None, NO_TICK, self._decision.at
-        )
+        return replace(self._input, select_rows=select_rows).records(self._fold, None, NO_TICK, self._decision.at)
 
 
 def restored_rows(open_table: OpenTable) -> DataFrame | None:
@@ -272,19 +271,15 @@ def _in_range(table: Table, decision: Intervention) -> Column:
     return condition
 
 
-def _touched_keys(table: Table, records: DataFrame, affected: Column | DataFrame) -> tuple[tuple[str, ...], DataFrame]:
-    """Return the keys that the records touch: single windows if each changes on its own, else all rows of the group."""
-    if isinstance(affected, DataFrame):
-        if "ordinals" in affected.columns:
-            chosen_records = mark_taken_in(records, affected, "_chosen").where("_chosen")
-        else:
-            chosen_records = mark_places(records, affected, PLACE_OF_RECORD, "_chosen").where("_chosen")
-        chosen_records = chosen_records.drop("_chosen")
+def _affected(records: DataFrame, affected: Column | DataFrame) -> DataFrame:
+    """Return the records that meet a condition, or lie at these places."""
+    if isinstance(affected, Column):
+        return records.where(affected)
+    if "ordinals" in affected.columns:
+        marked_records = mark_taken_in(records, affected, "_chosen")
     else:
-        chosen_records = records.where(affected)
-    if isinstance(table.fold.window, Hopping):
-        return table.key, timely_records(table, chosen_records).select(*table.key)
-    return table.group, chosen_records.select(*table.group)
+        marked_records = mark_places(records, affected, PLACE_OF_RECORD, "_chosen")
+    return marked_records.where("_chosen").drop("_chosen")
 
 
 def mark_places(records: DataFrame, place_rows: DataFrame, column_names: tuple[str, ...], mark: str) -> DataFrame:

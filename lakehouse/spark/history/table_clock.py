@@ -12,6 +12,7 @@ from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.clock import ClockState, clock_from_plain
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.spark.fold.clock import RunningClock
+from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.history import anchors
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import travel
@@ -51,7 +52,7 @@ def clock_at(
     if not travel.has_rows(open_table, begin_tick, tick):
         return clock_state
     running_clock = RunningClock(clock_state)
-    running_clock.watch(input_of(open_table).records(table, [], clock_state, begin_tick, tick)).count()
+    running_clock.watch(input_of(open_table).records(choose_fold(table), clock_state, begin_tick, tick)).count()
     return running_clock.after()
 
 
@@ -69,7 +70,8 @@ def through_at(open_table: OpenTable, tick: int) -> int | None:
             if commit.tick <= tick and commit.batch is not None:
                 return commit.batch.times.through
     table_input = input_of(open_table)
-    event_times = [table_input.records(open_table.table, [], None, NO_TICK, tick).agg(F.max("rowtime")).first()]
+    records = table_input.records(choose_fold(open_table.table), None, NO_TICK, tick)
+    event_times = [records.agg(F.max("rowtime")).first()]
     if table_input.skip:  # this lake's bronze lacks the rows with which a restored table began
         first_rows = open_table.lake.read(table_place.path, 0)
         event_times.append(first_rows.agg(F.unix_millis(F.max("_event_time"))).first())

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.clock import clock_from_plain
+from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
@@ -36,13 +37,14 @@ def _create_filled(
 ) -> int:
     table = open_table.table
     watermark = clock_from_plain(json.loads(begin_properties[CLOCK])).watermark if CLOCK in begin_properties else None
-    unneeded_rows, expired_rows = is_unneeded(table, watermark, watermark), is_expired(table, watermark)
+    table_fold = choose_fold(table)
+    unneeded_rows, expired_rows = is_unneeded(table_fold, watermark, watermark), is_expired(table, watermark)
     kept_rows = kept_rows if unneeded_rows is None else kept_rows.where(~unneeded_rows)
     if not table.has_state:
         tables.create_filled(kept_rows, open_table, open_table.visible, begin_properties)
         return kept_rows.count()
     tables.create_filled(kept_rows, open_table, open_table.state, begin_properties)
-    visible_rows = final_rows if is_final(table) else kept_rows.where(is_visible(table))
+    visible_rows = final_rows if is_final(table) else kept_rows.where(is_visible(table_fold))
     visible_rows = visible_rows if expired_rows is None else visible_rows.where(~expired_rows)
     visible_rows = visible_rows.select(
         *[F.col(f"`{name}`") for name in tables.visible_schema(open_table.spark, table).names]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.clock import ClockState
 from lakehouse.spark.changelog import changefeed
+from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_visible
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
@@ -56,7 +57,7 @@ def visible_changes(
     column_names = [
         field.name for field in tables.visible_schema(open_table.spark, table) if field.name not in table.key
     ]
-    is_shown = (F.col("_change_type") != "delete") & is_visible(table)
+    is_shown = (F.col("_change_type") != "delete") & is_visible(choose_fold(table))
     row_struct = F.struct(*[F.col(f"`{name}`") for name in column_names], (~is_shown).alias("_tombstone"))
     last_rows = kept_rows.groupBy(*table.key).agg(F.max_by(row_struct, "_commit_version").alias("_last"))
     return last_rows.select(*table.key, "_last.*")

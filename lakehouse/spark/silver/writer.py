@@ -22,9 +22,8 @@ from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold import fold
-from lakehouse.spark.fold.aggregates import Form
 from lakehouse.spark.fold.bounds import HeldFrame, hold_with_bounds
-from lakehouse.spark.fold.merge import merge_batch
+from lakehouse.spark.fold.merge import RowMerge, merge_batch
 from lakehouse.spark.fold.visibility import has_expiry, is_final
 from lakehouse.spark.history import table_clock
 from lakehouse.spark.history.moments import Past, built_table
@@ -81,7 +80,7 @@ class SilverWriter:
             tables.create_table(self._open_table, swapped=self._awaits_swap())
             progress = open_epoch(self._spark, self._state)
             self._epoch, self.applied = progress.epoch, progress.tick
-            self._forms = tables.aggregate_forms(self._spark, self.table)
+            self._fold = tables.table_fold(self._spark, self.table)
             self._input = input_of(self._open_table)
             self._clock = table_clock.clock_at(self._open_table, self.applied)
             self._through = table_clock.through_at(self._open_table, self.applied)
@@ -132,9 +131,7 @@ class SilverWriter:
         shared_view = shared.view(self._spark) if shared is not None else None
         read_records = partial(replace(self._input, shared=shared_view).records_with_clocks, self.applied, to_tick)
         read_rows = partial(self._lake.read, self._state.path)
-        folded_batch = fold.fold_batch(
-            self.table, self._forms, read_records, read_rows, self._clock, self._emitted_watermark
-        )
+        folded_batch = fold.fold_batch(self._fold, read_records, read_rows, self._clock, self._emitted_watermark)
         try:
             for source in folded_batch.bad:
                 bad_records.write(source, to_tick, shared)
@@ -183,7 +180,7 @@ class SilverWriter:
             failures=failures,
             null_keys_so_far=null_key_count,
         )
-        self._commit(self._state, Progress(self._epoch, to_tick), content, folded_batch.batch, folded_batch.forms)
+        self._commit(self._state, Progress(self._epoch, to_tick), content, folded_batch.batch, self._fold)
         self._clock, self._through, self._failures, self._null_keys = (
             folded_batch.clock,
             through,
@@ -198,10 +195,9 @@ class SilverWriter:
         target_progress: Progress,
         content: CommitContent,
         batch: HeldFrame | None,
-        forms: list[Form] | None = None,
+        row_merge: RowMerge,
         *,
         fresh: bool = False,
-        by_decision: bool = False,
     ) -> None:
         """Bring one of the table's two places to a progress, in one commit. batch and the rest: see `merge_batch`."""
         if batch is None or batch.count == 0:
@@ -209,9 +205,7 @@ class SilverWriter:
             append_empty_commit(self._spark, table_place, target_progress, content)
         else:
             with numbered_writes(self._spark, table_place, target_progress, content):
-                merge_batch(
-                    self._spark, table_place.path, self.table, batch, forms, fresh=fresh, by_decision=by_decision
-                )
+                merge_batch(self._spark, table_place.path, row_merge, batch, fresh=fresh)
 
     def _decide(self, decision: Intervention, bad_records: BadRecords) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
@@ -241,7 +235,8 @@ class SilverWriter:
                 null_keys_so_far=self._null_keys,
                 swap_counts=swap_counts,
             )
-            self._commit(self._state, Progress(self._epoch, decision.at), content, held_batch, by_decision=True)
+            # Not by the fold: a row with an older order replaces a newer one, too.
+            self._commit(self._state, Progress(self._epoch, decision.at), content, held_batch, RowMerge(self.table))
         finally:
             held_batch.memory.release()
         self.applied = decision.at
@@ -314,8 +309,9 @@ class SilverWriter:
             )
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:
+                target_progress = Progress(self._visible_epoch, to_tick)
                 content = VisibleCommit(from_tick=self._visible_tick, run=self._run_id, keys=held_batch.count)
-                self._commit(self._visible, Progress(self._visible_epoch, to_tick), content, held_batch, fresh=fresh)
+                self._commit(self._visible, target_progress, content, held_batch, RowMerge(self.table), fresh=fresh)
             finally:
                 held_batch.memory.release()
             self._visible_tick = to_tick

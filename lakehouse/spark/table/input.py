@@ -2,7 +2,7 @@
 
     rows      bronze's rows of the stream's topics, without those that a restored table holds already
     frame     the rows decoded by the schemas, after the steps of the stream
-    records   the stream's records that reach a table, with key, inputs and time: `lakehouse.spark.fold.arrivals`
+    records   the stream's records that reach a table, with key, inputs and time: `lakehouse.spark.fold.table_fold`
 
 The live job, backfills, reads of the past, the changelog and the audit all read here, each between two ticks.
 
@@ -35,8 +35,7 @@ from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import literal_map
-from lakehouse.spark.fold.aggregates import Form
-from lakehouse.spark.fold.arrivals import arriving_records
+from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.joined import Tables
@@ -155,16 +154,15 @@ class Input:
 
     def records(
         self,
-        table: Table,
-        forms: list[Form],
+        table_fold: TableFold,
         clock: ClockState | None,
         after_tick: int,
         to_tick: int,
         *,
         units: bool = False,
     ) -> DataFrame:
-        """Return the records that reach a table between two ticks. The rest: see `arriving_records`."""
-        return arriving_records(table, forms, self.records_with_clocks(after_tick, to_tick), clock, units=units)
+        """Return the records that reach a table between two ticks. The rest: see `TableFold.arriving_records`."""
+        return table_fold.arriving_records(self.records_with_clocks(after_tick, to_tick), clock, units=units)
 
 
 @dataclass(frozen=True, slots=True)

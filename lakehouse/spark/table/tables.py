@@ -7,11 +7,8 @@ A row has the key columns, the value columns, and hidden columns, which start wi
     _position     the position of the last record that was applied to the row (final results: that closed its window)
 
 If a table keeps more than its visible rows (open windows of final results, groups that HAVING leaves out, markers of
-deletes), the rows are kept in a separate table, the state, below the lake's folder `state`; a state of `order_by`
-has these, too:
-
-    _order        the order of the row's record (for a timestamp: microseconds since the epoch)
-    _deleted      true for a marker: the record was a delete
+deletes), the rows are kept in a separate table, the state, below the lake's folder `state`. That of `order_by` has
+more columns: `lakehouse.spark.fold.latest_by_order`.
 """
 
 from __future__ import annotations
@@ -21,14 +18,13 @@ from typing import TypeVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from lakehouse.errors import PlanError
 from lakehouse.lake.place import TablePlace
 from lakehouse.lake.properties import BEGAN, KEY, NEW_DECLARATION
 from lakehouse.plan.aggregation import bind_types
 from lakehouse.plan.evolution.change import change_of, declaration_properties, explain_refusal
-from lakehouse.plan.operator import Aggregate, LatestBy
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -36,6 +32,8 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.bronze import SCHEMA
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.fold.aggregates import Form, form_of
+from lakehouse.spark.fold.fold_choice import choose_fold
+from lakehouse.spark.fold.table_fold import TableFold, parse_fields
 from lakehouse.spark.fold.undo import row_form
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
@@ -44,7 +42,6 @@ from lakehouse.spark.stream.streams import stream_frame
 from lakehouse.spark.transaction import is_delta_table, new_table, quote_name, read_properties, set_properties
 
 HIDDEN = f"_event_time timestamp, _position {POSITION_TYPE}"
-ORDER = "_order bigint, _deleted boolean"
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
     "delta.checkpointInterval": "100",
@@ -95,6 +92,11 @@ def aggregate_forms(spark: SparkSession, table: Table) -> list[Form]:
     return list(_ask_once("forms", spark, table, _derive_forms)) if table.fold.aggregations else []
 
 
+def table_fold(spark: SparkSession, table: Table) -> TableFold:
+    """Return how a table's records are folded, with the types that Spark gives its aggregations."""
+    return choose_fold(table, aggregate_forms(spark, table))
+
+
 def visible_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of a silver table."""
     return StructType(list(_ask_once("schema", spark, table, _derive_schema)))
@@ -128,44 +130,13 @@ def _derive_forms(spark: SparkSession, table: Table) -> list[Form]:
 
 
 def _derive_schema(spark: SparkSession, table: Table) -> StructType:
-    frame = empty_stream(spark, table.stream)
-    hidden_fields = _parse_fields(HIDDEN)
-    if not isinstance(table.fold, Aggregate):
-        value_names = [column.name for column in table.stream.columns if column.name not in table.key]
-        return StructType([*_nullable_fields(frame.select(*table.key, *value_names)), *hidden_fields])
-    key_fields = _nullable_fields(
-        frame.select(*[column_of(item.expression).alias(item.name) for item in table.fold.by])
-    )
-    window_fields = _parse_fields(", ".join(f"{name} timestamp" for name in table.windows)) if table.windows else []
-    derived_forms = aggregate_forms(spark, table)
-    visible_fields = _parse_fields(", ".join(f"`{form.name}` {form.bound.visible_type}" for form in derived_forms))
-    accumulator_fields = [
-        f"`{form.accumulator}` {form.bound.accumulator}" for form in derived_forms if form.bound.accumulator
-    ]
-    return StructType(
-        [
-            *key_fields,
-            *window_fields,
-            *visible_fields,
-            *(_parse_fields(", ".join(accumulator_fields)) if accumulator_fields else []),
-            *hidden_fields,
-        ]
-    )
+    visible_fields = table_fold(spark, table).visible_fields(empty_stream(spark, table.stream))
+    return StructType([*visible_fields, *parse_fields(HIDDEN)])
 
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of the rows that a table keeps."""
-    order_fields = _parse_fields(ORDER) if isinstance(table.fold, LatestBy) else []
-    return StructType([*visible_schema(spark, table), *order_fields])
-
-
-def _parse_fields(ddl: str) -> list[StructField]:
-    parsed_type = StructType.fromDDL(ddl)
-    return list(parsed_type) if isinstance(parsed_type, StructType) else []
-
-
-def _nullable_fields(frame: DataFrame) -> list[StructField]:
-    return [StructField(field.name, field.dataType, True) for field in frame.schema]
+    return StructType([*visible_schema(spark, table), *parse_fields(choose_fold(table).state_columns)])
 
 
 def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:

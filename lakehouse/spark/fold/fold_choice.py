@@ -1,0 +1,48 @@
+"""Chooses how a table's records are folded on Spark: by the operator that folds them, and by its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+from lakehouse.plan.aggregation import SQL_KINDS, can_subtract
+from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy
+from lakehouse.plan.table import Table
+from lakehouse.semantics.window import Hopping
+from lakehouse.spark.fold.aggregates import Form
+from lakehouse.spark.fold.latest import LatestFold
+from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
+from lakehouse.spark.fold.python_aggregates import PythonFold
+from lakehouse.spark.fold.sql_aggregates import SqlFold
+from lakehouse.spark.fold.table_fold import TableFold
+
+
+def choose_fold(table: Table, forms: Sequence[Form] = ()) -> TableFold:
+    """Return a table's fold. forms: those of its aggregations; none where only keys and times of records count."""
+    return fold_class(table.fold, table)(table, forms)
+
+
+@singledispatch
+def fold_class(operator: Fold, table: Table) -> type[TableFold]:
+    """Return the class that folds a table's records, by the table's operator."""
+    raise NotImplementedError(type(operator))
+
+
+@fold_class.register
+def _latest_class(operator: Latest, table: Table) -> type[TableFold]:
+    return LatestFold
+
+
+@fold_class.register
+def _latest_by_class(operator: LatestBy, table: Table) -> type[TableFold]:
+    return LatestByOrderFold
+
+
+@fold_class.register
+def _aggregate_class(operator: Aggregate, table: Table) -> type[TableFold]:
+    if table.stream.undoes:
+        in_sql = all(can_subtract(item, table.stream.columns) for item in operator.aggregations)
+    else:
+        are_common = all(item.kind in SQL_KINDS for item in operator.aggregations)
+        in_sql = are_common and isinstance(operator.window, Hopping | None)
+    return SqlFold if in_sql else PythonFold
