@@ -7,7 +7,7 @@ visible   tick 1        X
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -56,10 +56,10 @@ def test_a_writer_that_ended_between_the_two_commits(
     last = write_bronze(open_lake(spark, layout), APP, history())
     show, ends = SilverWriter._show, {2}
 
-    def ending(writer: SilverWriter, to: int) -> None:
+    def ending(writer: SilverWriter, to: int, *arguments: Any) -> None:
         if to in ends and writer.applied < to:
             raise Ended
-        show(writer, to)
+        show(writer, to, *arguments)
 
     monkeypatch.setattr(SilverWriter, "_show", ending)
     with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
