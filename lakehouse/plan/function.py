@@ -177,11 +177,12 @@ def _class_attributes(value: type) -> dict[str, Any]:
     return attributes
 
 
-def _reduce(value: Any) -> Any:
+def _reduce(value: Any) -> str | tuple[Any, ...] | None:
     """Return the parts of which pickle would make an object; None if it can't."""
     try:
         reducer = copyreg.dispatch_table.get(type(value))
-        return reducer(value) if reducer else value.__reduce_ex__(4)
+        parts: str | tuple[Any, ...] = reducer(value) if reducer else value.__reduce_ex__(4)
+        return parts
     except Exception:  # whatever a class raises: it has no such form
         return None
 
