@@ -24,6 +24,7 @@ from lakehouse.plan.names.field import (
     type_with_field_names,
 )
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.types import check_parameters
 
 Item = TypeVar("Item")
 
@@ -249,7 +250,7 @@ def _near_type(word: str) -> str:
 
 
 def type_text(parsed_type: exp.Expression, subject: str) -> str:
-    """Return a parsed type as Spark SQL text. Raises PlanError for a type that Spark does not have."""
+    """Return a parsed type as Spark SQL text. Raises PlanError for a type that Spark can't make."""
     if not isinstance(parsed_type, exp.DataType):
         raise PlanError(f"{subject}: {parsed_type.sql('spark')!r} is not a type.")
     for part in parsed_type.find_all(exp.DataType):
@@ -260,6 +261,7 @@ def type_text(parsed_type: exp.Expression, subject: str) -> str:
                 f"{subject}: unknown type {part.sql('spark').lower()!r}.{_near_type(base_name)} Expected one of "
                 f"{allowed_names}."
             )
+        check_parameters(part, base_name, subject)
     spark_text = parsed_type.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
     type_words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))

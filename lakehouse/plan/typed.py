@@ -19,6 +19,7 @@ from sqlglot.typing import EXPRESSION_METADATA
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.casts import check_cast
 from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.plan.refused.types import check_cast_type
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.written.parse import name_of_call
 
@@ -152,6 +153,8 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
     if isinstance(tree, exp.Column | exp.Identifier):
         return
     for node in annotate_tree(tree, columns).walk():
+        if isinstance(node, exp.Cast):
+            check_cast_type(node.args["to"], f"{subject}: {sql_text!r}")
         if isinstance(node, COMPARED):
             _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):

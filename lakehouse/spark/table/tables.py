@@ -38,6 +38,7 @@ from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.fold.aggregates import Form, form_of
 from lakehouse.spark.fold.undo import row_form
 from lakehouse.spark.jvm import folders
+from lakehouse.spark.nullable import make_nullable
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
@@ -165,7 +166,7 @@ def _parse_fields(ddl: str) -> list[StructField]:
 
 
 def _nullable_fields(frame: DataFrame) -> list[StructField]:
-    return [StructField(field.name, field.dataType, True) for field in frame.schema]
+    return list(make_nullable(frame.schema))
 
 
 def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
