@@ -40,7 +40,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (declared(schema="v array<decimal(39, 2)>"), r"'decimal\(39, 2\)': a decimal has 1 to 38 digits"),
     (declared(schema="v decimal(5, 6)"), r"'decimal\(5, 6\)': a decimal has 1 to 38 digits"),
     (declared(schema="v int(5)"), r"'int\(5\)': a int has no length. Write 'int'"),
-    (declared(schema="v array<map<int, string>>"), "the names in a JSON object are texts, so the keys of a map are, too"),
+    (declared(schema="v array<map<int, string>>"), "names in a JSON object are texts, so the keys of a map are, too"),
     (declared(key="id array<map<string, int>>"), "key: 'id' is a .*, and a key can't have a map in it"),
     (lambda: orders.select("cast(n AS decimal(40, 2)) AS v"), "'cast.* a decimal has 1 to 38 digits"),
     (lambda: orders.select("cast(n AS array) AS v"), "'array' does not say what is in it"),

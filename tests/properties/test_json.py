@@ -83,7 +83,10 @@ WRITTEN = r"""
     "\n2026-01-31T12:01Z" "2026-01-31T24:00Z" "2026-W05-6" "12:30Z" "+12026-01-31" "2026-01-31T12:01\u005a"
 """
 written = st.sampled_from([*WRITTEN.split(), '"\x7f5"', "1" * 1000, "1" * 1001, f"0.{'1' * 1000}"])
-AROUND = ['{{"x":{}}}', '{{"x":7,"y":8,"x":{}}}', "[{}]", '{{"x":1, "y" : {}}}', '{{"x":1.0,"y":"\\u007f5","x":{}}}', '{{"\\ud800":{}, "b":"c"}}']
+AROUND = [
+    '{{"x":{}}}', '{{"x":7,"y":8,"x":{}}}', "[{}]", '{{"x":1, "y" : {}}}', '{{"x":1.0,"y":"\\u007f5","x":{}}}',
+    '{{"\\ud800":{}, "b":"c"}}',
+]  # fmt: skip
 deeper = st.recursive(
     written,
     lambda inner: st.builds(str.format, st.sampled_from(AROUND), inner),
