@@ -59,6 +59,9 @@ OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='
         (OVER.format("ARRAY"), "ARRAY", "It does not say what is in it: ARRAY<VARCHAR>"),
         (OVER.format("STRUCT"), "STRUCT", "It does not say what is in it"),
         (OVER.format("MAP<INT, VARCHAR>"), "", "the names in a JSON object are texts"),
+        *[(OF_ALL.format(f"id, {call} AS n FROM s"), call.split("(")[0], "Give a NULL a type: CAST(NULL AS ...)")
+          for call in ("MAP_KEYS(NULL)", "ARRAY_MAX(NULL)", "AS_MAP(NULL, NULL)", "ENTRIES(NULL, NULL)",
+                       "TRANSFORM(NULL, x => x)")],
         (OVER.format("TEXT"), "", "Did you mean VARCHAR? Expected BOOLEAN"),
         (OVER.format("FLOAT"), "", "Did you mean DOUBLE?"),
         (OVER.format("VARCHARR"), "", "Did you mean 'VARCHAR'?"),
