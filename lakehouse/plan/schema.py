@@ -25,6 +25,7 @@ from lakehouse.plan.names.field import (
 )
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.types import check_parameters
+from lakehouse.plan.written.parse import SQLGLOT_FAULTS
 
 Item = TypeVar("Item")
 
@@ -197,7 +198,7 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     schema_text, fields = mark_fields(text) if isinstance(text, str) else (text, [])
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
-    except sqlglot.errors.SqlglotError as error:
+    except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:
         raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:

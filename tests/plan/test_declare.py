@@ -35,6 +35,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (declared(schema="v int not null"), "not a column and its type"),
     (declared(schema="rowtime bigint"), "pseudo column"),
     (declared(key="id", schema="id string"), "no value column"),
+    (declared(schema="v map ( 5 )"), "can't be read as a schema"),
     (declared(schema="v array"), "'array' does not say what is in it. Write it as 'array<string>'"),
     (declared(schema="v struct<x: map<string>>"), "'map<string>' does not say what is in it"),
     (declared(schema="v array<decimal(39, 2)>"), r"'decimal\(39, 2\)': a decimal has 1 to 38 digits"),
