@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copyreg
+import dis
 import enum
 import functools
 import hashlib
@@ -85,7 +86,7 @@ class _Reader:
         module = own_globals.get("__name__", "")
         used_globals = {
             name: self._global_text(own_globals[name], module, code)
-            for name in sorted({*_code_names(code)})
+            for name in sorted({*_global_names(code)})
             if name in own_globals and not name.startswith("__")
         }
         return _hash_parts(
@@ -202,11 +203,12 @@ def _cell_content(cell: Any) -> Any:
         return None  # not filled yet
 
 
-def _code_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function and the functions in it read from its file; an attribute's name is none."""
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _code_names(constant)
+            yield from _global_names(constant)
 
 
 def _function_source(code: CodeType) -> str | None:

@@ -140,6 +140,13 @@ def test_a_value_of_any_type_belongs_to_the_function_that_uses_it(tmp_path: Path
     assert (first == again, first == changed) == (True, False)
 
 
+def test_an_attribute_is_no_value_of_the_file(tmp_path: Path) -> None:
+    """A table called total is not used by a function that reads an attribute of that name."""
+    text = "total = @\ndef f(x):\n    return x.total\n"
+    first, changed = (function_digest(module(tmp_path, text.replace("@", value))["f"]) for value in "12")
+    assert first == changed
+
+
 def test_objects_that_no_process_can_write_down_do_not_change_a_digest(tmp_path: Path) -> None:
     text = "import logging, threading\nL = threading.Lock()\nlog = logging.getLogger('a')\nclass C:\n    me = None\n"
     text += "C.me = C()\nC.me.again = C.me\ndef f(x):\n    with L: log.info('so')\n    return C.me or x\n"
