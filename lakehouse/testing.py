@@ -92,6 +92,9 @@ class Replay:
         Raises ConfigError for a topic that the application does not read, and for values that can't be encoded.
         """
         what = f"send({topic!r})"
+        for part_name, data in (("key_bytes", key_bytes), ("value_bytes", value_bytes)):
+            if data is not None and not isinstance(data, bytes | bytearray):
+                raise ConfigError(f"{what}: {part_name} is a {type(data).__name__}; expected bytes, such as b'...'.")
         source = next((source for source in self.app.sources if source.topic == topic), None)
         if source is None:
             raise ConfigError(f"{what}: the application does not read it; it reads {', '.join(self.app.topics)}.")
@@ -120,7 +123,7 @@ class Replay:
             raw_value,
             self._tick,
             order_time,
-            (*_headers(headers), *time_header),
+            (*_headers(headers, what), *time_header),
         )
         self._offsets[place] += 1
         self._sent.append(
@@ -181,9 +184,21 @@ def _milliseconds(time: int | datetime, what: str) -> int:
     )
 
 
-def _headers(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+def _headers(headers: Headers, what: str) -> tuple[tuple[str, bytes | None], ...]:
+    try:
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        return tuple(_header(name, value) for name, value in pairs)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{what}: headers={headers!a:.200}; expected a dict, or pairs: names with text or bytes, or None."
+        ) from error
+
+
+def _header(name: str, value: str | bytes | None) -> tuple[str, bytes | None]:
+    """Return a header. Raises ValueError for half of a surrogate pair, which is no text, and TypeError."""
+    if not isinstance(name, str) or not isinstance(value, str | bytes | None):
+        raise TypeError
+    return name.encode().decode(), value.encode() if isinstance(value, str) else value
 
 
 def _on_spark(app: App, records: list[Record], ends: list[int]) -> Result:

@@ -187,7 +187,7 @@ def write_json(value: Any) -> str:
         case int():
             return str(value)
         case float():
-            return repr(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
+            return float.__repr__(value) if abs(value) < float("inf") else f'"{java_double(value)}"'
         case Decimal():
             return format_decimal(value)
         case datetime():
@@ -198,7 +198,14 @@ def write_json(value: Any) -> str:
             return f'"{base64.b64encode(value).decode("ascii")}"'
         case Mapping():
             return (
-                "{" + ",".join([f"{_quote_string(str(name))}:{write_json(item)}" for name, item in value.items()]) + "}"
+                "{"
+                + ",".join(
+                    [
+                        f"{_quote_string(name if isinstance(name, str) else str(name))}:{write_json(item)}"
+                        for name, item in value.items()
+                    ]
+                )
+                + "}"
             )
         case list() | tuple():
             return "[" + ",".join(map(write_json, value)) + "]"

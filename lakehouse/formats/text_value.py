@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -40,6 +41,7 @@ _MOMENT = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?:(?::([0-9]{1,2})|([0-9]{2}))(?::?([0-9]{2}))?)?")
 _BASE64 = re.compile(r"(?:[\x00-\x20]*[^\x00-\x20]{4})*[\x00-\x20]*")
 _BLANK = re.compile(r"[\x00-\x20]+")
+_LAST_OF_PLANE = "\uffff"  # Java looks at one half of a character beyond it, which is no digit
 _OFFSET_MAX = timedelta(hours=18)
 
 
@@ -80,7 +82,9 @@ def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal:
 
 
 def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
-    """Return a number's text as a decimal of that type."""
+    """Return a number's text as a decimal of that type; as in Java, its digits may be those of another alphabet."""
+    if not text.isascii():
+        text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c <= _LAST_OF_PLANE else c for c in text)
     if not NUMBER.fullmatch(text):
         raise unfit_value(f"decimal({precision}, {scale})", repr(text))
     check_length(text)

@@ -82,6 +82,8 @@ def encode_written_value(source: Source, value: Any) -> bytes | None:
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
     if field_separator(source.value_format) and not isinstance(value, Mapping):
+        if isinstance(value, list | tuple):
+            raise Unfit(f"found {clip_text(repr(value))}, expected the line, or a dict of columns")
         return _encode_utf8(str(value))
     if source.value_format == "kafka" and not isinstance(value, Mapping):
         value = {source.value[0].name: value}

@@ -29,6 +29,7 @@ from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.record import LambdaSql
 from lakehouse.ksql.function.sql import Sql, column_sql, condition_sql, literal_sql, text_literal
 from lakehouse.ksql.function.sql import fitted as as_kind
+from lakehouse.ksql.function.table import NOT_HERE
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.plan.refused.near import suggest_near
@@ -112,6 +113,8 @@ class Visible:
                 f"{node.of}.{node.name}" if node.of else node.name,
                 suggest_near(node.name, known_names),
             )
+            if node.of is None and node.name == "DISTINCT":
+                suggestion = f" {NOT_HERE['DISTINCT']}."
             if node.of is None and not node.name.isupper():  # it was written in double quotes
                 suggestion += f" A text stands in single quotes: '{node.name}'."
             raise SqlError(

@@ -53,7 +53,7 @@ def evaluate(expression: Expression, values: ColumnValues) -> Any:
     """Return an expression's value over columns by lower-case name. Raises NeedsSpark if Python can't tell."""
     try:
         return _compile_text(expression.text, expression.types)(values)
-    except (TypeError, ValueError, ArithmeticError) as error:  # Spark may cast such arguments
+    except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:  # Spark may cast arguments
         raise NeedsSpark(f"{expression.text}: the model can't compute it ({error}); run this on Spark.") from error
 
 

@@ -60,20 +60,24 @@ def key_of(names: Iterable[str], values: dict[str, Any]) -> Key:
     return tuple(to_hashable(values.get(name.lower())) for name in names)
 
 
+class _HashableStruct(tuple[tuple[str, Any], ...]):
+    """A struct in a key: its fields' names and values. A plain tuple is a list: [["a", "b"]] is no struct."""
+
+    __slots__ = ()
+
+
 def to_hashable(value: Any) -> Any:
-    """Return a value in a form that can be a dict's key: a struct becomes a tuple of its fields."""
+    """Return a value in a form that can be a dict's key; a list becomes a tuple."""
     if isinstance(value, dict):
-        return tuple((name, to_hashable(item)) for name, item in value.items())
+        return _HashableStruct((name, to_hashable(item)) for name, item in value.items())
     return tuple(to_hashable(item) for item in value) if isinstance(value, list) else key_value(value)
 
 
 def from_hashable(value: Any) -> Any:
-    """Return a key's value as before `to_hashable`: a tuple of names and values is a struct, any other an array."""
-    if not isinstance(value, tuple):
-        return value
-    if all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in value):
+    """Return a key's value as before `to_hashable`."""
+    if isinstance(value, _HashableStruct):
         return {name: from_hashable(item) for name, item in value}
-    return [from_hashable(item) for item in value]
+    return [from_hashable(item) for item in value] if isinstance(value, tuple) else value
 
 
 def to_sortable(value: Any) -> Any:

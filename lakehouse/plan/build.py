@@ -8,6 +8,7 @@ from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.types import check_json_type, check_key_types
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
     Column,
@@ -17,6 +18,7 @@ from lakehouse.plan.schema import (
     check_name,
     check_topic,
     parse_schema,
+    parse_type,
 )
 from lakehouse.plan.stream import Stream
 
@@ -72,6 +74,7 @@ def stream(
     )
     if " " not in key.strip() and key_format != "json":
         key_columns = tuple(column.plain for column in key_columns)  # the field of that name in the value is not read
+    check_key_types(((column.name, column.type) for column in key_columns), f"{subject}: key")
     _check_format(key_format, key_columns, f"{subject}: key")
     _check_format(value_format, value_columns, f"{subject}: schema")
     columns = tuple(column.plain for column in (*key_columns, *value_columns))
@@ -134,6 +137,8 @@ def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) 
 
 def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
     base_types = [base_type(column.type) for column in columns]
+    for column in columns:
+        check_json_type(parse_type(column.type), f"{subject}: column {column.name!r}")
     if name != "json" and (renamed_columns := [column for column in columns if column.field is not None]):
         places = "one value without a name" if name == "kafka" else "values by their places, without names"
         raise PlanError(

@@ -24,7 +24,7 @@ from lakehouse.plan.refused.place import Place, calling_place
 from lakehouse.plan.refused.spark_functions import ALLOWED, OWN, WORDS, is_refused, suggest_function
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.written.canonical import canonical_sql
-from lakehouse.plan.written.parse import error_place, parse_as_written
+from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, parse_as_written
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -106,6 +106,8 @@ def _parse_tree(sql_text: str) -> exp.Expression:
         ) from error
     except sqlglot.errors.SqlglotError as error:
         raise ExpressionError(f"expression {sql_text!r} can't be parsed as Spark SQL{error_place(error)}.") from error
+    except SQLGLOT_FAULTS as error:
+        raise ExpressionError(f"expression {sql_text!r}: {OTHER_ARGUMENTS}") from error
     select = trees[0] if trees else None
     extra_arguments = [
         argument_name
@@ -128,6 +130,8 @@ def _tree_as_written(sql_text: str) -> exp.Expression:
         return parse_as_written(sql_text)
     except sqlglot.errors.SqlglotError as error:
         raise ExpressionError(f"expression {sql_text!r} can't be parsed as Spark SQL{error_place(error)}.") from error
+    except SQLGLOT_FAULTS as error:
+        raise ExpressionError(f"expression {sql_text!r}: {OTHER_ARGUMENTS}") from error
 
 
 def _refusal_error(sql_text: str, refused_part: str) -> ExpressionError:

@@ -1,32 +1,43 @@
 """Python functions in a declaration: a digest that changes when the function's behaviour may change.
 
-The digest covers the function's own source, its defaults, the values in its closure, and the functions and constants of
-its own file that it uses; not comments, formatting, the function's name or the version of Python. It does not follow
-imports from elsewhere.
+The digest covers the function's own source, its defaults, the values in its closure, and what it uses of its own file:
+functions, classes, and values of any type, by what they hold. Comments, formatting, the function's name and the version
+of Python do not count. What is imported from elsewhere counts by its name: the digest does not follow imports.
 """
 
 from __future__ import annotations
 
 import ast
+import copyreg
+import dis
+import enum
 import functools
 import hashlib
 import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 from typing import Any
 
+from lakehouse.plan.refused.spark_functions import word_set
+
 DIGITS = 8
-PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# What Python itself puts into a class, and what does not change what an instance does.
+CLASS_NOISE = word_set(
+    """
+    __module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__
+    __dataclass_fields__ __dataclass_params__ __match_args__ __abstractmethods__ _abc_impl __orig_bases__
+    """
+)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def function_digest(function: Callable[..., Any]) -> str:
     """Return a short digest of a function; the full name of a function that is not written in Python."""
-    return _digest_function(function, [])
+    return _Reader().digest(function)
 
 
 def function_text(function: Callable[..., Any]) -> str:
@@ -42,60 +53,147 @@ def function_text(function: Callable[..., Any]) -> str:
 
 def value_text(value: Any) -> str:
     """Return a value as text, the same in every process; a function is its digest."""
-    return _value_as_text(value, [])
+    return _Reader().text(value, "")
 
 
-def _digest_function(function: Any, outer_functions: list[Any]) -> str:
-    if isinstance(function, functools.partial):
-        bound_values = [function.func, function.args, function.keywords]
-        return _hash_parts([_value_as_text(bound_value, outer_functions) for bound_value in bound_values])
-    if any(bound_value is function for bound_value in outer_functions):
-        return f"helper {outer_functions.index(function)}"  # it calls itself, or two of its helpers call a third one
-    outer_functions.append(function)
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        return _digest_callable(function, outer_functions)
-    bound_values = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
-    bound_values += [_cell_content(cell) for cell in getattr(function, "__closure__", None) or ()]
-    used_globals = sorted(_used_globals(function, code).items())
-    return _hash_parts(
-        [
-            _function_source(code) or _byte_code_text(code),
-            _value_as_text(bound_values, outer_functions),
-            _value_as_text(used_globals, outer_functions),
-        ]
-    )
+class _Reader:
+    """Reads functions and values; it knows what it is reading, since functions and objects may refer to each other.
 
+    module: the name of the file in which a value was met. A class of that file counts by what it says, others by name.
+    """
 
-def _digest_callable(function: Any, outer_functions: list[Any]) -> str:
-    """Return a callable object as its class and attributes; a class, or a function in C, as its name."""
-    call_method: Any = type(function).__call__
-    if not isinstance(function, type) and hasattr(call_method, "__code__"):
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+        self._outer_objects: list[Any] = []
+
+    def digest(self, function: Any) -> str:
+        if isinstance(function, functools.partial):
+            bound_values = [function.func, function.args, function.keywords]
+            return _hash_parts([self.text(bound_value, "") for bound_value in bound_values])
+        if isinstance(function, MethodType):
+            method_module = getattr(function.__func__, "__globals__", {}).get("__name__", "")
+            return _hash_parts([self.digest(function.__func__), self.text(function.__self__, method_module)])
+        if any(known_function is function for known_function in self._functions):
+            return f"helper {self._functions.index(function)}"  # it calls itself, or two helpers call a third one
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType):
+            return self._callable_digest(function)
+        self._functions.append(function)
+        own_globals = getattr(function, "__globals__", {})
+        bound_values = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+        bound_values += [_cell_content(cell) for cell in getattr(function, "__closure__", None) or ()]
+        bound_values += [attributes] if (attributes := getattr(function, "__dict__", None)) else []
+        module = own_globals.get("__name__", "")
+        used_globals = {
+            name: self._global_text(own_globals[name], module, code)
+            for name in sorted({*_global_names(code)})
+            if name in own_globals and not name.startswith("__")
+        }
         return _hash_parts(
-            [
-                _digest_function(call_method, outer_functions),
-                _value_as_text(getattr(function, "__dict__", {}), outer_functions),
-            ]
+            [_function_source(code) or _byte_code_text(code), self.text(bound_values, module), repr(used_globals)]
         )
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+    def _global_text(self, value: Any, module: str, code: CodeType) -> str:
+        """Return what a function uses of its file as text; a function that the file imports is its name."""
+        value_code = getattr(value, "__code__", None)
+        if isinstance(value_code, CodeType) and value_code.co_filename != code.co_filename:
+            return _full_name(value)
+        return self.text(value, module)
+
+    def _callable_digest(self, function: Any) -> str:
+        """Return a callable object by its class and what it holds; a class, or a function in C, by its name."""
+        if callable(wrapped := getattr(function, "__wrapped__", None)):  # functools.cache
+            return self.digest(wrapped)
+        owner = getattr(function, "__self__", None)
+        if isinstance(function, type) or (
+            isinstance(function, BuiltinFunctionType) and (owner is None or isinstance(owner, ModuleType))
+        ):
+            return _full_name(function)
+        reduced = _reduce(function)
+        if isinstance(reduced, str):
+            return f"{getattr(function, '__module__', '')}.{reduced}"
+        return _hash_parts([self._object_text(function, type(function).__module__)])
+
+    def text(self, value: Any, module: str) -> str:
+        if type(value) in (set, frozenset):  # the order of sets differs between processes
+            return f"set({', '.join(sorted(self.text(item, module) for item in value))})"
+        if type(value) in (list, tuple):
+            return f"[{', '.join(self.text(item, module) for item in value)}]"
+        if type(value) is dict:
+            pairs = sorted(f"{self.text(key, module)}: {self.text(item, module)}" for key, item in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if value is None or type(value) in (str, bytes, int, float, bool):
+            return repr(value)
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
+        if isinstance(value, type):
+            return self._class_text(value, module)
+        return f"#{self.digest(value)}" if callable(value) else self._object_text(value, module)
+
+    def _object_text(self, value: Any, module: str) -> str:
+        """Return an object as the parts of which pickle would make it again; as its repr if pickle can't."""
+        if any(outer_object is value for outer_object in self._outer_objects):
+            return f"outer {len(self._outer_objects)}"
+        self._outer_objects.append(value)
+        try:
+            reduced = _reduce(value)
+            if reduced is None or isinstance(reduced, str):
+                return f"{self._class_text(type(value), module)} {reduced or ADDRESS.sub('', repr(value))}"
+            maker, arguments, *rest = reduced
+            state, items, pairs, *_ = (*rest, None, None, None)
+            maker_text = self._class_text(maker, module) if isinstance(maker, type) else _full_name(maker)
+            return f"{maker_text} {self.text([arguments, state, list(items or ()), list(pairs or ())], module)}"
+        finally:
+            self._outer_objects.pop()
+
+    def _class_text(self, value: type, module: str) -> str:
+        """Return a class of the file with what it says; another class by its name."""
+        if value.__module__ != module:
+            return _full_name(value)
+        if any(outer_object is value for outer_object in self._outer_objects):
+            return "outer class"
+        self._outer_objects.append(value)
+        try:
+            base_texts = [self._class_text(base, module) for base in value.__bases__]
+            if issubclass(value, enum.Enum):
+                members = {name: member.value for name, member in value.__members__.items()}
+                own = {name: item for name, item in vars(value).items() if name[0] != "_" and name not in members}
+                return f"class {base_texts} {self.text([members, own], module)}"
+            return f"class {base_texts} {self.text(_class_attributes(value), module)}"
+        finally:
+            self._outer_objects.pop()
+
+
+def _class_attributes(value: type) -> dict[str, Any]:
+    """Return what a class says, without the functions that a dataclass makes of its fields."""
+    is_dataclass = "__dataclass_fields__" in vars(value)
+    attributes = {}
+    for name, attribute in vars(value).items():
+        if isinstance(attribute, property):
+            attribute = [attribute.fget, attribute.fset]
+        code = getattr(attribute, "__code__", None)
+        is_generated = is_dataclass and isinstance(code, CodeType) and code.co_filename == "<string>"
+        if name not in CLASS_NOISE and not is_generated:
+            attributes[name] = getattr(attribute, "__func__", attribute)
+    return attributes
+
+
+def _reduce(value: Any) -> str | tuple[Any, ...] | None:
+    """Return the parts of which pickle would make an object; None if it can't."""
+    try:
+        reducer = copyreg.dispatch_table.get(type(value))
+        parts: str | tuple[Any, ...] = reducer(value) if reducer else value.__reduce_ex__(4)
+        return parts
+    except Exception:  # whatever a class raises: it has no such form
+        return None
+
+
+def _full_name(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
 
 
 def _hash_parts(parts: list[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGITS]
-
-
-def _value_as_text(value: Any, outer_functions: list[Any]) -> str:
-    if isinstance(value, set | frozenset):  # the order of sets differs between processes
-        return f"set({', '.join(sorted(_value_as_text(item, outer_functions) for item in value))})"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value_as_text(item, outer_functions) for item in value)}]"
-    if isinstance(value, dict):
-        pairs = sorted(
-            f"{_value_as_text(key, outer_functions)}: {_value_as_text(item, outer_functions)}"
-            for key, item in value.items()
-        )
-        return f"{{{', '.join(pairs)}}}"
-    return f"#{_digest_function(value, outer_functions)}" if callable(value) else ADDRESS.sub("", repr(value))
 
 
 def _cell_content(cell: Any) -> Any:
@@ -105,22 +203,12 @@ def _cell_content(cell: Any) -> Any:
         return None  # not filled yet
 
 
-def _used_globals(function: Any, code: CodeType) -> dict[str, Any]:
-    """Return the functions and constants of its own file that a function reads by name."""
-    own_globals = getattr(function, "__globals__", {})
-    globals_by_name = {name: own_globals[name] for name in _code_names(code) if name in own_globals}
-    return {
-        name: value
-        for name, value in globals_by_name.items()
-        if isinstance(value, PLAIN) or getattr(getattr(value, "__code__", None), "co_filename", "") == code.co_filename
-    }
-
-
-def _code_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function and the functions in it read from its file; an attribute's name is none."""
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _code_names(constant)
+            yield from _global_names(constant)
 
 
 def _function_source(code: CodeType) -> str | None:
@@ -160,7 +248,7 @@ def _unparse_function(node: FunctionNode) -> str:
 def _byte_code_text(code: CodeType) -> str:
     """Return the byte code of a function without source (typed in, made by exec); Python versions differ in it."""
     constant_texts = [
-        _byte_code_text(constant) if isinstance(constant, CodeType) else _value_as_text(constant, [])
+        _byte_code_text(constant) if isinstance(constant, CodeType) else value_text(constant)
         for constant in code.co_consts
     ]
     return repr((sys.version_info[:2], code.co_code, constant_texts, code.co_names))

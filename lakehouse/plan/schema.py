@@ -24,6 +24,8 @@ from lakehouse.plan.names.field import (
     type_with_field_names,
 )
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.types import check_parameters
+from lakehouse.plan.written.parse import SQLGLOT_FAULTS
 
 Item = TypeVar("Item")
 
@@ -196,7 +198,7 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     schema_text, fields = mark_fields(text) if isinstance(text, str) else (text, [])
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
-    except sqlglot.errors.SqlglotError as error:
+    except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:
         raise PlanError(f"{subject}: {text!r} can't be read as a schema{_wrong_part(text)} {advice}") from error
     schema = tree.this if isinstance(tree, exp.Create) else None
     if not isinstance(schema, exp.Schema) or tree.args.get("expression") is not None:
@@ -249,7 +251,7 @@ def _near_type(word: str) -> str:
 
 
 def type_text(parsed_type: exp.Expression, subject: str) -> str:
-    """Return a parsed type as Spark SQL text. Raises PlanError for a type that Spark does not have."""
+    """Return a parsed type as Spark SQL text. Raises PlanError for a type that Spark can't make."""
     if not isinstance(parsed_type, exp.DataType):
         raise PlanError(f"{subject}: {parsed_type.sql('spark')!r} is not a type.")
     for part in parsed_type.find_all(exp.DataType):
@@ -260,6 +262,7 @@ def type_text(parsed_type: exp.Expression, subject: str) -> str:
                 f"{subject}: unknown type {part.sql('spark').lower()!r}.{_near_type(base_name)} Expected one of "
                 f"{allowed_names}."
             )
+        check_parameters(part, base_name, subject)
     spark_text = parsed_type.sql("spark")
     # Type words become lower case; the names of struct fields stay as they were written.
     type_words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))

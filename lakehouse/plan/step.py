@@ -26,6 +26,7 @@ from lakehouse.plan.expression import (
 )
 from lakehouse.plan.expression import parse_predicate as condition
 from lakehouse.plan.function import function_digest, function_text
+from lakehouse.plan.refused.types import check_key_types
 from lakehouse.plan.schema import (
     Column,
     base_type,
@@ -163,6 +164,7 @@ class Rekey(Step):
             raise PlanError(f"{subject}: expected at least one expression.")
         check_distinct((key_column.name for key_column in key_columns), subject)
         typed_columns = _columns_with_types(key_columns, shape)
+        check_key_types(((column.name, column.type) for column in typed_columns), subject)
         check_pseudo(typed_columns, subject)
         key_names = {key_column.name.lower() for key_column in key_columns}
         for key_column in key_columns:

@@ -18,6 +18,7 @@ from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
 from lakehouse.plan.origin import Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
+from lakehouse.plan.refused.types import check_key_types
 from lakehouse.plan.schema import (
     Column,
     check_distinct,
@@ -296,6 +297,8 @@ class Stream(Declaration):
             raise PlanError(f"{subject}: expected at least one expression.")
         check_distinct((group_column.name for group_column in group_columns), subject)
         check_pseudo([Column(group_column.name, "") for group_column in group_columns], subject)
+        types_by_name = {item.name: expression_type(item.expression, self.columns) for item in group_columns}
+        check_key_types(types_by_name.items(), subject)
         return Grouped(self, group_columns)
 
     def to_topic(self, topic: str, *, partitions: int | None = None, partition_by: str | None = None) -> Sink:

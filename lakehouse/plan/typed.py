@@ -19,8 +19,9 @@ from sqlglot.typing import EXPRESSION_METADATA
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.casts import check_cast
 from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.plan.refused.types import check_cast_type
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
-from lakehouse.plan.written.parse import name_of_call
+from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, name_of_call
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
@@ -151,7 +152,13 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
     """Raise ExpressionError for a comparison that is never true, a clock-dependent moment, or a cast that may wrap."""
     if isinstance(tree, exp.Column | exp.Identifier):
         return
-    for node in annotate_tree(tree, columns).walk():
+    try:
+        typed_tree = annotate_tree(tree, columns)
+    except SQLGLOT_FAULTS as error:
+        raise ExpressionError(f"{subject}: {sql_text!r}: {OTHER_ARGUMENTS}") from error
+    for node in typed_tree.walk():
+        if isinstance(node, exp.Cast):
+            check_cast_type(node.args["to"], f"{subject}: {sql_text!r}")
         if isinstance(node, COMPARED):
             _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):

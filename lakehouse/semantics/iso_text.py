@@ -8,6 +8,10 @@
 | 2026-01-31T12:01:00,5Z                   | ISO 8601's own comma                                              |
 | 2026-01-31Z, 2026-01-31+01:00            | Java's ISO_OFFSET_DATE, xs:date                                   |
 | +002026-01-31T12:01:00Z                  | JavaScript's year of six digits                                   |
+| 2026-01-31T12:01+01:00[Europe/Berlin]    | Java's ZonedDateTime, JavaScript's Temporal (RFC 9557)            |
+| 2026-01-31 12:01:00.5 +0100 CET          | Go's String()                                                     |
+
+Where an offset and a zone's name stand together, the offset counts.
 
 A text that Spark reads already (yyyy-MM-ddTHH:mm:ss, with any fraction and zone, or less of that) keeps its meaning.
 None of these programs writes dates by weeks or by days of the year, so those stay unread.
@@ -22,6 +26,8 @@ BLANKS = "".join(map(chr, range(33)))  # ignored around a moment
 # each takes time in proportion to the text: a record may have megabytes of blanks.
 _BLANK = r"[\x00-\x20]"
 FORMS: tuple[tuple[str, str], ...] = (
+    (r"^([0-9+-]+[Tt ][0-9:.,]+(?:[Zz]|[+-][0-9:]+))(?:\[[^\[\]]*\])+$", "$1"),
+    (r"^([0-9-]+ [0-9:.]+ [+-][0-9]{4}) [A-Z+-][A-Za-z0-9:+-]*(?: m=[+-][0-9.]+)?$", "$1"),
     (r"^\+?0{0,2}([0-9]{4})(?=-)", "$1"),
     (r"^([0-9]{8}[Tt ][0-9]{4})([0-9]{2})", "$1:$2"),
     (r"^([0-9]{8}[Tt ][0-9]{2})([0-9]{2})(?![0-9])", "$1:$2"),
@@ -36,7 +42,8 @@ FORMS: tuple[tuple[str, str], ...] = (
 # The beginning of a text in one of these forms; no text that Spark reads already begins like it.
 OTHER = (
     rf"{_BLANK}*(?:\+|[0-9]{{5,6}}-|[0-9]{{8}}(?:[Tt Zz+-]|{_BLANK}*$)|[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}(?:[tzZ+-]|"
-    rf"[T ](?:[0-9]{{1,2}}(?::[0-9]{{1,2}})?{_BLANK}*[A-Za-z+-]|[0-9:]+(?:,|(?:[.][0-9]*)?{_BLANK}*z))))"
+    rf"[T ](?:[0-9]{{1,2}}(?::[0-9]{{1,2}})?{_BLANK}*[A-Za-z+-]|[0-9:]+(?:,|(?:[.][0-9]*)?{_BLANK}*z)|"
+    r"[0-9:.]+(?:(?:Z|[+-][0-9:]+)\[| [+-][0-9]{4} [A-Z+-]))))"
 )
 _FORMS = tuple((re.compile(pattern), re.sub(r"\$(\d)", r"\\\1", new)) for pattern, new in FORMS)
 

@@ -9,7 +9,7 @@ def java_double(value: float) -> str:
     """Return a double as Java's Double.toString writes it, which is how Spark puts a JSON number in a string column."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    python_text = repr(value)
+    python_text = float.__repr__(value)
     # Java writes at least two digits: the nearest two-digit number that parses to this double, such as 4.9E-324.
     if "." not in python_text and float(short_text := f"{value:.1e}") == value:
         python_text = short_text

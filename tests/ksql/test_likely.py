@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lakehouse.errors import LakehouseError
+from lakehouse.ksql.function.aggregate import AGGREGATES
+from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.script import Script
+from lakehouse.ksql.syntax.likely import FUNCTIONS as OTHER_FUNCTIONS
 
 STREAM = "CREATE STREAM s (id INT KEY, name VARCHAR, amount INT) WITH (kafka_topic='s', value_format='JSON');"
 BY_ID = "CREATE TABLE t AS SELECT id, {} FROM s GROUP BY id;"
@@ -38,6 +41,27 @@ OVER = "CREATE STREAM x (id INT KEY, a {}) WITH (kafka_topic='x', value_format='
         (OF_ALL.format("id, IF(amount > 1, 1, 2) AS x FROM s"), "IF", "use CASE WHEN"),
         (BY_ID.replace("GROUP BY id", "GROUP BY id HAVING COUNT(*) > 1 WHERE amount > 1").format("COUNT(*)"), "WHERE",
          "WHERE stands before GROUP BY"),
+        (OF_ALL.format("id, name FROM s x WHER amount > 1"), "WHER", "Did you mean 'WHERE'?"),
+        (OF_ALL.format("id, name FROM s WHER a > 1"), "a > 1", "Did you mean 'WHERE' for WHER?"),
+        (OF_ALL.format("id, name FROM s WHERE amount > 1 GRUP BY id"), "GRUP", "Did you mean 'GROUP'?"),
+        (OF_ALL.format("DISTINCT name FROM s"), "DISTINCT", "COUNT_DISTINCT counts different values"),
+        (BY_ID.format("COUNT(DISTINCT name) AS n"), "name", "COUNT_DISTINCT(name) counts different values"),
+        (OF_ALL.format("id, UPPER(name) AS n FROM s"), "UPPER", "Did you mean 'UCASE'?"),
+        (OF_ALL.format("id, LENGTH(name) AS n FROM s"), "LENGTH", "Did you mean 'LEN'?"),
+        (BY_ID.format("ARRAY_AGG(name) AS n"), "ARRAY_AGG", "Did you mean 'COLLECT_LIST'?"),
+        (OF_ALL.format("id, CAST(amount, BIGINT) AS n FROM s"), ",", "The type stands after AS"),
+        (OF_ALL.format("id, ROWTIME - INTERVAL '1' DAY AS n FROM s"), "'1'", "TIMESTAMPADD(DAYS, 1, at)"),
+        (OF_ALL.format("id, name FROM s, s x"), ", s", "Sources are joined by JOIN ... ON"),
+        (OF_ALL.format("id, /* name FROM s"), "/*", "the comment /* is not closed"),
+        ("CREATE STREAMS AS SELECT * FROM s;", "STREAMS", "Did you mean 'STREAM'?"),
+        ("INSERT INTOs SELECT * FROM s;", "INTOs", "Did you mean 'INTO'?"),
+        (OF_ALL.format("id, 0x12 FROM s"), "0x12", "A blank is missing"),
+        (OVER.format("ARRAY"), "ARRAY", "It does not say what is in it: ARRAY<VARCHAR>"),
+        (OVER.format("STRUCT"), "STRUCT", "It does not say what is in it"),
+        (OVER.format("MAP<INT, VARCHAR>"), "", "the names in a JSON object are texts"),
+        *[(OF_ALL.format(f"id, {call} AS n FROM s"), call.split("(")[0], "Give a NULL a type: CAST(NULL AS ...)")
+          for call in ("MAP_KEYS(NULL)", "ARRAY_MAX(NULL)", "AS_MAP(NULL, NULL)", "ENTRIES(NULL, NULL)",
+                       "TRANSFORM(NULL, x => x)")],
         (OVER.format("TEXT"), "", "Did you mean VARCHAR? Expected BOOLEAN"),
         (OVER.format("FLOAT"), "", "Did you mean DOUBLE?"),
         (OVER.format("VARCHARR"), "", "Did you mean 'VARCHAR'?"),
@@ -54,6 +78,12 @@ def test_a_wrong_statement_is_told_what_it_means(statement: str, word: str, mean
     assert meant in str(caught.value)
     *_, shown, arrow = str(caught.value).splitlines()
     assert not word or shown[arrow.index("^") :].startswith(word)
+
+
+def test_functions_of_other_databases_are_told_by_functions_that_there_are() -> None:
+    here = {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}
+    assert [name for name in OTHER_FUNCTIONS if name in here or name in NOT_HERE] == []
+    assert [name for name in OTHER_FUNCTIONS.values() if name not in here] == []
 
 
 def test_records_of_a_topic_that_an_insert_hides_are_told() -> None:

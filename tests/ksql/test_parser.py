@@ -150,7 +150,7 @@ def selected(expression: str) -> str:
         ("CREATE TYPE t0 AS STRUCT<x INT, y INT>;"
          + "".join(f"CREATE TYPE t{n} AS STRUCT<x t{n - 1}, y t{n - 1}>;" for n in range(1, 40)),
          "at most 5000 others"),
-        ("/* " * 20_000 + ";", "can't read this"),
+        ("/* " * 20_000 + ";", "the comment /* is not closed"),
         (f"CREATE TABLE {'a' * 100_000} AS SELECT a, COUNT(*) FROM s GROUP BY a;", "expected a letter"),
         ("".join(f"CREATE STREAM s{n} AS SELECT * FROM {f's{n - 1}' if n else 's'};" for n in range(30)), ""),
     ],

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakehouse.plan.function import function_digest, value_text
 
 RATE = 2
@@ -75,8 +77,8 @@ def test_what_it_does_matters() -> None:
 def module(folder: Path, text: str) -> dict[str, Any]:
     path = folder / "functions.py"
     path.write_text(text)
-    found: dict[str, Any] = {}
-    exec(compile(text, str(path), "exec"), found)
+    found: dict[str, Any] = {"__name__": "functions"}
+    exec(compile(text, str(path), "exec", dont_inherit=True), found)
     return found
 
 
@@ -89,6 +91,68 @@ def test_what_it_uses_of_its_own_file_belongs_to_it(tmp_path: Path) -> None:
     assert function_digest(module(tmp_path, text.replace("sqrt(x)", "sqrt(x + 1)"))["f"]) != found
 
 
+# A file with a function f, and what is written for § in it.
+CLASS = "class C:\n    def __init__(self, n): self.n = n\n    def by(self, x): return x * self.n\n"
+RATES = "from collections import namedtuple\nR = namedtuple('R', 'n')(§)\n"
+OTHER_VALUES = {
+    "Decimal": ("from decimal import Decimal\nR = Decimal('§')\ndef f(x): return x * R\n", "1.1", "1.2"),
+    "pattern": ("import re\nR = re.compile('§')\ndef f(x): return R.sub('', x)\n", "a", "b"),
+    "flags": ("import re\nR = re.compile('a', §)\ndef f(x): return R.sub('', x)\n", "0", "re.I"),
+    "timedelta": ("from datetime import timedelta\nR = timedelta(§)\ndef f(x): return x + R\n", "1", "2"),
+    "zone": ("from zoneinfo import ZoneInfo\nR = ZoneInfo('Europe/§')\ndef f(x): return R\n", "Rome", "Oslo"),
+    "object": (CLASS + "R = C(§)\ndef f(x): return R.by(x)\n", "1", "2"),
+    "namedtuple": (RATES + "def f(x): return x * R.n\n", "1", "2"),
+    "dataclass": ("from dataclasses import dataclass\n@dataclass\nclass C:\n    n: int\nR = C(§)\n"
+                  "def f(x): return x * R.n\n", "1", "2"),
+    "enum": ("import enum\nclass C(enum.Enum):\n    A = §\ndef f(x): return x * C.A.value\n", "1", "2"),
+    "member": ("import enum\nclass C(enum.Enum):\n    A = 1\n    B = 2\nR = C.§\ndef f(x): return R\n", "A", "B"),
+    "static": ("class C:\n    @staticmethod\n    def g(x): return x * §\ndef f(x): return C.g(x)\n", "1", "2"),
+    "class": ("class C:\n    N = §\ndef f(x): return x * C.N\n", "1", "2"),
+    "made": (CLASS.replace("x *", "x §") + "def f(x): return C(1).by(x)\n", "+", "*"),
+    "method": (CLASS + "f = C(§).by\n", "1", "2"),
+    "helper method": (CLASS + "    def half(self, x): return self.by(x) / §\nf = C(1).half\n", "1", "2"),
+    "callable": (CLASS.replace("x *", "x §") + "    __call__ = lambda self, x: self.by(x)\nf = C(1)\n", "+", "*"),
+    "slots": ("class C:\n    __slots__ = ('n',)\n    def __init__(self, n): self.n = n\n"
+              "    def __call__(self, x): return x * self.n\nf = C(§)\n", "1", "2"),
+    "base": ("class B:\n    N = §\nclass C(B):\n    def __call__(self, x): return x * self.N\nf = C()\n", "1", "2"),
+    "cache": ("import functools\n@functools.cache\ndef f(x): return x * §\n", "1", "2"),
+    "cached helper": ("import functools\n@functools.cache\ndef g(x): return x * §\ndef f(x): return g(x)\n", "1", "2"),
+    "partial": ("import functools\ndef g(n, x): return x * n\nh = functools.partial(g, §)\n"
+                "def f(x): return h(x)\n", "1", "2"),
+    "closure": (CLASS + "def around(c):\n    return lambda x: x * c.n\nf = around(C(§))\n", "1", "2"),
+    "import": ("from math import § as g\ndef f(x): return g(x)\n", "floor", "ceil"),
+    "getter": ("import operator\nf = operator.itemgetter('§')\n", "a", "b"),
+    "attribute": ("def f(x): return x * f.n\nf.n = §\n", "1", "2"),
+    "range": ("R = range(§)\ndef f(x): return x in R\n", "1", "2"),
+    "read only": ("from types import MappingProxyType as M\nR = M({'a': §})\ndef f(x): return R[x]\n", "1", "2"),
+    "arrow": ("import pyarrow as pa\nR = pa.array([0] * 2000 + [§] + [0] * 2000)\ndef f(x): return R\n", "1", "2"),
+    "numpy": ("import numpy as np\nR = np.array([0] * 2000 + [§] + [0] * 2000)\ndef f(x): return R\n", "1", "2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_a_value_of_any_type_belongs_to_the_function_that_uses_it(tmp_path: Path, name: str) -> None:
+    text, was, now = OTHER_VALUES[name]
+    first, again, changed = (
+        function_digest(module(tmp_path, text.replace("§", value) + end)["f"])
+        for value, end in [(was, ""), (was, "\n# nothing\n"), (now, "")]
+    )
+    assert (first == again, first == changed) == (True, False)
+
+
+def test_an_attribute_is_no_value_of_the_file(tmp_path: Path) -> None:
+    """A table called total is not used by a function that reads an attribute of that name."""
+    text = "total = @\ndef f(x):\n    return x.total\n"
+    first, changed = (function_digest(module(tmp_path, text.replace("@", value))["f"]) for value in "12")
+    assert first == changed
+
+
+def test_objects_that_no_process_can_write_down_do_not_change_a_digest(tmp_path: Path) -> None:
+    text = "import logging, threading\nL = threading.Lock()\nlog = logging.getLogger('a')\nclass C:\n    me = None\n"
+    text += "C.me = C()\nC.me.again = C.me\ndef f(x):\n    with L: log.info('so')\n    return C.me or x\n"
+    assert len({function_digest(module(tmp_path, text)["f"]) for _ in range(3)}) == 1
+
+
 def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
     one, other = module(tmp_path, "pair = (lambda a: a + 1, lambda a: a + 2)\n")["pair"]
     assert function_digest(one) != function_digest(other)
@@ -98,7 +162,12 @@ def test_functions_on_one_line_are_told_apart(tmp_path: Path) -> None:
 
 
 PROGRAM = """
+import re
+from decimal import Decimal
 from lakehouse.plan.function import function_digest, value_text
+class C:
+    def __init__(self): self.names = {'a', 'b', 'c'}; self.rate = Decimal('1.5')
+print(value_text([C(), re.compile('a', re.I | re.M)]), function_digest(C().__init__))
 f = eval("lambda a: a in {'x', 'y', 'z'} or a == 'it'")
 print(function_digest(f), value_text({'a', 'b', 'c'}), value_text([object()]))
 """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import numpy
 import pytest
 
 import lakehouse as lh
@@ -178,11 +180,28 @@ def test_keys_and_values_of_every_format():
         ({"timestamp": "now"}, "expected milliseconds, or a datetime with a zone"),
         ({"timestamp": datetime(2026, 1, 31)}, "expected milliseconds, or a datetime with a zone"),
         ({"partition": -1}, "expected a number from 0"),
+        ({"value_bytes": "{}"}, "value_bytes is a str; expected bytes"),
+        ({"key_bytes": memoryview(b"1")}, "key_bytes is a memoryview; expected bytes"),
+        *[({"headers": headers}, "expected a dict, or pairs: names with text or bytes")
+          for headers in (5, None, "ab", [("a",)], {1: "b"}, {"a": 1}, {"\ud800": "x"}, {"a": "\ud800"})],
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_sent_is_refused_by_send(arguments, said):
     with pytest.raises(ConfigError, match=said):
         Replay(SHOP).send(**{"topic": "orders", **arguments})
+
+
+def test_numbers_and_names_of_other_types_are_written_as_they_are():
+    """NumPy's float64 is a float whose repr is no number, and a member of an enumeration is a text with another str."""
+    name = enum.Enum("name", {"AMOUNT": "amount"}, type=str)
+    replay = Replay(SHOP).send("orders", key="1", value={"customer": "ann", name.AMOUNT: numpy.float64(2.5)})
+    assert replay.run().row("totals", "ann")["total"] == Decimal("2.50")
+
+
+def test_a_line_is_a_text_and_no_list():
+    pairs = lh.stream("pairs", key="id string", schema="city string, n int", format="csv")
+    with pytest.raises(ConfigError, match="expected the line, or a dict of columns"):
+        Replay(lh.app(pairs.latest("places"))).send("pairs", key="1", value=("Lima", 3))
 
 
 def test_a_missing_name_is_in_the_error():

@@ -73,3 +73,11 @@ timed_deletes = lh.app(
     versions.latest("by_time", order_by="at", tombstones="newest", retention="1 hour").changes().to_topic("by-time"),
     versions.latest("by_own_time", order_by="at", retention="1 hour").changes().to_topic("by-own-time"),
 )
+
+lists = lh.stream("lists", key="ks array<array<string>>", schema="v int")
+lists_now = lists.latest("lists_now")
+list_keys = lh.app(
+    lists_now, lists_now.filter("v > 0").select("size(ks) AS n", "ks[0][1] AS first").table("lists_more"),
+    lists.group_by("ks").agg(n=lh.count()).table("lists_count"),
+    lists_now.to_stream().group_by("ks[0] AS k").agg(n=lh.count()).table("lists_inner"),
+)  # fmt: skip

@@ -45,6 +45,23 @@ recent = lh.app(readings.latest("recent", order_by="at", retention="5 millisecon
 words = lh.stream("words", key="id string", schema="w string, m map<string, int>")
 
 
+repeated = lh.stream(
+    "repeated", key="id string", schema="m map<string, int>, deep array<struct<m: map<string, map<string, double>>>>"
+)
+maps_with_a_name_twice = lh.app(
+    repeated.select("deep", keys="map_keys(m)", found="m['a']", entries="map_values(m)").latest("entries_of_maps")
+)
+
+lists = lh.stream("lists", key="id string", schema="m map<string, int>, xs array<int>")
+never_null = lh.app(
+    lists.select(
+        a="array(map_keys(m))", b="array(named_struct('x', 1, 'y', array('p')))", c="map('k', array(1))",
+        d="transform(xs, x -> named_struct('n', 1, 'x', x))", e="named_struct('n', 1)",
+    ).latest("made"),
+    lists.group_by("array(array('g')) AS g").agg(ks=lh.collect_list("map_keys(m)"), n=lh.count()).table("collected"),
+)  # fmt: skip
+
+
 def halved(text: str) -> str:
     return text + ("\udc00" if "!" in text else "")
 

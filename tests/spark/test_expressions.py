@@ -156,6 +156,11 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
             by.agg(n=lh.max("regexp_replace(t, '[', p)")).table("a"),
             r"table 'a': .*'\[' is not a pattern: Unclosed character",
         ),
+        (
+            events.select("at - interval '1' dayy AS x").latest("a"),
+            r"Spark can't take .*: \[PARSE_SYNTAX_ERROR\] .*day",
+        ),
+        (events.select(f"{'9' * 41} AS x").latest("a"), r"Spark can't take .*: \[DECIMAL_PRECISION"),
         (by.agg(n=lh.count("substring(t)")).table("a"), r"table 'a': Spark can't take 'substring\(t\)'"),
         (by.agg(n=lh.latest("xs")).having("n.x = 1").table("a"), "table 'a': Spark can't take 'n.x = 1'"),
     ]

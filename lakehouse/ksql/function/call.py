@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.aggregate import AGGREGATES
-from lakehouse.ksql.function.record import Argument, LambdaSql
+from lakehouse.ksql.function.record import Argument, LambdaSql, Signature
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import kind as k
+from lakehouse.ksql.syntax import likely
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.refused.near import suggest_near
 
@@ -30,7 +31,7 @@ def compile_call(name: str, arguments: Sequence[Argument], position: int, as_mom
         raise SqlError(why_unknown(name), position)
     for form in record.forms:
         if form.accepts(arguments):
-            return form.compile_call(arguments)
+            return _compile_form(form, name, arguments, position)
     for form in record.forms:
         if as_moment is None:
             break
@@ -38,7 +39,7 @@ def compile_call(name: str, arguments: Sequence[Argument], position: int, as_mom
             _read_moment(argument, word, as_moment) for argument, word in zip(arguments, form.takes, strict=False)
         ]
         if len(read_arguments) == len(arguments) and form.accepts(read_arguments):
-            return form.compile_call(read_arguments)
+            return _compile_form(form, name, read_arguments, position)
     if not arguments and name in NO_CLOCK:
         alternative = f"use ROWTIME{NO_CLOCK[name]}"
         raise SqlError(f"{name}() reads a clock, and a replay would give another table: {alternative}", position)
@@ -46,6 +47,17 @@ def compile_call(name: str, arguments: Sequence[Argument], position: int, as_mom
         f"function '{name}' does not accept parameters ({', '.join(map(_argument_kind_text, arguments))})", position,
         expected=" or ".join(f"({', '.join(form.takes)})" for form in record.forms),
     )  # fmt: skip
+
+
+def _compile_form(form: Signature, name: str, arguments: Sequence[Argument], position: int) -> Sql:
+    try:
+        return form.compile_call(arguments)
+    except (IndexError, ValueError):  # the result has the type of what is in an argument, and NULL has nothing in it
+        if all(isinstance(argument, LambdaSql) or argument.kind != k.NULL for argument in arguments):
+            raise
+        raise SqlError(
+            f"function '{name}' needs a value that is not NULL. Give a NULL a type: CAST(NULL AS ...)", position
+        ) from None
 
 
 def _read_moment(argument: Argument, type_word: str, as_moment: AsMoment) -> Argument:
@@ -63,6 +75,8 @@ def why_unknown(name: str) -> str:
         return f"{name} gives several rows: it stands in the SELECT of a stream, once"
     if name in NOT_HERE:
         return f"function '{name}' is not here: {NOT_HERE[name]}"
+    if name in likely.FUNCTIONS:
+        return f"can't find any functions with the name '{name}'. Did you mean '{likely.FUNCTIONS[name]}'?"
     suggestion = suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])
     return f"can't find any functions with the name '{name}'.{suggestion}"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from lark import Lark, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.lark import PostLex
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.syntax import likely
@@ -15,10 +16,10 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
 from lakehouse.ksql.syntax.statement import Statement
 from lakehouse.ksql.syntax.texts import TOO_DEEP
-from lakehouse.plan.refused.near import suggest_near
 
 LENGTH_MAX = 1_000_000
 EXPECTED_MAX = 8
+_WORD = re.compile(r"[A-Za-z0-9_@]+")
 # lark's names of terminals, in words; a keyword is its own word.
 TERMINALS = {
     "IDENT": "a name", "QUOTED": "", "STRING": "a text in quotes", "INTEGER": "a number", "DECIMAL": "", "FLOAT": "",
@@ -48,7 +49,22 @@ REFUSED = {
 def load_grammar() -> Lark:
     """Return the parser; only the first call builds it, which takes about half a second."""
     text = Path(__file__).with_name("grammar.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    return Lark(text, parser="lalr", propagate_positions=True, maybe_placeholders=False, postlex=_WholeWords())
+
+
+class _WholeWords(PostLex):
+    """Lets a keyword end where its word ends: lark takes CREATE STREAMS for CREATE STREAM and a name S."""
+
+    always_accept = ()
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        previous = Token("START", "")
+        for token in stream:
+            if previous.end_pos == token.start_pos and _WORD.fullmatch(previous) and _WORD.match(token):
+                hint = f" Did you mean {previous.upper()!r}?" if previous.isalpha() else " A blank is missing"
+                raise SqlError(f"can't read this.{hint}", previous.start_pos or 0, found=previous + token)
+            yield token
+            previous = token
 
 
 def parse(text: str, types: Mapping[str, Kind] | None = None) -> Statement:
@@ -78,6 +94,8 @@ def _check_refused(text: str) -> None:
 
 def _syntax_error(error: UnexpectedInput, text: str) -> SqlError:
     position = min(error.pos_in_stream if error.pos_in_stream is not None else len(text), len(text))
+    if text.startswith("/*", position):
+        return SqlError("the comment /* is not closed", position).within(text)
     if isinstance(error, UnexpectedToken):
         terminal_names = set(error.accepts or error.expected)
         found_text = "the end of the statement" if error.token.type == "$END" else str(error.token)
@@ -86,15 +104,10 @@ def _syntax_error(error: UnexpectedInput, text: str) -> SqlError:
         terminal_names, found_text = set(error.allowed or ()), text[position : position + 1]
         if found_text in "'\"`" and found_text:
             return SqlError(f"the quote {found_text} is not closed", position).within(text)
-        if text.startswith("/*", position):
-            return SqlError("the comment /* is not closed", position).within(text)
     else:
         terminal_names, found_text = set(), "the end of the statement"
     expected_keywords = [word for terminal_name in terminal_names if (word := _terminal_word(terminal_name)).isupper()]
-    is_misspelt = found_text.isidentifier() and found_text.upper() not in ("SELECT", "ALL")
-    suggestion = (suggest_near(found_text, expected_keywords) if is_misspelt else "") or likely.likely_meaning(
-        text, position, found_text, set(expected_keywords)
-    )
+    suggestion = likely.likely_meaning(text, position, found_text, set(expected_keywords))
     terminal_names -= _keyword_names() if "IDENT" in terminal_names else set()
     expected_words = sorted(
         {word for terminal_name in terminal_names if (word := _terminal_word(terminal_name))},

@@ -19,6 +19,10 @@ WORDED = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRI
 # Functions whose first argument is a word, a unit of time, not a column.
 WITH_UNIT = ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
 
+# What sqlglot raises, beside its own errors, for a call with fewer or other arguments than it expects.
+SQLGLOT_FAULTS = (AttributeError, LookupError, TypeError, ValueError)
+OTHER_ARGUMENTS = "a function has other arguments than it takes."
+
 
 class WrittenParser(SparkParser):
     """A parser that keeps each call's own name, and its arguments in their order."""

@@ -43,6 +43,7 @@ from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.compare import compare, compare_beginnings
+from lakehouse.run.scenario.shape import check_shape
 from lakehouse.run.start.application import load_app
 from lakehouse.semantics import kafka_time
 from lakehouse.semantics.record import Record
@@ -90,6 +91,7 @@ def read_scenario(path: Path) -> Scenario:
         raise ConfigError(f"{path}: can't be read as a scenario: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a JSON object, found {type(content).__name__}.")
+    check_shape(content, str(path))
     statements = content.get("statements", [])
     if not isinstance(statements, list) or not all(isinstance(statement, str) for statement in statements):
         raise ConfigError(f"{path}: statements={statements!r:.80}, expected a list of texts.")
@@ -249,7 +251,12 @@ def _encode_input(scenario: Scenario, app: App, number: int, item: dict[str, Any
     source = next(iter(sorted(topic_sources, key=lambda candidate: candidate.key_format == "none")), None)
     if topic is None or source is None:
         raise ConfigError(f"{label}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
-    headers = tuple(map(_parse_header, item.get("headers", [])))
+    try:
+        headers = tuple(map(_parse_header, item.get("headers", [])))
+    except (TypeError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"{label}: headers={item['headers']!r:.80}, expected a list of pairs, a name and a text or null."
+        ) from error
     place = (int(item.get("partition", 0)), int(item.get("timestamp", 0)))
     if place[1] not in kafka_time.INT64:
         raise ConfigError(f"{label}: timestamp={place[1]}; expected milliseconds, a whole number of 64 bits.")

@@ -10,8 +10,6 @@ Spark sorts, on disk if need be, and Python sees one stream of batches, key afte
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakehouse.semantics.operators.as_of import KeyChanges
 from lakehouse.spark.expression.arrow_functions import arrow_type
+from lakehouse.spark.nullable import make_nullable
 
 
 def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
@@ -37,16 +36,10 @@ def find_as_of(all_rows: DataFrame, on_columns: list[str]) -> DataFrame:
     rows = all_rows.select(
         (F.row_number().over(place_order) == 1).alias("_is_first"), "_side", "_time", "_record", "_is"
     )
-    result_type = _make_nullable(
+    result_type = make_nullable(
         StructType([rows.schema["_record"], StructField("_found", rows.schema["_is"].dataType)])
     )
     return rows.mapInArrow(finder_in_batches(pa.schema(list(arrow_type(result_type)))), result_type)
-
-
-def _make_nullable(kind: StructType) -> StructType:
-    """Return the type with all its fields nullable: for Arrow, a field that Spark finds never null has another type."""
-    never_null = re.compile(r'"(nullable|containsNull|valueContainsNull)":false')
-    return StructType.fromJson(json.loads(never_null.sub(r'"\1":true', kind.json())))
 
 
 def finder_in_batches(result_schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -83,7 +83,7 @@ class JsonPart(Part):
 
     @property
     def separate_columns(self) -> dict[str, Column]:
-        """The moments that were read as text, and the texts as the record writes them.
+        """The moments that were read as text, the texts as the record writes them, and maps with each key once.
 
         A moment that looks like a number is read once more, as epoch seconds if it was not in quotes. A text of which
         from_json may have changed the numbers is read once more, too.
@@ -115,6 +115,10 @@ class JsonPart(Part):
             columns_by_name[self._column_name(name)] = F.when(
                 may_differ, json_written.unmark_numbers(text_again)
             ).otherwise(text_value)
+        for name in self._map_names:
+            columns_by_name[self._column_name(name)] = json_written.keep_last_entries(
+                self.struct[name], self.type[name].dataType
+            )
         return columns_by_name
 
     @property
@@ -138,7 +142,7 @@ class JsonPart(Part):
     def column(self, name: str) -> Column:
         return (
             F.col(self._column_name(name))
-            if name in self._moment_types or name in self._text_names
+            if name in self._moment_types or name in self._text_names or name in self._map_names
             else super().column(name)
         )
 
@@ -209,6 +213,11 @@ class JsonPart(Part):
     def _text_names(self) -> list[str]:
         """The texts that may have to be read once more."""
         return [field.name for field in self.type if self._is_flat and isinstance(field.dataType, StringType)]
+
+    @cached_property
+    def _map_names(self) -> list[str]:
+        """The columns with maps, in which from_json may put a key twice."""
+        return [field.name for field in self.type if json_written.has_map(field.dataType)]
 
     def _column_name(self, name: str) -> str:
         return f"_{self.name}_read_{name}"

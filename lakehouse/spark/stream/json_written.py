@@ -5,6 +5,7 @@
 | a number of a column of texts: 1.50, 1e5           | goes through a double: "1.5", "100000.0"                      |
 | 1e-999999999 of a decimal                          | writes its digits out, for hours                              |
 | a moment in a form of ISO 8601 that Spark has not  | makes the record a bad one                                    |
+| a name that a map's object has twice               | is in the map twice, and is found with its first value        |
 
 To keep a number's text, a copy of the record has the number in quotes, behind a mark, and is read once more. That
 costs time only where a column of texts has such a value.
@@ -99,6 +100,33 @@ def is_in_quotes(text: Column, name: str) -> Column:
     """Return whether a record's text has a column's value in quotes, and not as a number."""
     text_struct = StructType([StructField(name, StringType())])
     return ~F.coalesce(F.from_json(mark_numbers(text), text_struct)[name].startswith(MARK), F.lit(True))
+
+
+def keep_last_entries(value: Column, kind: DataType) -> Column:
+    """Return a value in whose maps each key stands once, with its last value. kind: its type."""
+    if not has_map(kind):
+        return value
+    match kind:
+        case StructType():
+            fields = [keep_last_entries(value[field.name], field.dataType).alias(field.name) for field in kind]
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case ArrayType():
+            return F.transform(value, lambda item: keep_last_entries(item, kind.elementType))
+        case MapType():
+            values = F.transform_values(value, lambda _, item: keep_last_entries(item, kind.valueType))
+            # The session's spark.sql.mapKeyDedupPolicy is LAST_WIN.
+            return F.map_from_entries(F.map_entries(values if has_map(kind.valueType) else value))
+    return value
+
+
+def has_map(kind: DataType) -> bool:
+    """Say whether a type has a map in it."""
+    match kind:
+        case StructType():
+            return any(has_map(field.dataType) for field in kind)
+        case ArrayType():
+            return has_map(kind.elementType)
+    return isinstance(kind, MapType)
 
 
 def parse_moment(text: Column, kind: str) -> Column:

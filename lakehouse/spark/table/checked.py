@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from sqlglot import exp
@@ -61,7 +61,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             _check_patterns(spark, stream.what, item)
     try:
         tables.empty_stream(spark, stream)
-    except AnalysisException as error:
+    except PySparkException as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
         clock_texts.check_casts(
@@ -72,12 +72,12 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             clock_texts.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
-def _describe_failing_step(spark: SparkSession, stream: Stream, error: AnalysisException) -> str:
+def _describe_failing_step(spark: SparkSession, stream: Stream, error: PySparkException) -> str:
     """Return the message about the first step of a stream that Spark does not accept."""
     for number, step in enumerate(stream.steps):
         try:
             _frame_before_step(spark, stream, number + 1)
-        except AnalysisException as step_error:
+        except PySparkException as step_error:
             texts = ", ".join(repr(item.text) for item in step.expressions)
             step_name, reason = type(step).__name__.lower(), _first_line(step_error)
             message = f"{stream.what}: {step_name}: Spark can't take {texts}: {reason}"
@@ -102,7 +102,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
         for column in table_schema:
             _check_names(column.dataType, f"{label}: column {column.name!r}")
         _check_items(spark.createDataFrame([], table_schema), label, having_predicates)
-    except AnalysisException as error:
+    except PySparkException as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
 
 
@@ -124,7 +124,7 @@ def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> N
     for item in items:
         try:
             clock_texts.check_casts(frame, label, [item])
-        except AnalysisException as error:
+        except PySparkException as error:
             message = f"{label}: Spark can't take {item.text!r}: {_first_line(error)}"
             raise PlanError(message_with_place(message, item.place)) from error
 
@@ -151,5 +151,6 @@ def _java_package(spark: SparkSession) -> Any:
     return spark.sparkContext._jvm.java  # type: ignore[union-attr]
 
 
-def _first_line(error: AnalysisException) -> str:
-    return str(error).split("\n", 1)[0].split(" SQLSTATE", 1)[0]
+def _first_line(error: PySparkException) -> str:
+    """Return the first line with text of Spark's message: that about a text that it can't parse begins empty."""
+    return str(error).strip().split("\n", 1)[0].split(" SQLSTATE", 1)[0]

@@ -36,6 +36,7 @@ from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.table_fold import TableFold, parse_fields
 from lakehouse.spark.fold.undo import row_form
 from lakehouse.spark.jvm import folders
+from lakehouse.spark.nullable import make_nullable
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
@@ -137,6 +138,10 @@ def _derive_schema(spark: SparkSession, table: Table) -> StructType:
 def state_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of the rows that a table keeps."""
     return StructType([*visible_schema(spark, table), *parse_fields(choose_fold(table).state_columns)])
+
+
+def _nullable_fields(frame: DataFrame) -> list[StructField]:
+    return list(make_nullable(frame.schema))
 
 
 def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
