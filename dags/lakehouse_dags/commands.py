@@ -167,7 +167,7 @@ COMMANDS: dict[str, Callable[[Where, Request], Line]] = {
     "prove": _prove,
     "drill": _drill,
     "upkeep": _upkeep,
-    "try": _quarantine(lambda _: ["--plan"]),
+    "try": _quarantine(lambda _: ["--plan", "--again"]),
     "replay": _quarantine(lambda request: ["--again", f"--why={request['reason']}"]),
 }
 

@@ -151,6 +151,10 @@ def if_to_prove() -> ShortCircuitOperator:
     return ShortCircuitOperator(task_id="if_to_prove", python_callable=lambda **context: requested(context)["prove"])
 
 
+def _listed(value: Any) -> Any:
+    return "; ".join(map(str, value)) if isinstance(value, list) else value
+
+
 class Approval(ApprovalOperator):
     """Asks a person. The text is made from the results of the tasks before, not from templates."""
 
@@ -168,7 +172,7 @@ class Approval(ApprovalOperator):
         """Say what would be done, and wait for the answer; no answer within a day is a refusal."""
         request, found = requested(context), context["ti"].xcom_pull(task_ids=self.shown)
         lines = [
-            f"* {commands.plain(WORDS.get(name, name))}: **{commands.plain(value, 1000)}**"
+            f"* {commands.plain(WORDS.get(name, name))}: **{commands.plain(_listed(value), 1000)}**"
             for name, value in {**request, **found}.items()
             if value is not None and name not in ("event", "plan", "dry_run", "chunk_hours", "back_to")
         ]

@@ -34,8 +34,9 @@ RETURNED = (
     "lake.moment.answer.Answered", "semantics.difference.Difference", "run.explain.explanation.Explained",
     "run.explain.explanation.RowStep", "run.audit.finding.Audit", "run.audit.finding.PartitionAudit",
     "run.audit.finding.Problem", "run.repair.backfill.Backfilled", "run.repair.correct.Corrected",
-    "spark.operators.content.Content", "run.repair.rebuild.Proof", "run.repair.rebuild.Backtested",
-    "run.repair.rehydrate.Rehydrated", "plan.lineage.drawing.Drawing",
+    "run.repair.replay.FixOutcome", "run.repair.stages.RepairPlan", "spark.fold.content.Content",
+    "run.repair.rebuild.Proof", "run.repair.rebuild.Backtested", "run.repair.rehydrate.Rehydrated",
+    "plan.lineage.drawing.Drawing",
 )  # fmt: skip
 
 

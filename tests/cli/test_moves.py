@@ -65,10 +65,12 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
         "changes": [
             {"change": "changed", "key": {"id": "a"}, "before": {"n": 2, "total": 99}, "after": {"n": 2, "total": 2}}
         ],
+        "stages": ["decide on the intervention refold, at a tick of its own, and bring sums to it"],
     }  # fmt: skip
     assert "changes" not in said(lakehouse(*one, "--plan", "--limit", "0", "--json").out)
     shown = lakehouse(*one, "--plan").out
     assert ("total=99" in shown, "total=2" in shown, "1 changed, if applied" in shown) == (True, True, True)
+    assert "  1. decide on the intervention refold" in shown
     none = lakehouse("backfill", app, "sums", "--offsets", "visits/0=1..1", "--plan").out
     assert "sums: nothing differs." in none, "b alone has a record there"
     done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
@@ -85,6 +87,10 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
     listed = [said(line) for line in lakehouse("interventions", "sums", "--json").out.splitlines()]
     assert [(i["at"], i["kind"], i["reason"]) for i in listed] == [(6, "revert", "try"), (5, "swap", "a wrong UPDATE")]
     assert listed[0]["details"] == {"tick": 2}
+    assert listed[0]["stages"] == [
+        "copy table sums as it is at tick 5 as an anchor",
+        "decide on the intervention revert, at a tick of its own, and bring sums to it",
+    ]
     assert "a wrong UPDATE" in lakehouse("interventions").out
 
 

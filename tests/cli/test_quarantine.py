@@ -95,6 +95,7 @@ def test_a_function_is_tried(lake, lakehouse):
     assert '{"amount": "1"}' in out
     assert '{"amount": 1}' in out
     assert "the fix gave nothing for it" in out
+    assert "  2. decide on the intervention fixed, at a tick of its own, and bring newest to it\n" in out
     assert out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
     fix = ("--app", "app.py", "--fix", "app.py:repair", "--plan", "--json")
     found = lines(lakehouse("repair", "replay", "orders", *fix).out)
@@ -126,6 +127,26 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
     out = lakehouse("repair", "replay", "orders", "--app", "other.py", "--plan").out
     assert "2 records fit now, 1 still do not" in out
     assert "new value" not in out
+
+
+def test_a_plan_is_refused_as_the_replay_would_be(lake, lakehouse, folder):
+    """After what would become of the records, so that a script, or a person who approves, is stopped at once."""
+    joined = (
+        'paid = lh.stream("paid", key="id string", schema="n int")\n'
+        'pairs = orders.join(paid, within="1 hour", grace="1 hour", prefix="paid_").latest("pairs")\n'
+        "app = lh.app(orders.latest('newest'), pairs)\n"
+    )
+    (folder / "joined.py").write_text(APP + joined)
+    fix = ("repair", "replay", "orders", "--app", "joined.py", "--fix", "repair")
+    planned, done = lakehouse(*fix, "--plan"), lakehouse(*fix)
+    assert (planned.code, done.code, done.out) == (2, 2, "")
+    assert planned.out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
+    assert planned.err == done.err
+    assert "stream 'orders' is joined with another stream, for table 'pairs'" in planned.err
+    told = lakehouse(*fix, "--plan", "--json")
+    refused = [line.get("replay_refused") for line in lines(told.out)]
+    assert (told.code, [text is not None for text in refused]) == (2, [True, False, True])
+    assert refused[0] in told.err
 
 
 @pytest.mark.parametrize(

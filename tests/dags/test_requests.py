@@ -149,6 +149,11 @@ def test_the_other_commands():
         "repair", "replay", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--again",
         "--why=units", "--", "orders",
     ]  # fmt: skip
+    # As the replay, which leaves out what was fixed before: a plan is refused like the replay that it is the plan of.
+    assert line("try", request) == [
+        "repair", "replay", "--app=/srv/shop/app.py", "--reason=field amount", "--fix=repair", "--plan", "--again",
+        "--", "orders",
+    ]  # fmt: skip
     assert commands.argv(PYTHON, APP.where(), "check", {})[4:] == [
         "test", "check", "--app=/srv/shop/app.py", "--config=/srv/shop/lakehouse.toml",
     ]  # fmt: skip

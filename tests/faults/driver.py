@@ -37,7 +37,7 @@ POINTS = {
     "build": ("lakehouse.run.repair.backfill", "build"),  # nothing is built beside the table | all of it is
     "compare": ("lakehouse.run.repair.backfill", "compare"),
     "anchor": ("lakehouse.spark.history.anchors", "keep_anchor"),  # the old content is copied, for a way back
-    "asked": ("lakehouse.run.repair.backfill", "intervene"),  # before | after all of it
+    "asked": ("lakehouse.run.repair.carry_out", "intervene"),  # before | after all of it
     "part": ("lakehouse.kafka.publish", "Publisher.publish"),  # each transaction: not begun | committed
     "sent": ("lakehouse.kafka.publish", "Publisher._send"),  # each record of a transaction
     "filled": ("lakehouse.spark.table.tables", "create_filled"),  # a restored table, or its state: not there | there

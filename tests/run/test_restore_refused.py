@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
 
 from lakehouse.errors import PlanError
+from lakehouse.kafka.covers import Cover
 from lakehouse.lake.layout import Layout
+from lakehouse.plan.evolution.fingerprint import fingerprint_text, table_fingerprint
 from lakehouse.plan.table import Table
+from lakehouse.run.repair.restorable import check_declaration
 from lakehouse.run.repair.restore import Published, restore
 from lakehouse.spark.changelog.upstream import open_lake
 
@@ -32,3 +36,27 @@ def test_a_table_of_which_the_changelog_does_not_have_all_is_refused(table: Tabl
         restore(lake.open(table), Published("topic", "nowhere:1", {}))
     assert str(refused.value).startswith(says)
     assert "Build it from bronze" in str(refused.value)
+
+
+def test_rows_that_another_declaration_computed_are_refused() -> None:
+    """Also if order_by is in milliseconds, as an earlier release kept it: each row would be older than any new one."""
+    table = ORDERS.latest("newest", order_by="rowtime")
+    declared = table_fingerprint(table)
+
+    def refusal(old_plan: dict[str, Any]) -> str:
+        cover = Cover("id", "newest", "lake", 3, {}, declared=fingerprint_text(old_plan))
+        try:
+            check_declaration(cover, table, "topic")
+        except PlanError as error:
+            return str(error)
+        return ""
+
+    assert refusal(declared) == ""
+    in_milliseconds = refusal({name: part for name, part in declared.items() if name != "order_unit"})
+    assert "the order_by of its rows, of table 'newest', is in milliseconds; expected microseconds" in in_milliseconds
+    assert "Build the table from bronze" in in_milliseconds
+    assert "under another declaration" in refusal({**declared, "emit": "final"})
+    with pytest.raises(PlanError, match="does not say under which declaration its rows were computed"):
+        check_declaration(Cover("id", "newest", "lake", 3, {}), table, "topic")
+    numbered = ORDERS.latest("newest", order_by="amount")
+    assert "order_unit" not in json.dumps(table_fingerprint(numbered)), "a number has no unit"

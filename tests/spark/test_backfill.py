@@ -102,7 +102,14 @@ def expected(app: App, records: list[Record], table: str) -> dict[Any, Any]:
 
 @pytest.mark.slow
 def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) -> None:
-    from lakehouse.run.repair.backfill import Range, backfill, backfill_range, revert
+    from lakehouse.run.repair.backfill import (
+        Range,
+        backfill,
+        backfill_range,
+        plan_backfill,
+        plan_range,
+        revert,
+    )
     from lakehouse.run.repair.intervene import Why
     from lakehouse.semantics.difference import Difference
     from lakehouse.spark.bronze import interventions
@@ -119,8 +126,9 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
     bench.damage("sums", "total = 99", "id IN ('a', 'b')")
     # A range of bronze in which only `a` has records: of the two, its row alone is rebuilt.
     one = Range(first_ms=20, last_ms=29)
-    planned = backfill_range(bench.lake.open(SUMS), ALONE, one, dry_run=True)
-    assert (planned.tick, planned.differing) == (None, Difference(0, 0, 1))
+    planned = plan_range(bench.lake.open(SUMS), one)
+    assert (planned.expected.tick, planned.expected.differing) == (None, Difference(0, 0, 1))
+    assert interventions.read_interventions(bench.lake, "sums") == [], "a plan decides nothing"
     assert backfill_range(bench.lake.open(SUMS), ALONE, one).tick == 4
     assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
     done = backfill(bench.lake.open(SUMS), ALONE, why=Why("a wrong UPDATE"))
@@ -136,7 +144,7 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
         bench.catch_up(new)
     with pytest.raises(PlanError, match="only under the table's own declaration"):
         backfill_range(bench.lake.open(MEANS), new, one)
-    assert backfill(bench.lake.open(MEANS), new, dry_run=True).differing == Difference(0, 0, 4)
+    assert plan_backfill(bench.lake.open(MEANS)).expected.differing == Difference(0, 0, 4)
     assert backfill(bench.lake.open(MEANS), new).tick == 6
     assert bench.rows(MEANS) == expected(new, records, "sums")
     with pytest.raises(PlanError, match="its declaration changed at tick 6"):
@@ -155,7 +163,7 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
 @pytest.mark.slow
 def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     """Plain aggregates, tables with `order_by` (a delete leaves a marker), final results."""
-    from lakehouse.run.repair.backfill import revert
+    from lakehouse.run.repair.backfill import plan_revert, revert
     from lakehouse.run.repair.intervene import Why
     from lakehouse.spark.history import reading
 
@@ -168,9 +176,9 @@ def test_a_table_goes_back_and_goes_on_from_there(bench: Bench) -> None:
     tick = 3
     for table in APP.tables:
         cut = reading.cut_at(bench.lake.open(table), AtTick(1))
-        planned = revert(bench.lake.open(table), APP, cut, dry_run=True)
-        assert planned.tick is None
-        assert not planned.differing.equal
+        planned = plan_revert(bench.lake.open(table), cut)
+        assert planned.expected.tick is None
+        assert not planned.expected.differing.equal
         tick += 1
         assert revert(bench.lake.open(table), APP, cut, why=Why("a bad release")).tick == tick
         assert bench.rows(table) == before[table.name], table.name

@@ -56,8 +56,9 @@ def changed(frame: Any) -> list[tuple[Any, ...]]:
 
 def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.correct import Corrected, correct
+    from lakehouse.run.repair.correct import Corrected, correct, plan_correction
     from lakehouse.run.repair.intervene import Why
+    from lakehouse.run.repair.stages import LateChoice
     from lakehouse.run.scenario.replay import write_bronze
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.changelog import changefeed
@@ -84,9 +85,8 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
         correct(open_lake(spark, layout).open(EVENTS.latest("last")), APP)
     # A time without a zone is UTC, in whatever zone this process runs.
     first, after = datetime(1970, 1, 1), datetime(1970, 1, 1, microsecond=1_000)
-    assert correct(
-        open_lake(spark, layout).open(COUNTS), APP, key="a", start=first, end=after, dry_run=True
-    ) == Corrected(None, 2)
+    planned = plan_correction(open_lake(spark, layout).open(COUNTS), LateChoice("a", first, after))
+    assert planned.expected == Corrected(None, 2)
 
     done = correct(open_lake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
     assert (done.tick, done.records) == (3, 2)

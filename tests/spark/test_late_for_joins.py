@@ -13,7 +13,8 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.backfill import backfill
-from lakehouse.run.repair.correct import correct
+from lakehouse.run.repair.correct import correct, plan_correction
+from lakehouse.run.repair.stages import LateChoice
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark.table import late
@@ -93,6 +94,6 @@ def test_late_records_of_a_join_are_kept_and_taken_in(spark: SparkSession, tmp_p
     path = bench.layout.late("chain")
     of_the_table = spark.read.format("delta").load(path).limit(1).withColumn("join_name", F.lit(None).cast("string"))
     of_the_table.write.format("delta").mode("append").save(path)
-    told = correct(bench.lake.open(CHAIN), APP, dry_run=True)
+    told = plan_correction(bench.lake.open(CHAIN), LateChoice()).expected
     assert told.records == 1
     assert told.out_of_reach > 0

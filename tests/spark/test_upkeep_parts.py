@@ -75,7 +75,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
 
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.lease import Lease
-    from lakehouse.spark.silver.leftovers import upkeep_control
+    from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
     from lakehouse.spark.silver.upkeep import Policy
 
     layout = Layout(str(tmp_path))
@@ -98,7 +98,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
     with Lease(layout.lease("checkpoint-silver-live"), "checkpoint"), Lease(layout.lease("restoring-1"), "restore"):
         assert upkeep_control(layout, policy, soon) == []
         assert upkeep_control(layout, replace(policy, vacuum=False), later) == []
-        (planned,) = upkeep_control(layout, replace(policy, dry_run=True), later)
+        (planned,) = plan_control(layout, policy, later)
         assert (planned.files_before, planned.files_after) == (5, 5)
         assert left() == set(names)
         (done,) = upkeep_control(layout, policy, later)

@@ -40,7 +40,9 @@ def interventions(
         reader.read_table_facts(layout, "silver", table)  # fails if there is no such table
     if json:
         for row in () if first_row is None else chain([first_row], newer_first):
-            show.as_json({**row, "details": _shorten_details(row["details"])})
+            details = _shorten_details(row["details"])
+            stages = {"stages": details.pop("stages")} if "stages" in details else {}
+            show.as_json({**row, "details": details, **stages})
         return
     all_rows = [] if first_row is None else [first_row, *newer_first]
     if not all_rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.options import (
@@ -81,18 +82,27 @@ def backfill(
             )
         return
     with show_build_progress(as_json=json) as show_step:
-        outcome = lake_api.backfill(
-            application, application.table(table),
-            of=record_range, reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0, listen=show_step,
-        )  # fmt: skip
+        if plan:
+            repair_plan = lake_api.plan_backfill(
+                application.table(table), of=record_range, examples=limit, listen=show_step
+            )
+            outcome = repair_plan.expected
+        else:
+            repair_plan = None
+            outcome = lake_api.backfill(
+                application, application.table(table), of=record_range, reason=why, by=decided_by, listen=show_step
+            )
     tables_below = [item.name for item in application.below(application.table(table))] if outcome.changed else []
     if json:
         show.as_json(
             change_as_json(application.table(table), outcome, plan=plan)
+            | ({} if repair_plan is None else {"stages": repair_plan.describe()})
             | ({"read_by": tables_below} if tables_below else {})
         )
         return
     show.say(f"{outcome.records:,} records of bronze {'are' if record_range is not None and plan else 'were'} read.")
+    if repair_plan is not None:
+        say_stages(repair_plan)
     say_what_changed(app, application.table(table), outcome)
     if plan and record_range is None:
         show.say("What was built stays beside the table: a backfill continues from it.")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal.options import (
     AppOption,
     ConfigOption,
@@ -50,16 +51,14 @@ def correct(
 
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
-    outcome = Lake(settings=settings).correct(
-        application,
+    lake_api = Lake(settings=settings)
+    repair_plan = lake_api.plan_correct(
         application.table(table),
         key=key,
         start=_parse_window_time(start, "--from"),
         end=_parse_window_time(end, "--to"),
-        reason=why,
-        by=decided_by,
-        dry_run=plan,
     )
+    outcome = repair_plan.expected if plan else lake_api.carry_out(application, repair_plan, reason=why, by=decided_by)
     if json:
         json_outcome = {
             "table": table,
@@ -67,9 +66,10 @@ def correct(
             "out_of_reach": outcome.out_of_reach,
             "tick": outcome.tick,
         }
-        show.as_json(json_outcome | {"dry_run": plan})
+        show.as_json(json_outcome | {"dry_run": plan} | ({"stages": repair_plan.describe()} if plan else {}))
         return
     if plan:
+        say_stages(repair_plan)
         show.say(f"{outcome.records:,} late records of {table} would be taken in. Nothing was changed.")
     else:
         show.say(f"{outcome.records:,} late records of {table} were taken in, at tick {outcome.tick}.")

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.cli.look.read import print_first_rows
+from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal import show
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.semantics.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.origin import Source
-    from lakehouse.run.repair.fixes import Fixed, FixFunction, StillBad
+    from lakehouse.run.repair.fixes import Fixed, Fixes, FixFunction, StillBad
     from lakehouse.run.start.application import LoadedApp
     from lakehouse.settings.config import Settings
 
@@ -59,11 +60,21 @@ class ReplayRequest:
 
 
 def attempt_fix(
-    settings: Settings, fix_attempt: Attempt, replay_request: ReplayRequest | None, limit: int | None, *, json: bool
+    settings: Settings,
+    fix_attempt: Attempt,
+    replay_request: ReplayRequest,
+    limit: int | None,
+    *,
+    only_plan: bool,
+    json: bool,
 ) -> None:
-    """Show the results of a fix; replay the records that fit, if there is a `replay_request`."""
+    """Show the results of a fix, and replay the records that fit; only_plan: only show what a replay would do.
+
+    A plan that the replay would refuse is refused after the results were shown, with the error of the replay.
+    """
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.fixes import fixed_records, replay_refusal, source_of
+    from lakehouse.run.lake import Lake
+    from lakehouse.run.repair.fixes import fixed_records, source_of
     from lakehouse.run.start.application import find_app
 
     found_app = find_app(fix_attempt.app)
@@ -72,26 +83,43 @@ def attempt_fix(
     fix_result = fixed_records(
         Layout(settings.lake.path), found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function
     )
-    replay_tick, replay_refusal_text = None, replay_refusal(found_app.app, source)
-    if replay_request is not None and fix_result.fixed:
-        from lakehouse.run.lake import Lake
-
-        replay_tick = Lake(settings=settings).replay(
-            found_app.app,
-            fix_attempt.stream,
-            fix_result.fixed,
-            reason=replay_request.reason,
-            by=replay_request.by,
-            again=replay_request.again,
-            instead=replay_request.instead,
-        )
+    lake_api, repair_plan, refusal, replay_tick = Lake(settings=settings), None, None, None
+    if fix_result.fixed:
+        try:
+            repair_plan = lake_api.plan_replay(
+                found_app.app,
+                fix_attempt.stream,
+                fix_result.fixed,
+                again=replay_request.again,
+                instead=replay_request.instead,
+            )
+        except LakehouseError as error:
+            if not only_plan:
+                raise
+            refusal = error
+    if repair_plan is not None and not only_plan:
+        replay_tick = lake_api.carry_out(
+            found_app.app, repair_plan, reason=replay_request.reason, by=replay_request.by
+        ).tick
     if json:
         all_records: list[Fixed | StillBad] = [*fix_result.fixed, *fix_result.bad]
         for tried_record in sorted(all_records, key=lambda tried_record: tried_record.was.record.position)[:limit]:
             fits = tried_record in fix_result.fixed
-            refusal_fields = {"replay_refused": replay_refusal_text} if fits and replay_refusal_text is not None else {}
+            refusal_fields = {"replay_refused": str(refusal)} if fits and refusal is not None else {}
             show.as_json({**_fix_facts(tried_record), "replayed_at": replay_tick if fits else None, **refusal_fields})
-        return
+    else:
+        _say_results(fix_result, limit)
+        if only_plan and repair_plan is not None:
+            say_stages(repair_plan)
+        tick_text = (
+            "Nothing was changed." if replay_tick is None else f"Those that fit count from tick {replay_tick} on."
+        )
+        show.say(f"{len(fix_result.fixed):,} records fit now, {len(fix_result.bad):,} still do not. {tick_text}")
+    if refusal is not None:
+        raise refusal
+
+
+def _say_results(fix_result: Fixes, limit: int | None) -> None:
     if fix_result.fixed:
         record_rows = [
             (str(tried_record.was.place), tried_record.was.reason, *_values_before_and_after(tried_record))
@@ -107,10 +135,6 @@ def attempt_fix(
         _print_fit_table(
             "They still don't fit", ("position", "reason", "key", "value", "new key", "new value"), record_rows, limit
         )
-    tick_text = "Nothing was changed." if replay_tick is None else f"Those that fit count from tick {replay_tick} on."
-    show.say(f"{len(fix_result.fixed):,} records fit now, {len(fix_result.bad):,} still do not. {tick_text}")
-    if fix_result.fixed and replay_refusal_text is not None:
-        show.say(f"They can't be replayed: {replay_refusal_text}")
 
 
 def _fix_function(

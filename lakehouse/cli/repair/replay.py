@@ -66,7 +66,7 @@ def replay(
 
     A fix is a function (record -> record, bytes, or None), a new value or key of one record, or nothing, if the
     stream's declaration has changed. It is an intervention, and what depends on the records is rebuilt. --plan shows
-    the records before and after, needs no Spark, and changes nothing.
+    the records before and after, refuses what the replay would refuse, and changes nothing.
 
     Example: lakehouse repair replay orders --app app.py --fix repair --plan
     """
@@ -77,5 +77,5 @@ def replay(
     record_choice = choose_records(reason, position, start, end, is_open=open)
     new_values = {"value": NewBytes(value, value_file, null_value), "key": NewBytes(key, key_file)}
     fix_attempt = Attempt(app_of(app, settings), stream, record_choice, fix, new_values)
-    replay_request = None if plan else ReplayRequest(why, decided_by, again, instead)
-    attempt_fix(settings, fix_attempt, replay_request, limit, json=json)
+    replay_request = ReplayRequest(why, decided_by, again, instead)
+    attempt_fix(settings, fix_attempt, replay_request, limit, only_plan=plan, json=json)

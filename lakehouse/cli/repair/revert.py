@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.cli.repair.backfill import EXAMPLES, ExamplesOption, change_as_json, say_what_changed
+from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import (
     AtOption,
@@ -57,11 +58,14 @@ def revert(
 
     settings, past_moment = lake_of(config, lake), required_moment(asked_moment(at, clock, version, tick, offsets))
     application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
-    outcome = lake_api.revert(
-        application, application.table(table), past_moment,
-        reason=why, by=decided_by, dry_run=plan, examples=limit if plan else 0,
-    )  # fmt: skip
+    repair_plan = lake_api.plan_revert(application.table(table), past_moment, examples=limit if plan else 0)
+    outcome = repair_plan.expected if plan else lake_api.carry_out(application, repair_plan, reason=why, by=decided_by)
     if json:
-        show.as_json({"to": str(past_moment), **change_as_json(application.table(table), outcome, plan=plan)})
+        show.as_json(
+            {"to": str(past_moment), **change_as_json(application.table(table), outcome, plan=plan)}
+            | ({"stages": repair_plan.describe()} if plan else {})
+        )
     else:
+        if plan:
+            say_stages(repair_plan)
         say_what_changed(app, application.table(table), outcome)

@@ -32,7 +32,7 @@ def upkeep(
     """
     from lakehouse.cli.terminal import show
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.job.upkeeping import keep_versions_at_least, upkeep_by_command
+    from lakehouse.run.job.upkeeping import keep_versions_at_least, plan_by_command, upkeep_by_command
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
     from lakehouse.spark.changelog.upstream import open_lake
@@ -44,9 +44,8 @@ def upkeep(
     lake_api = Lake(settings=settings)
     layout = Layout(lake_api.settings.lake.path)
     upkeep_policy = keep_versions_at_least(lake_api.settings.upkeep, keep_at_least)
-    table_outcomes = upkeep_by_command(
-        open_lake(lake_api.spark, layout), application, upkeep_policy, tables or (), dry_run=plan
-    )
+    do_upkeep = plan_by_command if plan else upkeep_by_command
+    table_outcomes = do_upkeep(open_lake(lake_api.spark, layout), application, upkeep_policy, tables or ())
     if json:
         for table_outcome in table_outcomes:
             show.as_json({**asdict(table_outcome), "dry_run": plan})

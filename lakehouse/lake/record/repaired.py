@@ -5,6 +5,8 @@ A record is fixed while the fix is in effect in every table that it concerns; a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,28 +16,64 @@ from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.store import is_table
 from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.position import Identity
 
 SCHEMA = pa.schema({"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()})
 
 
+@dataclass(frozen=True, slots=True)
+class FixedBytes:
+    """A quarantined record, by its identity, and the bytes that count instead."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.topic_id, self.partition, self.offset)
+
+
 def read_repaired(layout: Layout, stream: str) -> pa.Table:
     """Return the identities of a stream's fixed records, each once, with the tick of the last fix."""
-    fix_ticks = _fix_ticks(layout, stream)
-    if not fix_ticks or not is_table(layout.intervention_records):
-        return SCHEMA.empty_table()
-    import pyarrow.dataset as ds
-
-    column_names = ["id", "topic_id", "partition", "offset"]
-    fixed_ticks: dict[tuple[Any, ...], int] = {}
-    records = reader.open_dataset(layout.intervention_records)
-    for batch in records.to_batches(columns=column_names, filter=ds.field("id").isin(list(fix_ticks))):
-        for row in batch.to_pylist():
-            identity = (row["topic_id"], row["partition"], row["offset"])
-            fixed_ticks[identity] = max(fixed_ticks.get(identity, 0), fix_ticks[row["id"]])
+    fixed_ticks: dict[Identity, int] = {}
+    for tick, identity, _ in _read_fixes(layout, _fix_ticks(layout, stream)):
+        fixed_ticks[identity] = max(fixed_ticks.get(identity, 0), tick)
     repaired_rows = [
         dict(zip(SCHEMA.names, (*identity, fixed_tick), strict=True)) for identity, fixed_tick in fixed_ticks.items()
     ]
     return pa.Table.from_pylist(repaired_rows, SCHEMA)
+
+
+def read_fixed_in_table(layout: Layout, table: str) -> dict[Identity, FixedBytes]:
+    """Return the records that count with other bytes in a table, by the fixes in effect there: the newest bytes."""
+    interventions = interventions_in_effect(intervention_log.interventions_by_table(layout).get(table, []), EVER)
+    fix_ticks = {one.id: one.at for one in interventions if one.kind == "fixed"}
+    fixes = sorted(_read_fixes(layout, fix_ticks, ["key", "value"]), key=lambda fix: fix[0])
+    return {identity: FixedBytes(*identity, row["key"], row["value"]) for _, identity, row in fixes}
+
+
+def format_identities(identities: Sequence[Identity]) -> str:
+    """Return the first of these records as a text."""
+    shown_texts = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
+    return ", ".join(shown_texts) + (", ..." if len(identities) > len(shown_texts) else "")
+
+
+def _read_fixes(
+    layout: Layout, fix_ticks: Mapping[str, int], more_columns: list[str] | None = None
+) -> Iterator[tuple[int, Identity, dict[str, Any]]]:
+    """Yield the records of fixes: tick, identity, and the row with more columns. fix_ticks: by the fixes' ids."""
+    if not fix_ticks or not is_table(layout.intervention_records):
+        return
+    import pyarrow.dataset as ds
+
+    column_names = ["id", "topic_id", "partition", "offset", *(more_columns or [])]
+    records = reader.open_dataset(layout.intervention_records)
+    for batch in records.to_batches(columns=column_names, filter=ds.field("id").isin(list(fix_ticks))):
+        for row in batch.to_pylist():
+            yield fix_ticks[row["id"]], Identity(row["topic_id"], row["partition"], row["offset"]), row
 
 
 def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:

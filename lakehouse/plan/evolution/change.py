@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
@@ -128,6 +128,19 @@ def compare_fingerprints(old_plan: Json, new_plan: Json) -> Evolution:
         )
     verdicts = sorted(find_differences(old_plan, new_plan), key=lambda verdict: -KINDS.index(verdict.kind))
     return Evolution(verdicts[0].kind if verdicts else "same", tuple(verdict.text for verdict in verdicts))
+
+
+def check_declared_above(table: Table, read_properties: Callable[[Table], Mapping[str, str] | None]) -> None:
+    """Raise PlanError if the lake has a table above this one under another declaration: that table comes first.
+
+    read_properties: called with each table above; returns its properties in the lake, None if the lake lacks it.
+    """
+    for upstream in table.stream.tables:
+        properties = read_properties(upstream)
+        if properties is not None and not (change := change_of(properties, upstream)).can_go_on:
+            raise PlanError(
+                f"{explain_refusal(upstream.name, change)}\nTable {table.name!r} reads it: its turn comes afterwards."
+            )
 
 
 def explain_refusal(table_name: str, change: Evolution) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from lakehouse.settings.config import Upkeep
 from lakehouse.spark.jvm.failure import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
-from lakehouse.spark.silver.leftovers import upkeep_control
+from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.silver.writer import own_topics
 
@@ -113,15 +113,40 @@ def keep_versions_at_least(settings: Upkeep, keep: str | None) -> Upkeep:
     return replace(settings, keep_versions=keep)
 
 
-def upkeep_by_command(
-    lake: OpenLake, app: App, settings: Upkeep, table_names: Iterable[str], *, dry_run: bool
-) -> list[UpkeepResult]:
+def upkeep_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Collection[str]) -> list[UpkeepResult]:
     """Do the upkeep of some tables of an application; without names, of all its tables, its quarantines and bronze.
 
     Raises LeaseHeld while a job writes them, because that job does the upkeep itself.
     """
-    upkeep_policy = upkeep.read_policy(settings, dry_run=dry_run)
-    table_names = list(table_names)
+    upkeep_policy = upkeep.read_policy(settings)
+    with _hold_leases(lake.layout, app, table_names) as chosen_tables:
+        finished_steps = upkeep_tables(lake, app, upkeep_policy, chosen_tables)
+        if not table_names:
+            finished_steps += upkeep.upkeep_quarantine(lake, app, upkeep_policy)
+            finished_steps += upkeep.upkeep_bronze(lake, own_topics(app), upkeep_policy)
+            finished_steps += upkeep_control(lake.layout, upkeep_policy, datetime.now(UTC))
+    return finished_steps
+
+
+def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Collection[str]) -> list[UpkeepResult]:
+    """Return what `upkeep_by_command` would do. Raises LeaseHeld as it does."""
+    upkeep_policy, upkeep_time = upkeep.read_policy(settings), datetime.now(UTC)
+    with _hold_leases(lake.layout, app, table_names) as chosen_tables:
+        plans = [
+            upkeep.plan_table(lake.open(table), upkeep_policy, upkeep_time, _published_ticks(lake.layout, app, table))
+            for table in chosen_tables
+        ]
+        if table_names:
+            return [result for plan in plans for result in plan.expected()]
+        plans.append(upkeep.plan_quarantine(lake, app, upkeep_policy))
+        plans.append(upkeep.plan_bronze(lake, own_topics(app), upkeep_policy))
+        leftovers = plan_control(lake.layout, upkeep_policy, upkeep_time)
+    return [result for plan in plans for result in plan.expected()] + leftovers
+
+
+@contextmanager
+def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iterator[list[Table]]:
+    """Hold the leases of some tables, without names of everything that the application writes; give the tables."""
     chosen_tables = [app.table(name) for name in table_names] if table_names else list(app.tables)
     leases = [(f"silver-{table.name}", f"table {table.name!r}") for table in chosen_tables]
     if not table_names:
@@ -129,13 +154,8 @@ def upkeep_by_command(
         leases += [("ingest", "bronze")]
     with ExitStack() as stack:
         for lease_name, label in leases:
-            stack.enter_context(Lease(lake.layout.lease(lease_name), label))
-        finished_steps = upkeep_tables(lake, app, upkeep_policy, chosen_tables)
-        if not table_names:
-            finished_steps += upkeep.upkeep_quarantine(lake, app, upkeep_policy)
-            finished_steps += upkeep.upkeep_bronze(lake, own_topics(app), upkeep_policy)
-            finished_steps += upkeep_control(lake.layout, upkeep_policy, datetime.now(UTC))
-    return finished_steps
+            stack.enter_context(Lease(layout.lease(lease_name), label))
+        yield chosen_tables
 
 
 def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.plan.rows import takes_out
 from lakehouse.plan.schema import check_name
-from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
+from lakehouse.run.repair.carry_out import carry_out, check_stopped, stored_declaration
+from lakehouse.run.repair.intervene import NO_REASON, Why
+from lakehouse.run.repair.stages import (
+    Basis,
+    Intervene,
+    KeepAnchor,
+    RemoveBuild,
+    RepairPlan,
+    RequireStopped,
+    Stage,
+    basis_of,
+    declaration_of,
+)
 from lakehouse.run.start.leases import repair_lease
 from lakehouse.semantics.difference import Difference
 from lakehouse.semantics.epoch import NO_TICK
@@ -26,7 +36,7 @@ from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention, Kind
 from lakehouse.spark.fold.content import compare_tables
-from lakehouse.spark.history import anchors, present_logic, reading
+from lakehouse.spark.history import present_logic, reading
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
@@ -34,7 +44,6 @@ from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import latest_complete_tick
 from lakehouse.spark.table import tables
 from lakehouse.spark.table.input import Input
-from lakehouse.spark.transaction import read_properties
 
 Phase = Literal["build", "compare", "swap"]
 # Called with the phase, the number of records done, and the total.
@@ -61,6 +70,10 @@ class Backfilled:
     before: int = NO_TICK
     changed: bool = False
 
+    def at_tick(self, tick: int) -> Self:
+        """Return it once applied; the intervention's tick has no records, so the tick before is the table without."""
+        return replace(self, tick=tick, before=tick - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -82,23 +95,22 @@ class Range:
 
 
 def backfill_range(
-    open_table: OpenTable,
-    app: App,
-    record_range: Range,
-    *,
-    why: Why = NO_REASON,
-    dry_run: bool = False,
-    examples: int = 0,
+    open_table: OpenTable, app: App, record_range: Range, *, why: Why = NO_REASON, examples: int = 0
 ) -> Backfilled:
-    """Refold the keys that a range's records touch. examples: how many of the differing rows to return.
+    """Refold the keys that a range's records touch, see `plan_range`."""
+    return carry_out(open_table.lake, app, plan_range(open_table, record_range, examples=examples), why)
 
-    Raises PlanError if the declaration, or a topic, is not the table's; LeaseHeld while another backfill of it runs.
+
+def plan_range(open_table: OpenTable, record_range: Range, *, examples: int = 0) -> RepairPlan[Backfilled]:
+    """Plan to refold the keys that a range's records touch. examples: how many of the differing rows to return.
+
+    Raises PlanError if the declaration, or a topic, is not the table's.
     """
     table = open_table.table
-    applied_tick = _require_applied_tick(open_table)
+    basis, applied_tick = _read_basis(open_table), _require_applied_tick(open_table)
     _refuse_restored(open_table)
     present_logic.check_declared_above(open_table)
-    if declaration_properties(table)[DECLARATION] != _stored_declaration(open_table):
+    if _is_redeclared(open_table):
         raise PlanError(
             f"table {table.name!r}: a range can be rebuilt only under the table's own declaration. For new logic "
             "leave the range out: the whole table is built beside the live one, and swapped in."
@@ -108,13 +120,11 @@ def backfill_range(
             raise PlanError(
                 f"table {table.name!r} does not read topic {topic!r}; expected {', '.join(table.stream.topics)}."
             )
-    with repair_lease(open_table.layout, open_table.name):
-        differing = _preview_effect(open_table, "refold", record_range.details(), examples)
-        record_count = _count_records(open_table, NO_TICK, applied_tick)
-        if dry_run or differing.equal:
-            return Backfilled(differing, None, record_count, applied_tick)
-        request = why.to_request("refold", [table.name], record_range.details())
-        return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request), record_count))
+    details = record_range.details()
+    differing = _preview_effect(open_table, "refold", details, examples)
+    expected = Backfilled(differing, None, _count_records(open_table, NO_TICK, applied_tick), applied_tick)
+    stages = () if differing.equal else (Intervene("refold", (table.name,), details),)
+    return RepairPlan(stages, expected, basis)
 
 
 def backfill(
@@ -122,15 +132,29 @@ def backfill(
     app: App,
     *,
     why: Why = NO_REASON,
-    dry_run: bool = False,
     examples: int = 0,
     listen: ShowProgress = ignore_progress,
 ) -> Backfilled:
-    """Build the whole table beside the live one, compare, and swap it in if it differs.
+    """Build the whole table beside the live one, compare, and swap it in if it differs, see `plan_backfill`.
+
+    Raises LeaseHeld for another declaration while a job keeps the table.
+    """
+    if _is_redeclared(open_table):
+        check_stopped(open_table)  # fail before the long part
+    plan = plan_backfill(open_table, examples=examples, listen=listen)
+    if plan.has_intervention:
+        listen("swap", plan.expected.records, plan.expected.records)
+    return carry_out(open_table.lake, app, plan, why)
+
+
+def plan_backfill(
+    open_table: OpenTable, *, examples: int = 0, listen: ShowProgress = ignore_progress
+) -> RepairPlan[Backfilled]:
+    """Build the whole table beside the live one, compare, and plan to swap it in if it differs.
 
     examples: how many of the differing rows to return, before and after. It continues an interrupted build, or the
-    build of a dry run. Raises PlanError for a declaration that the table can't take, LeaseHeld for another declaration
-    while a job keeps the table, or while another backfill of it runs.
+    build of an earlier plan. Raises PlanError for a declaration that the table can't take, LeaseHeld while another
+    backfill of it runs.
     """
     table = open_table.table
     _require_applied_tick(open_table)
@@ -138,43 +162,38 @@ def backfill(
     if (refused := tables.swap_refusal(open_table)) is not None:
         raise PlanError(refused)
     present_logic.check_declared_above(open_table)
+    records = 0
+
+    def count_records(phase: Phase, done_count: int, total: int) -> None:
+        nonlocal records
+        records = max(records, done_count)
+        listen(phase, done_count, total)
+
     with repair_lease(open_table.layout, open_table.name):
-        changed = declaration_properties(table)[DECLARATION] != _stored_declaration(open_table)
-        if changed and not dry_run:
-            _check_free(open_table)  # fail before the long part
-        records = 0
-
-        def count_records(phase: Phase, done_count: int, total: int) -> None:
-            nonlocal records
-            records = max(records, done_count)
-            listen(phase, done_count, total)
-
         beside_table = build(open_table, table.name, listen=count_records)
         listen("compare", records, records)
+        basis = _read_basis(open_table)
         differing = compare(open_table, beside_table, examples)
-        applied_tick = _require_applied_tick(open_table)
-        # Record the rebuild even if no row differs: people look for it in the interventions.
-        is_needed = changed or present_logic.is_behind(open_table)
-        if dry_run or (differing.equal and not is_needed):
-            if not dry_run:
-                folders.remove_folder(open_table.spark, beside_table.layout.tables)
-            return Backfilled(differing, None, records, applied_tick, changed)
-        listen("swap", records, records)
-        if changed:
-            _check_free(open_table)
-        anchors.keep_anchor(open_table, applied_tick, f"before {why.reason or 'a backfill'}")
+    applied_tick, changed = _require_applied_tick(open_table), _is_redeclared(open_table)
+    expected = Backfilled(differing, None, records, applied_tick, changed)
+    stages: tuple[Stage, ...] = ()
+    # Record the rebuild even if no row differs: people look for it in the interventions.
+    if changed or not differing.equal or present_logic.is_behind(open_table):
         details = {
             "beside": beside_table.layout.beside,
-            "declaration": declaration_properties(table)[DECLARATION],
+            "declaration": declaration_of(table),
             "changed": changed,
         }
-        swap_tick = intervene(open_table.lake, app, why.to_request("swap", [table.name], details))
-        folders.remove_folder(open_table.spark, beside_table.layout.tables)
-        return _with_way_back(Backfilled(differing, swap_tick, records, changed=changed))
+        stages = (
+            *((RequireStopped(table.name),) if changed else ()),
+            KeepAnchor(table.name, applied_tick, "a backfill"),
+            Intervene("swap", (table.name,), details),
+        )
+    return RepairPlan((*stages, RemoveBuild(table.name)), expected, basis)
 
 
 def discard(open_table: OpenTable) -> bool:
-    """Remove the table that a dry run, or a killed backfill, built beside a table; return whether there was one.
+    """Remove the table that a plan, or a killed backfill, built beside a table; return whether there was one.
 
     Raises LeaseHeld while a backfill works on it.
     """
@@ -193,7 +212,7 @@ def build(
     An interrupted build goes on, unless it had another declaration.
     """
     table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
-    if _stored_declaration(beside_table) not in (None, declaration_properties(table)[DECLARATION]):
+    if stored_declaration(beside_table) not in (None, declaration_of(table)):
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
     after_tick = beside_table.progress.tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
     last_tick = latest_complete_tick(open_table.lake) if end_tick is None else end_tick
@@ -229,16 +248,23 @@ def revert(
     *,
     version: int | None = None,
     why: Why = NO_REASON,
-    dry_run: bool = False,
     examples: int = 0,
 ) -> Backfilled:
-    """Make the live table what it was at a moment; later records are applied from there.
+    """Make the live table what it was at a moment; later records are applied from there. See `plan_revert`."""
+    plan = plan_revert(open_table, cut, version=version, examples=examples)
+    return carry_out(open_table.lake, app, plan, why)
+
+
+def plan_revert(
+    open_table: OpenTable, cut: Cut, *, version: int | None = None, examples: int = 0
+) -> RepairPlan[Backfilled]:
+    """Plan to make the live table what it was at a moment.
 
     version: the moment is this version, by its number, without what others wrote after it. examples: how many of the
-    differing rows to return. The clock stays: windows that have closed since do not open again. Raises LeaseHeld while
-    a backfill of the table runs, PlanError for a moment before other logic was swapped in, and for aggregates of a
-    table's rows.
+    differing rows to return. The clock stays: windows that have closed since do not open again. Raises PlanError for a
+    moment before other logic was swapped in, and for aggregates of a table's rows.
     """
+    basis = _read_basis(open_table)
     _refuse_other_logic(open_table, cut)
     if takes_out(open_table.table):
         upstream_names = ", ".join(upstream.name for upstream in open_table.table.stream.reads)
@@ -247,29 +273,19 @@ def revert(
             f"again, and can't be taken out of what no longer holds it. Revert {upstream_names}, whose changes reach "
             "it; or `lakehouse past checkout` makes a new table of that moment."
         )
+    present_logic.check_declared_above(open_table)
     details = {**cut.details(), "version": version}
-    with repair_lease(open_table.layout, open_table.name):
-        differing = _preview_effect(open_table, "revert", details, examples)
-        applied_tick = _require_applied_tick(open_table)
-        if dry_run or differing.equal:
-            return Backfilled(differing, None, before=applied_tick)
-        anchors.keep_anchor(open_table, applied_tick, f"before {why.reason or 'a revert'}")
-        request = why.to_request("revert", [open_table.name], details)
-        return _with_way_back(Backfilled(differing, intervene(open_table.lake, app, request)))
-
-
-def _with_way_back(backfilled: Backfilled) -> Backfilled:
-    """Add the way back: the intervention's tick has no records, so the tick before it is the table without it."""
-    assert backfilled.tick is not None
-    return replace(backfilled, before=backfilled.tick - 1)
-
-
-def _check_free(open_table: OpenTable) -> None:
-    """Raise LeaseHeld while a job keeps the table: with the old logic it must not go on with the new content."""
-    with Lease(
-        open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}, under another declaration,"
-    ):
-        pass
+    differing = _preview_effect(open_table, "revert", details, examples)
+    applied_tick = _require_applied_tick(open_table)
+    stages = (
+        ()
+        if differing.equal
+        else (
+            KeepAnchor(open_table.name, applied_tick, "a revert"),
+            Intervene("revert", (open_table.name,), details),
+        )
+    )
+    return RepairPlan(stages, Backfilled(differing, None, before=applied_tick), basis)
 
 
 def _refuse_restored(open_table: OpenTable) -> None:
@@ -305,9 +321,13 @@ def _count_records(open_table: OpenTable, after_tick: int, last_tick: int) -> in
     )
 
 
-def _stored_declaration(open_table: OpenTable) -> str | None:
-    """Return the declaration that a table carries; None if there is no table."""
-    return read_properties(open_table.spark, open_table.visible.path).get(DECLARATION) if open_table.exists else None
+def _is_redeclared(open_table: OpenTable) -> bool:
+    """Say whether the table in the lake has another declaration, or does not exist."""
+    return stored_declaration(open_table) != declaration_of(open_table.table)
+
+
+def _read_basis(open_table: OpenTable) -> Basis:
+    return basis_of([open_table.table], interventions.last_intervention_tick(open_table.lake))
 
 
 def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any], examples: int) -> Difference:

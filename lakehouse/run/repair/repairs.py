@@ -18,14 +18,30 @@ if TYPE_CHECKING:
     from lakehouse.run.repair.fixes import Fixed
     from lakehouse.run.repair.rebuild import Backtested, Proof, RebuildSource
     from lakehouse.run.repair.rehydrate import Rehydrated
+    from lakehouse.run.repair.replay import FixOutcome
+    from lakehouse.run.repair.stages import AnyOutcome, RepairPlan
     from lakehouse.spark.fold.content import Content
 
 
 class Repairs(Opened):
     """Corrections, backfills, reverts, rebuilds, restores.
 
-    reason, by: why, and who decided it, beside the operating system's user; the interventions keep both.
+    `plan_...` says what a repair would change: its stages, and the outcome that is expected. It changes no table, and
+    refuses what the repair would refuse. `carry_out` carries the plan out. reason, by: why, and who decided it, beside
+    the operating system's user; the interventions keep both.
     """
+
+    def carry_out(
+        self, app: App, plan: RepairPlan[AnyOutcome], *, reason: str = "", by: str | None = None
+    ) -> AnyOutcome:
+        """Carry out the plan of a repair of an application's tables; return the outcome, with its tick.
+
+        Raises StorageError if somebody intervened in the tables since, or declared them anew: plan again. LeaseHeld.
+        """
+        from lakehouse.run.repair.carry_out import carry_out
+        from lakehouse.run.repair.intervene import Why
+
+        return carry_out(self._lake, app, plan, Why(reason, by))
 
     def correct(
         self,
@@ -37,7 +53,6 @@ class Repairs(Opened):
         end: datetime | None = None,
         reason: str = "",
         by: str | None = None,
-        dry_run: bool = False,
     ) -> Corrected:
         """Take in late records of a windowed table after all: of one key, or of windows that begin in [start, end).
 
@@ -48,10 +63,22 @@ class Repairs(Opened):
         from lakehouse.run.repair.correct import correct
         from lakehouse.run.repair.intervene import Why
 
-        return correct(
-            self._lake.open(table), app,
-            key=key, start=start, end=end, why=Why(reason, by), dry_run=dry_run,
-        )  # fmt: skip
+        return correct(self._lake.open(table), app, key=key, start=start, end=end, why=Why(reason, by))
+
+    def plan_correct(
+        self,
+        table: Table,
+        *,
+        key: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> RepairPlan[Corrected]:
+        """Plan what `correct` does."""
+        self._check(table)
+        from lakehouse.run.repair.correct import plan_correction
+        from lakehouse.run.repair.stages import LateChoice
+
+        return plan_correction(self._lake.open(table), LateChoice(key, start, end))
 
     def backfill(
         self,
@@ -61,33 +88,47 @@ class Repairs(Opened):
         of: Range | None = None,
         reason: str = "",
         by: str | None = None,
-        dry_run: bool = False,
         examples: int = 0,
         listen: ShowProgress | None = None,
     ) -> Backfilled:
         """Rebuild a table's rows from bronze: the rows that a range of records touches, or all, also with new logic.
 
-        The live job goes on. dry_run: only say what would change. examples: how many of the differing rows are in
-        `differing.changes`, before and after. listen: called with the phase, the number of records done, and the total.
-        See `lakehouse.run.repair.backfill`. Raises PlanError for a declaration that the table can't take, LeaseHeld if
-        another backfill, or a job with another declaration, holds it.
+        The live job goes on. examples: how many of the differing rows are in `differing.changes`, before and after.
+        listen: called with the phase, the number of records done, and the total. See `lakehouse.run.repair.backfill`.
+        Raises PlanError for a declaration that the table can't take, LeaseHeld if another backfill, or a job with
+        another declaration, holds it.
         """
         self._check(table)
         leases.check_repair(self._layout, table.name)
         from lakehouse.run.repair import backfill
         from lakehouse.run.repair.intervene import Why
 
+        open_table, why = self._lake.open(table), Why(reason, by)
         if of is not None:
-            return backfill.backfill_range(
-                self._lake.open(table), app, of, why=Why(reason, by), dry_run=dry_run, examples=examples
-            )
-        return backfill.backfill(
-            self._lake.open(table), app,
-            why=Why(reason, by), dry_run=dry_run, examples=examples, listen=listen or backfill.ignore_progress,
-        )  # fmt: skip
+            return backfill.backfill_range(open_table, app, of, why=why, examples=examples)
+        return backfill.backfill(open_table, app, why=why, examples=examples, listen=listen or backfill.ignore_progress)
+
+    def plan_backfill(
+        self,
+        table: Table,
+        *,
+        of: Range | None = None,
+        examples: int = 0,
+        listen: ShowProgress | None = None,
+    ) -> RepairPlan[Backfilled]:
+        """Plan what `backfill` does. For all rows the table is built beside the live one; the build stays there."""
+        self._check(table)
+        leases.check_repair(self._layout, table.name)
+        from lakehouse.run.repair import backfill
+
+        if of is not None:
+            return backfill.plan_range(self._lake.open(table), of, examples=examples)
+        return backfill.plan_backfill(
+            self._lake.open(table), examples=examples, listen=listen or backfill.ignore_progress
+        )
 
     def discard(self, table: Table) -> bool:
-        """Remove the table that a dry run, or a killed backfill, built beside a table; return whether there was one.
+        """Remove the table that a plan, or a killed backfill, built beside a table; return whether there was one.
 
         Raises LeaseHeld while a backfill works on it.
         """
@@ -119,20 +160,26 @@ class Repairs(Opened):
         """
         from lakehouse.run.repair.fixes import source_of
         from lakehouse.run.repair.intervene import Why
-        from lakehouse.run.repair.replay import replay
-        from lakehouse.spark.history.fixed_records import FixedBytes
+        from lakehouse.run.repair.replay import bytes_of_fixes, replay
 
-        fixed_pairs = [(fix.was.record, fix) for fix in fixed]
-        fixes = [FixedBytes(was.topic_id, was.partition, was.offset, fix.key, fix.value) for was, fix in fixed_pairs]
-        return replay(
-            self._lake,
-            app,
-            source_of(app, stream),
-            fixes,
-            why=Why(reason, by),
-            again=again,
-            instead=instead,
-        )
+        fixes, why = bytes_of_fixes(fixed), Why(reason, by)
+        return replay(self._lake, app, source_of(app, stream), fixes, why=why, again=again, instead=instead)
+
+    def plan_replay(
+        self,
+        app: App,
+        stream: str,
+        fixed: Iterable[Fixed],
+        *,
+        again: bool = False,
+        instead: bool = False,
+    ) -> RepairPlan[FixOutcome]:
+        """Plan what `replay` does; without Spark, as long as no table that reads the stream was restored."""
+        from lakehouse.run.repair.fixes import source_of
+        from lakehouse.run.repair.replay import bytes_of_fixes, plan_replay
+
+        source, fixes = source_of(app, stream), bytes_of_fixes(fixed)
+        return plan_replay(self._layout, app, source, fixes, lambda: self._lake, again=again, instead=instead)
 
     def revert(
         self,
@@ -142,7 +189,6 @@ class Repairs(Opened):
         *,
         reason: str = "",
         by: str | None = None,
-        dry_run: bool = False,
         examples: int = 0,
     ) -> Backfilled:
         """Make the live table what it was at a moment; its job goes on from there. examples: as in `backfill`.
@@ -155,11 +201,20 @@ class Repairs(Opened):
         from lakehouse.run.repair.intervene import Why
         from lakehouse.spark.history import reading
 
-        cut = reading.cut_at(self._lake.open(table), at)
-        version = reading.meant_version(self._lake.open(table), at)
-        return revert(
-            self._lake.open(table), app, cut, version=version, why=Why(reason, by), dry_run=dry_run, examples=examples
-        )
+        open_table = self._lake.open(table)
+        cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
+        return revert(open_table, app, cut, version=version, why=Why(reason, by), examples=examples)
+
+    def plan_revert(self, table: Table, at: At, *, examples: int = 0) -> RepairPlan[Backfilled]:
+        """Plan what `revert` does."""
+        self._check(table)
+        leases.check_repair(self._layout, table.name)
+        from lakehouse.run.repair.backfill import plan_revert
+        from lakehouse.spark.history import reading
+
+        open_table = self._lake.open(table)
+        cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
+        return plan_revert(open_table, cut, version=version, examples=examples)
 
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
         """Make a new table of a table's visible rows at a moment; return its row count and hash.

@@ -6,23 +6,45 @@ record: the rows of its keys, in the tables that read its stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
-from lakehouse.errors import NotFound, PlanError
+from lakehouse.errors import PlanError
+from lakehouse.lake import intervention_log
+from lakehouse.lake.moment.files import LakeFiles
+from lakehouse.lake.properties import SKIP
+from lakehouse.lake.record.repaired import FixedBytes, format_identities, read_fixed_in_table
 from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import check_declared_above
 from lakehouse.plan.origin import Source
-from lakehouse.run.repair.fixes import replay_refusal
-from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
+from lakehouse.plan.table import Table
+from lakehouse.run.repair.fixes import Fixed, replay_refusal
+from lakehouse.run.repair.stages import Intervene, KeepFixes, RepairPlan, basis_of
+from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.position import Identity
-from lakehouse.spark.bronze import interventions
-from lakehouse.spark.history import fixed_records, refold
-from lakehouse.spark.history.fixed_records import FixedBytes
-from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.table.input import is_skipped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from lakehouse.lake.layout import Layout
+    from lakehouse.run.repair.intervene import Why
+    from lakehouse.spark.open_lake import OpenLake
+
+
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """The result of a fix: how many records count with other bytes, and from which tick on; None if it is planned."""
+
+    records: int
+    tick: int | None = None
+
+    def at_tick(self, tick: int) -> Self:
+        """Return it once the records count."""
+        return replace(self, tick=tick)
+
+
+def bytes_of_fixes(fixed: Iterable[Fixed]) -> list[FixedBytes]:
+    """Return the records of a fix that fit now, with the bytes that count instead."""
+    return [FixedBytes(*fix.was.record.identity, fix.key, fix.value) for fix in fixed]
 
 
 def replay(
@@ -31,79 +53,93 @@ def replay(
     source: Source,
     fixes: Iterable[FixedBytes],
     *,
-    why: Why = NO_REASON,
+    why: Why | None = None,
     again: bool = False,
     instead: bool = False,
 ) -> int | None:
-    """Let quarantined records of a stream count with other bytes, in all tables of the application that read it.
+    """Let quarantined records of a stream count with other bytes, see `plan_replay`; return the tick.
 
-    again: leave out records that were fixed before, for a caller that can't know whether an earlier try succeeded.
+    Raises NotFound for a record that is not in the quarantine, PlanError for one that does not fit with its new bytes
+    either.
+    """
+    from lakehouse.run.repair.carry_out import carry_out
+    from lakehouse.run.repair.intervene import NO_REASON
+
+    plan = plan_replay(lake.layout, app, source, fixes, lambda: lake, again=again, instead=instead)
+    return carry_out(lake, app, plan, why or NO_REASON).tick
+
+
+def plan_replay(
+    layout: Layout,
+    app: App,
+    source: Source,
+    fixes: Iterable[FixedBytes],
+    open_lake: Callable[[], OpenLake],
+    *,
+    again: bool = False,
+    instead: bool = False,
+) -> RepairPlan[FixOutcome]:
+    """Plan to let quarantined records of a stream count with other bytes, in all tables of the application.
+
+    open_lake: opens the lake with Spark; called if such a table was restored. again: leave out records that were fixed
+    before, for a caller that can't know whether an earlier try succeeded; the plan has no stages if no record is left.
     instead: records that were fixed before get the new bytes. A fix that a revert of a table took back does not count
-    as a fix. Returns the tick of the intervention; None if no record was left. Raises NotFound for a record that is not
-    in the quarantine, PlanError for a record that does not fit with its new bytes either, was fixed before, or came
-    before the restore of a table that reads it, and if no table reads the stream.
+    as a fix. Raises PlanError for a record that was fixed before, or came before the restore of a table that reads it,
+    and if no table reads the stream.
     """
     if (refusal := replay_refusal(app, source)) is not None:
         raise PlanError(refusal)
-    reader_names = [table.name for table in app.tables if source in table.stream.decodes]
-    fixes_by_identity = {Identity(fix.topic_id, fix.partition, fix.offset): fix for fix in fixes}
-    record_rows = fixed_records.fixed_rows(lake, source, list(fixes_by_identity.values())).persist()
-    try:
-        if missing_identities := sorted(set(fixes_by_identity) - set(fixed_records.read_identities(record_rows))):
-            raise NotFound(
-                f"quarantine.{source.name} has no record {_format_identities(missing_identities)}. `lakehouse look "
-                "quarantine` lists them."
+    last_decided = next(intervention_log.read_interventions(layout, limit=1), None)
+    readers = [table for table in app.tables if source in table.stream.decodes]
+    basis = basis_of(readers, NO_TICK if last_decided is None else last_decided["at"])
+    remaining_fixes = {fix.identity: fix for fix in fixes}
+    restored_readers = _check_readers(layout, readers)
+    if restored_readers:
+        from lakehouse.run.repair.chosen_records import refuse_before_restore
+
+        lake = open_lake()
+        for table in restored_readers:
+            refuse_before_restore(lake.open(table), source, tuple(remaining_fixes.values()))
+    if already_fixed := _find_already_fixed(layout, readers, remaining_fixes, alike=instead):
+        remaining_fixes = {identity: fix for identity, fix in remaining_fixes.items() if identity not in already_fixed}
+        if not again and not (instead and remaining_fixes):
+            advice = (
+                "with these bytes"
+                if instead
+                else "--open or --again leaves such out, --instead gives them the new bytes"
             )
-        if unfit := fixed_records.unfit_identities(source, record_rows):
             raise PlanError(
-                f"stream {source.name!r}: record {_format_identities(unfit)} does not fit with its new bytes either."
+                f"stream {source.name!r}: record {format_identities(sorted(already_fixed))} was fixed before; {advice}."
             )
-        for name in reader_names:
-            _refuse_before_restore(lake.open(app.table(name)), record_rows)
-        fixed_before = [
-            set(fixed_records.fixed_before(lake, name, record_rows, alike=instead)) for name in reader_names
-        ]
-        if already_fixed := set.intersection(*fixed_before):
-            remaining_fixes = [fix for identity, fix in fixes_by_identity.items() if identity not in already_fixed]
-            if not again and not (instead and remaining_fixes):
-                advice = (
-                    "with these bytes"
-                    if instead
-                    else "--open or --again leaves such out, --instead gives them the new bytes"
-                )
-                raise PlanError(
-                    f"stream {source.name!r}: record {_format_identities(sorted(already_fixed))} was fixed before; "
-                    f"{advice}."
-                )
-            if not remaining_fixes:
-                return None
-            return replay(lake, app, source, remaining_fixes, why=why, again=again, instead=instead)
-        records_id = interventions.keep_records(lake, record_rows)
-    finally:
-        record_rows.unpersist()
-    request = why.to_request("fixed", reader_names, {"stream": source.name}, records_id)
-    return intervene(lake, app, request)
+    reader_names = tuple(table.name for table in readers)
+    kept_fixes = KeepFixes(source.name, tuple(remaining_fixes.values()))
+    stages = (kept_fixes, Intervene("fixed", reader_names, {"stream": source.name})) if remaining_fixes else ()
+    return RepairPlan(stages, FixOutcome(len(remaining_fixes)), basis, is_exclusive=False)
 
 
-def _refuse_before_restore(open_table: OpenTable, rows: DataFrame) -> None:
-    """Refuse records that a restored table's changelog covers: the other lake decided whether they count."""
-    if not open_table.exists:
-        return
-    skip = open_table.skip
-    if skip is None:
-        return
-    if covered_records := fixed_records.read_identities(rows.where(is_skipped(skip))):
-        raise PlanError(
-            f"table {open_table.name!r} was restored from a topic that covers record "
-            f"{_format_identities(covered_records)}: whether it counts was "
-            "decided in the lake that published, which may have fixed it, and this one can't tell. Fix it there and "
-            "restore again; or leave it out here: records that came after the restore can be fixed."
+def _check_readers(layout: Layout, readers: Iterable[Table]) -> list[Table]:
+    """Return the tables that were restored from a topic.
+
+    Raises PlanError if a table reads one that the lake has under another declaration.
+    """
+    lake_files = LakeFiles(layout)
+
+    def stored_properties(table: Table) -> Mapping[str, str] | None:
+        table_log = lake_files.opened(layout.silver(table.name))
+        return None if table_log is None else table_log.properties()
+
+    for table in readers:
+        check_declared_above(table, stored_properties)
+    return [table for table in readers if SKIP in (stored_properties(table) or {})]
+
+
+def _find_already_fixed(
+    layout: Layout, readers: Iterable[Table], fixes: Mapping[Identity, FixedBytes], *, alike: bool
+) -> set[Identity]:
+    """Return the records that an earlier fix, not taken back, covers in all tables. alike: with the same bytes."""
+    return set.intersection(
+        *(
+            {identity for identity in fixes.keys() & fixed.keys() if not alike or fixes[identity] == fixed[identity]}
+            for fixed in (read_fixed_in_table(layout, table.name) for table in readers)
         )
-    refold.check_restored_rows(
-        open_table
-    )  # the rows that the fix is folded onto must exist, before anything is written
-
-
-def _format_identities(identities: Sequence[Identity]) -> str:
-    shown_texts = [f"{partition}@{offset} (topic id {topic_id})" for topic_id, partition, offset in identities[:5]]
-    return ", ".join(shown_texts) + (", ..." if len(identities) > len(shown_texts) else "")
+    )

@@ -13,10 +13,13 @@ from lakehouse.errors import PlanError, StorageError
 from lakehouse.kafka.covers import Cover, NextOffsets, offsets_of_existing
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.properties import RESTORED, SKIP
+from lakehouse.plan.evolution.change import compare_fingerprints
+from lakehouse.plan.evolution.fingerprint import table_fingerprint
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import looked_up_by_time, meeting_streams
 from lakehouse.plan.table import Table
+from lakehouse.run.repair.restored_rows import INSTEAD
 from lakehouse.run.start.standing import restored_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import read_properties
@@ -51,6 +54,27 @@ def refuse_alone(open_table: OpenTable) -> None:
             f"when its own changelog ends. Restore {missing[0]} first, from its own topic, in a lake that does not "
             f"have it; {open_table.name} afterwards. Or build all of it from bronze, in a lake that has the topics' "
             "records."
+        )
+
+
+def check_declaration(cover: Cover, table: Table, topic: str) -> None:
+    """Raise PlanError if a table can't go on from the rows of a changelog: another declaration computed them."""
+    if cover.declared is None:
+        raise PlanError(
+            f"topic {topic!r} does not say under which declaration its rows were computed; expected that of table "
+            f"{table.name!r}. {INSTEAD}"
+        )
+    old_plan, new_plan = json.loads(cover.declared), table_fingerprint(table)
+    if "order_unit" in new_plan and "order_unit" not in old_plan and old_plan.get("order_by") == new_plan["order_by"]:
+        raise PlanError(
+            f"topic {topic!r}: the order_by of its rows, of table {table.name!r}, is in milliseconds; expected "
+            f"microseconds. An earlier release published it. {INSTEAD}"
+        )
+    if not (change := compare_fingerprints(old_plan, new_plan)).can_go_on:
+        reason_lines = "\n".join(f"  {reason}" for reason in change.reasons)
+        raise PlanError(
+            f"topic {topic!r} was published by table {table.name!r} under another declaration:\n{reason_lines}\n"
+            "Restore it under that one, then change it; or build the new one from bronze."
         )
 
 

@@ -28,7 +28,6 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.app import leaves_out
-from lakehouse.plan.evolution.change import DECLARATION, change_of
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
@@ -287,12 +286,7 @@ def _check_cover(cluster: Cluster, cover: Cover, table: Table, topic: str) -> No
     """Refuse a cover of another table, or a cover that can't be true."""
     if cover.of != table.name:
         raise NotFound(f"topic {topic!r} has the changelog of {cover.of!r}, not of {table.name!r}. Check the names.")
-    if cover.declared is not None and not (change := change_of({DECLARATION: cover.declared}, table)).can_go_on:
-        reason_lines = "\n".join(f"  {reason}" for reason in change.reasons)
-        raise PlanError(
-            f"topic {topic!r} was published by table {table.name!r} under another declaration:\n{reason_lines}\n"
-            "Restore it under that one, then change it; or build the new one from bronze."
-        )
+    restorable.check_declaration(cover, table, topic)
     if cover.sent:
         raise StorageError(
             f"topic {topic!r}: the changes after tick {cover.tick} are published in part ({cover.sent:,} records). Let "

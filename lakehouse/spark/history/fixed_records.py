@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.in_effect import interventions_in_effect
+from lakehouse.lake.record.repaired import FixedBytes
 from lakehouse.plan.origin import Source
 from lakehouse.semantics import ahead
-from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.position import Identity
-from lakehouse.spark.bronze import bronze, interventions
+from lakehouse.spark.bronze import bronze
 from lakehouse.spark.history.refold import IDENTITY
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.decoded import decode_records
 
 BYTES = "topic_id string, partition int, offset bigint, key binary, value binary"
-
-
-@dataclass(frozen=True, slots=True)
-class FixedBytes:
-    """A quarantined record, by its identity, and the bytes that count instead."""
-
-    topic_id: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
 
 
 def fixed_rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> DataFrame:
@@ -64,17 +51,3 @@ def unfit_identities(source: Source, bronze_rows: DataFrame) -> list[Identity]:
         decode_records(source, bronze_rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
     )
     return read_identities(bad_rows)
-
-
-def fixed_before(lake: OpenLake, table: str, rows: DataFrame, *, alike: bool = False) -> list[Identity]:
-    """Return the identities of the rows that an earlier fix, not taken back, covers in a table.
-
-    alike: only those that it gave the same bytes."""
-    earlier_fixes = interventions.read_fixed_records(
-        lake, interventions_in_effect(interventions.read_interventions(lake, table), EVER)
-    )
-    if earlier_fixes is None:
-        return []
-    column_names = (*IDENTITY, "key", "value") if alike else IDENTITY
-    same_columns = [F.col(f"r.{name}").eqNullSafe(F.col(f"d.{name}")) for name in column_names]
-    return read_identities(rows.alias("r").join(earlier_fixes.alias("d"), same_columns, "left_semi"))

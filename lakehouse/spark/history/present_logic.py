@@ -6,8 +6,9 @@ keep the result of earlier logic, and they go.
 
 from __future__ import annotations
 
-from lakehouse.errors import NotFound, PlanError
-from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal
+from lakehouse.errors import NotFound
+from lakehouse.plan.evolution import change
+from lakehouse.plan.evolution.change import Evolution
 from lakehouse.semantics.epoch import EVER, NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
@@ -65,13 +66,9 @@ def is_behind(open_table: OpenTable) -> bool:
 
 def check_declared_above(open_table: OpenTable) -> None:
     """Raise PlanError if the lake has a table above this one under another declaration: that table comes first."""
-    for upstream in open_table.table.stream.tables:
-        change = _declaration_change(open_table.lake.live.open(upstream))
-        if not change.can_go_on:
-            raise PlanError(
-                f"{explain_refusal(upstream.name, change)}\nTable {open_table.name!r} reads it: "
-                "its turn comes afterwards."
-            )
+    change.check_declared_above(
+        open_table.table, lambda upstream: _stored_properties(open_table.lake.live.open(upstream))
+    )
 
 
 def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: int) -> None:
@@ -95,11 +92,12 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
 
 def _declaration_change(open_table: OpenTable) -> Evolution:
     """Return how a table in the lake differs from its declaration; a missing table does not differ."""
-    return (
-        change_of(read_properties(open_table.spark, open_table.visible.path), open_table.table)
-        if open_table.exists
-        else Evolution("same")
-    )
+    properties = _stored_properties(open_table)
+    return Evolution("same") if properties is None else change.change_of(properties, open_table.table)
+
+
+def _stored_properties(open_table: OpenTable) -> dict[str, str] | None:
+    return read_properties(open_table.spark, open_table.visible.path) if open_table.exists else None
 
 
 def _not_rebuilt(open_table: OpenTable) -> str:

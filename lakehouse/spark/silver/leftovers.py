@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -26,21 +27,35 @@ def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[Upkeep
 
     On an object store nothing is removed: no lease there says whether a checkpoint is in use.
     """
+    with ExitStack() as held_leases:
+        old_paths = _find_old(layout, policy, now, held_leases)
+        planned_results = _plan_removal(old_paths, policy)
+        for path in old_paths:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return [replace(result, files_after=0, bytes_after=0) for result in planned_results]
+
+
+def plan_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
+    """Return what `upkeep_control` would remove; nothing, if there is nothing."""
+    with ExitStack() as held_leases:
+        return _plan_removal(_find_old(layout, policy, now, held_leases), policy)
+
+
+def _plan_removal(old_paths: list[Path], policy: Policy) -> list[UpkeepResult]:
+    if not old_paths:
+        return []
+    files = [file for path in old_paths for file in _files_below(path)]
+    byte_count = sum(file.stat().st_size for file in files)
+    kept_reason = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
+    return [UpkeepResult("control", len(files), len(files), byte_count, byte_count, False, (kept_reason,))]
+
+
+def _find_old(layout: Layout, policy: Policy, now: datetime, held_leases: ExitStack) -> list[Path]:
+    """Return the leftovers that are old enough, and not in use; `held_leases` keeps the leases of what they are of."""
     if "://" in layout.root or not policy.vacuum:
         return []
     before_time = now.timestamp() - policy.keep_versions / 1000
-    with ExitStack() as held_leases:
-        old_paths = [path for path in _find_leftovers(layout, held_leases) if _newest_time(path) < before_time]
-        files = [file for path in old_paths for file in _files_below(path)]
-        total_bytes = sum(file.stat().st_size for file in files)
-        if not policy.dry_run:
-            for path in old_paths:
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    if not old_paths:
-        return []
-    counts_after = (len(files), total_bytes) if policy.dry_run else (0, 0)
-    kept_reason = f"what was left behind in the last {policy.keep_versions / DAY_MS:g} days"
-    return [UpkeepResult("control", len(files), counts_after[0], total_bytes, counts_after[1], False, (kept_reason,))]
+    return [path for path in _find_leftovers(layout, held_leases) if _newest_time(path) < before_time]
 
 
 def _find_leftovers(layout: Layout, held_leases: ExitStack) -> Iterator[Path]:

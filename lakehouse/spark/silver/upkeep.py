@@ -27,7 +27,7 @@ from lakehouse.spark.history import anchors
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table import files
-from lakehouse.spark.table.files import DAY_MS, HOUR_MS
+from lakehouse.spark.table.files import DAY_MS, HOUR_MS, FileCounts
 
 REASON = "upkeep"
 FOREVER = "forever"
@@ -42,7 +42,6 @@ class Policy:
     anchors_every: int
     keep_anchors: int | None
     vacuum: bool = True
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,49 @@ class UpkeepResult:
     thinned: tuple[int, ...] = ()
 
 
-def read_policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
+@dataclass(frozen=True, slots=True)
+class FilesStage:
+    """The upkeep of the files of one Delta table, by its path and by its name below the lake.
+
+    needs_rewrite: small files have accumulated. reasons: why versions are kept for keep_ms. layout_columns: those that
+    lay out a keyed table; None without a key: then `compact` rewrites it.
+    """
+
+    path: str
+    name: str
+    files: FileCounts
+    bytes: int
+    needs_rewrite: bool
+    keep_ms: int
+    reasons: tuple[str, ...]
+    layout_columns: tuple[str, ...] | None
+    compact: Callable[[SparkSession, str], object]
+
+    def result(self, file_count: int, byte_count: int) -> UpkeepResult:
+        """Return the result, with the numbers of files and bytes after it."""
+        return UpkeepResult(
+            self.name, self.files.count, file_count, self.bytes, byte_count, self.needs_rewrite, self.reasons
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepPlan:
+    """The upkeep of a table and of what belongs to it: the anchor to make, those to remove, then the files."""
+
+    stages: tuple[FilesStage, ...]
+    anchor: int | None = None
+    thinned: tuple[int, ...] = ()
+
+    def expected(self) -> list[UpkeepResult]:
+        """Return what would be done; the files after it are not known."""
+        return self.with_anchors([stage.result(stage.files.count, stage.bytes) for stage in self.stages])
+
+    def with_anchors(self, results: list[UpkeepResult]) -> list[UpkeepResult]:
+        """Return the results with the anchors, which stand in the first of them."""
+        return [replace(results[0], anchor=self.anchor, thinned=self.thinned), *results[1:]] if results else []
+
+
+def read_policy(settings: Upkeep, *, vacuum: bool = True) -> Policy:
     """Return the policy from the settings."""
     keep_anchors = settings.keep_anchors
     return Policy(
@@ -73,7 +114,6 @@ def read_policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False)
         duration_ms(settings.anchors_every, "anchors_every"),
         None if keep_anchors == FOREVER else duration_ms(keep_anchors, "keep_anchors"),
         vacuum,
-        dry_run,
     )
 
 
@@ -83,16 +123,30 @@ def upkeep_table(
     now: datetime,
     published: Mapping[str, int] | None = None,
 ) -> list[UpkeepResult]:
-    """Do the upkeep of one table, and of what belongs to it, under the lease of its writer.
+    """Do the upkeep of one table, and of what belongs to it, under the lease of its writer; see `plan_table`."""
+    open_table = open_table.own_session()
+    plan = plan_table(open_table, policy, now, published)
+    if plan.anchor is not None:
+        plan = replace(plan, anchor=anchors.keep_anchor(open_table, plan.anchor, REASON))
+    anchors.drop_anchors(open_table, list(plan.thinned))
+    return plan.with_anchors(_upkeep_files(open_table.lake, plan, policy))
+
+
+def plan_table(
+    open_table: OpenTable,
+    policy: Policy,
+    now: datetime,
+    published: Mapping[str, int] | None = None,
+) -> UpkeepPlan:
+    """Plan the upkeep of one table, and of what belongs to it.
 
     published: for each topic that its net changelog is published to, the last tick in the topic.
     """
     if not open_table.exists:
-        return []
-    open_table, table = open_table.own_session(), open_table.table
+        return UpkeepPlan(())
+    table = open_table.table
     visible_place, state_place = open_table.visible, open_table.state
     now_ms = int(now.timestamp() * 1000)
-    anchor_tick, thinned_ticks = _upkeep_anchors(open_table, policy, now_ms)
     needed_ticks: dict[str, dict[str, int]] = {visible_place.path: {}}
     for topic, tick in (published or {}).items():
         needed_ticks[visible_place.path][f"topic {topic} has the changes up to tick {tick}"] = tick
@@ -100,97 +154,106 @@ def upkeep_table(
         visible_tick = open_table.lake.progress(visible_place).tick
         needed_ticks[state_place.path] = {f"the visible table is at tick {visible_tick}": visible_tick}
     # Windows that end together begin together: ordering by the end, too, would only halve the effect of other columns.
-    layout_columns = [name for name in table.key if name != "window_end"]
-    results = []
+    layout_columns = tuple(name for name in table.key if name != "window_end")
+    stages = []
     for table_place in open_table.places:
         keep_ms, reasons = _needed_retention(
             open_table.lake, table_place, policy, needed_ticks[table_place.path], now_ms
         )
-        results.append(_upkeep_delta_table(open_table.lake, table_place.path, policy, keep_ms, reasons, layout_columns))
+        stages.append(_plan_files(open_table.lake, table_place.path, policy, keep_ms, reasons, layout_columns))
     other_paths = [
         open_table.late,
         *(f"{open_table.layout.anchors(table.name)}/{name}" for name in ("kept", "seen", "index")),
     ]
-    results += _upkeep_unkeyed(open_table.lake, other_paths, policy)
-    results[0] = replace(results[0], anchor=anchor_tick, thinned=tuple(thinned_ticks))
-    return results
+    stages += _plan_unkeyed(open_table.lake, other_paths, policy)
+    return UpkeepPlan(tuple(stages), *_plan_anchors(open_table, policy, now_ms))
 
 
 def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[UpkeepResult]:
     """Do the upkeep of the quarantines of an application's streams, under their leases."""
+    lake = lake.own_session()
+    return _upkeep_files(lake, plan_quarantine(lake, app, policy), policy)
+
+
+def plan_quarantine(lake: OpenLake, app: App, policy: Policy) -> UpkeepPlan:
+    """Plan the upkeep of the quarantines of an application's streams."""
     paths = [lake.layout.quarantine(source.name) for source in app.sources]
-    return _upkeep_unkeyed(lake.own_session(), paths, policy)
+    return UpkeepPlan(tuple(_plan_unkeyed(lake, paths, policy)))
 
 
 def upkeep_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> list[UpkeepResult]:
-    """Do the upkeep of bronze and its writer's other tables, under its lease.
-
-    own_topics: those with a table of their own.
-    """
+    """Do the upkeep of bronze and its writer's other tables, under its lease; see `plan_bronze`."""
     lake = lake.own_session()
+    return _upkeep_files(lake, plan_bronze(lake, own_topics, policy), policy)
+
+
+def plan_bronze(lake: OpenLake, own_topics: Iterable[str], policy: Policy) -> UpkeepPlan:
+    """Plan the upkeep of bronze and its writer's other tables. own_topics: those with a table of their own."""
 
     def cluster_by_key(topics: list[str] | None) -> Callable[[SparkSession, str], object]:
         return lambda session, table_path: cluster(lake, topics)
 
     # A tick may end up in fewer files than it came in: silver selects rows by their tick, whatever file they are in.
-    results = _upkeep_unkeyed(lake, [lake.layout.records], policy, cluster_by_key(None))
+    stages = _plan_unkeyed(lake, [lake.layout.records], policy, cluster_by_key(None))
     for topic in own_topics:
-        results += _upkeep_unkeyed(lake, [lake.layout.own_records(topic)], policy, cluster_by_key([topic]))
-    return results + _upkeep_unkeyed(lake, [lake.layout.gaps, lake.layout.interventions], policy)
+        stages += _plan_unkeyed(lake, [lake.layout.own_records(topic)], policy, cluster_by_key([topic]))
+    return UpkeepPlan((*stages, *_plan_unkeyed(lake, [lake.layout.gaps, lake.layout.interventions], policy)))
 
 
-def _upkeep_unkeyed(
+def _plan_unkeyed(
     lake: OpenLake,
     paths: Iterable[str],
     policy: Policy,
     compact: Callable[[SparkSession, str], object] = files.compact_files,
-) -> list[UpkeepResult]:
-    """Do the upkeep of tables without a key, if they exist."""
+) -> list[FilesStage]:
+    """Plan the upkeep of tables without a key, if they exist."""
     reasons = (_describe_versions(policy.keep_versions),)
-    existing_paths = [table_path for table_path in paths if lake.exists(table_path)]
     return [
-        _upkeep_delta_table(lake, table_path, policy, policy.keep_versions, reasons, None, compact)
-        for table_path in existing_paths
+        _plan_files(lake, table_path, policy, policy.keep_versions, reasons, None, compact)
+        for table_path in paths
+        if lake.exists(table_path)
     ]
 
 
-def _upkeep_delta_table(
+def _plan_files(
     lake: OpenLake,
     table_path: str,
     policy: Policy,
     keep_ms: int,
     reasons: tuple[str, ...],
-    layout_columns: list[str] | None,
+    layout_columns: tuple[str, ...] | None,
     compact: Callable[[SparkSession, str], object] = files.compact_files,
-) -> UpkeepResult:
-    """Do the upkeep of one Delta table. layout_columns: those that lay out a keyed table; None without a key."""
+) -> FilesStage:
     is_keyed = layout_columns is not None
-    bytes_before = files.bytes_on_disk(lake.spark, table_path)
-    files_before = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=policy.optimize_files)
+    byte_count = files.bytes_on_disk(lake.spark, table_path)
+    file_counts = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=policy.optimize_files)
     # A keyed table is rewritten as a whole: once each time it has grown by a quarter.
-    growth_limit = (files_before.count - files_before.small) // 4 if is_keyed else 0
-    needs_rewrite = files_before.small > max(policy.optimize_files, growth_limit)
-    if not policy.dry_run:
-        if is_keyed or policy.vacuum:
-            files.retain_files(lake.spark, table_path, keep_ms)
-        if needs_rewrite and layout_columns is not None:
-            files.lay_out(lake.spark, table_path, files_before, layout_columns)
-        elif needs_rewrite:
-            compact(lake.spark, table_path)
-        if policy.vacuum:
-            files.vacuum_files(lake.spark, table_path, keep_ms)
-    is_changed = needs_rewrite and not policy.dry_run
-    files_after = files.count_files(lake.spark, table_path, keyed=is_keyed, enough=EVER) if is_changed else files_before
+    growth_limit = (file_counts.count - file_counts.small) // 4 if is_keyed else 0
+    needs_rewrite = file_counts.small > max(policy.optimize_files, growth_limit)
     name = table_path.removeprefix(f"{lake.layout.tables}/").removeprefix(f"{lake.layout.root}/")
-    return UpkeepResult(
-        name,
-        files_before.count,
-        files_after.count,
-        bytes_before,
-        files.bytes_on_disk(lake.spark, table_path),
-        needs_rewrite,
-        reasons,
+    return FilesStage(
+        table_path, name, file_counts, byte_count, needs_rewrite, keep_ms, reasons, layout_columns, compact
     )
+
+
+def _upkeep_files(lake: OpenLake, plan: UpkeepPlan, policy: Policy) -> list[UpkeepResult]:
+    """Carry out the stages of a plan."""
+    spark, results = lake.spark, []
+    for stage in plan.stages:
+        file_count = stage.files.count
+        if stage.layout_columns is not None or policy.vacuum:
+            files.retain_files(spark, stage.path, stage.keep_ms)
+        if stage.needs_rewrite:
+            if stage.layout_columns is not None:
+                files.lay_out(spark, stage.path, stage.files, stage.layout_columns)
+            else:
+                stage.compact(spark, stage.path)
+            is_keyed = stage.layout_columns is not None
+            file_count = files.count_files(spark, stage.path, keyed=is_keyed, enough=EVER).count
+        if policy.vacuum:
+            files.vacuum_files(spark, stage.path, stage.keep_ms)
+        results.append(stage.result(file_count, files.bytes_on_disk(spark, stage.path)))
+    return results
 
 
 def _needed_retention(
@@ -217,8 +280,8 @@ def _describe_versions(ms: int) -> str:
     return f"versions of {ms / DAY_MS:g} days" if ms >= DAY_MS else f"versions of {ms / 1000:g} seconds"
 
 
-def _upkeep_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, list[int]]:
-    """Make an anchor if one is due, and remove surplus ones; return their ticks."""
+def _plan_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[int | None, tuple[int, ...]]:
+    """Return the tick of the anchor that is due, None if none is, and the ticks of surplus ones."""
     table_place = open_table.state
     copies = anchors.read_index(open_table)
     applied_tick = open_table.progress.tick
@@ -231,12 +294,7 @@ def _upkeep_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple
         last_ms = copies[0]["made_at"] if copies else int(created_time.get())
         anchor_tick = applied_tick if now_ms - last_ms >= policy.anchors_every else None
     made_anchors = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
-    thinned_ticks = surplus_anchors(made_anchors, policy.keep_anchors, now_ms)
-    if not policy.dry_run:
-        if anchor_tick is not None:
-            anchor_tick = anchors.keep_anchor(open_table, anchor_tick, REASON)
-        anchors.drop_anchors(open_table, thinned_ticks)
-    return anchor_tick, thinned_ticks
+    return anchor_tick, tuple(surplus_anchors(made_anchors, policy.keep_anchors, now_ms))
 
 
 def surplus_anchors(anchor_times: list[tuple[int, int]], keep_ms: int | None, now_ms: int) -> list[int]:

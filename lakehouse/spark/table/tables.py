@@ -132,16 +132,12 @@ def _derive_forms(spark: SparkSession, table: Table) -> list[Form]:
 
 def _derive_schema(spark: SparkSession, table: Table) -> StructType:
     visible_fields = table_fold(spark, table).visible_fields(empty_stream(spark, table.stream))
-    return StructType([*visible_fields, *parse_fields(HIDDEN)])
+    return StructType([*make_nullable(StructType(visible_fields)), *parse_fields(HIDDEN)])
 
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
     """Return the schema of the rows that a table keeps."""
     return StructType([*visible_schema(spark, table), *parse_fields(choose_fold(table).state_columns)])
-
-
-def _nullable_fields(frame: DataFrame) -> list[StructField]:
-    return list(make_nullable(frame.schema))
 
 
 def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:

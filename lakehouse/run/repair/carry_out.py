@@ -1,0 +1,109 @@
+"""Carries out the plan of a repair, at once or later, if it still holds."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from lakehouse.errors import StorageError
+from lakehouse.lake.lease import Lease
+from lakehouse.plan.app import App
+from lakehouse.plan.evolution.change import DECLARATION
+from lakehouse.run.repair.chosen_records import keep_fixes, keep_late
+from lakehouse.run.repair.fixes import source_of
+from lakehouse.run.repair.intervene import NO_REASON, Why, intervene
+from lakehouse.run.repair.stages import (
+    AnyOutcome,
+    Intervene,
+    KeepAnchor,
+    KeepFixes,
+    KeepLate,
+    RemoveBuild,
+    RepairPlan,
+    RequireStopped,
+    declaration_of,
+)
+from lakehouse.run.start.leases import repair_lease
+from lakehouse.semantics.epoch import EVER
+from lakehouse.spark.bronze import interventions
+from lakehouse.spark.history import anchors
+from lakehouse.spark.jvm import folders
+from lakehouse.spark.open_lake import OpenLake, OpenTable
+from lakehouse.spark.transaction import read_properties
+
+
+def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why = NO_REASON) -> AnyOutcome:
+    """Carry out the stages of a plan; return the outcome, with the tick of the intervention if there is one.
+
+    After a kill, plan again: what was decided stands, and the new plan has what is left. Raises StorageError if the
+    plan no longer holds, since somebody intervened in its tables, or declared them anew; LeaseHeld if another backfill
+    or revert runs, or if a job keeps a table that must be stopped. The rest: see `intervene`.
+    """
+    if not plan.stages:
+        return plan.expected
+    with ExitStack() as leases:
+        for name in plan.basis.declarations if plan.is_exclusive else ():
+            leases.enter_context(repair_lease(lake.layout, name))
+        _check_basis(lake, app, plan)
+        tick = _run_stages(lake, app, plan, why)
+    return plan.expected if tick is None else plan.expected.at_tick(tick)
+
+
+def _run_stages(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why) -> int | None:
+    """Carry out the stages in order; return the tick of the intervention, None without one."""
+    intervention_id, tick = None, None
+    for stage in plan.stages:
+        match stage:
+            case RequireStopped():
+                check_stopped(lake.open(app.table(stage.table)))
+            case KeepAnchor():
+                anchor_reason = f"before {why.reason or stage.repair}"
+                anchors.keep_anchor(lake.open(app.table(stage.table)), stage.tick, anchor_reason)
+            case KeepLate():
+                intervention_id = keep_late(lake.open(app.table(stage.table)), stage)
+            case KeepFixes():
+                intervention_id = keep_fixes(lake, source_of(app, stage.stream), stage.fixes)
+            case Intervene():
+                details = {**stage.details, "stages": plan.describe()}
+                tick = intervene(lake, app, why.to_request(stage.kind, stage.tables, details, intervention_id))
+            case RemoveBuild():
+                folders.remove_folder(lake.spark, _build_of(lake.open(app.table(stage.table))).layout.tables)
+    return tick
+
+
+def check_stopped(open_table: OpenTable) -> None:
+    """Raise LeaseHeld while a job keeps the table: with the old logic it must not go on with the new content."""
+    with Lease(
+        open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}, under another declaration,"
+    ):
+        pass
+
+
+def stored_declaration(open_table: OpenTable) -> str | None:
+    """Return the declaration that a table carries; None if there is no table."""
+    return read_properties(open_table.spark, open_table.visible.path).get(DECLARATION) if open_table.exists else None
+
+
+def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None:
+    """Raise StorageError if the plan was made from another state of its tables. Records that came since are no matter.
+
+    They are in neither side of what was compared, and the intervention gets a tick after them.
+    """
+    for name, declaration in plan.basis.declarations.items():
+        table = app.table(name)
+        if declaration_of(table) != declaration:
+            raise StorageError(f"table {name!r} is declared otherwise than when its repair was planned. Plan it again.")
+        if interventions.has_intervention_between(lake, name, plan.basis.decided_tick, EVER):
+            raise StorageError(
+                f"table {name!r}: somebody intervened in it after this repair was planned, so it may have another "
+                "effect than the planned one. Plan it again; `lakehouse look interventions` says what was decided."
+            )
+    for stage in plan.stages:
+        if isinstance(stage, Intervene) and stage.kind == "swap":
+            (name,) = stage.tables
+            if stored_declaration(_build_of(lake.open(app.table(name)))) != stage.details["declaration"]:
+                raise StorageError(f"table {name!r}: what was built beside it is gone. Plan the backfill again.")
+
+
+def _build_of(open_table: OpenTable) -> OpenTable:
+    """Return the table as a backfill builds it beside the live one."""
+    return open_table.beside(open_table.name)
