@@ -32,6 +32,7 @@ from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time
 from lakehouse.spark.fold.failing import FailureCounter
 from lakehouse.spark.fold.merge import RowMerge
 from lakehouse.spark.jvm.in_memory import InMemory
+from lakehouse.spark.nullable import make_nullable
 
 ReadRows = Callable[[], DataFrame | None]
 
@@ -240,8 +241,8 @@ def clock_partition(stream_rows: DataFrame) -> Column:
 
 
 def nullable_fields(frame: DataFrame) -> list[StructField]:
-    """Return a frame's fields; each may be null."""
-    return [StructField(field.name, field.dataType, True) for field in frame.schema]
+    """Return a frame's fields; each may be null, and so may the parts of its type."""
+    return list(make_nullable(frame.schema))
 
 
 def parse_fields(ddl: str) -> list[StructField]:

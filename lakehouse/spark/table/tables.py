@@ -36,7 +36,6 @@ from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.table_fold import TableFold, parse_fields
 from lakehouse.spark.fold.undo import row_form
 from lakehouse.spark.jvm import folders
-from lakehouse.spark.nullable import make_nullable
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.stream.streams import stream_frame
@@ -132,7 +131,7 @@ def _derive_forms(spark: SparkSession, table: Table) -> list[Form]:
 
 def _derive_schema(spark: SparkSession, table: Table) -> StructType:
     visible_fields = table_fold(spark, table).visible_fields(empty_stream(spark, table.stream))
-    return StructType([*make_nullable(StructType(visible_fields)), *parse_fields(HIDDEN)])
+    return StructType([*visible_fields, *parse_fields(HIDDEN)])
 
 
 def state_schema(spark: SparkSession, table: Table) -> StructType:
