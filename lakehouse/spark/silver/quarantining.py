@@ -14,9 +14,9 @@ from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import quarantine
 from lakehouse.spark.transaction import open_epoch
 
@@ -61,18 +61,17 @@ class Quarantine:
     def __exit__(self, *_: object) -> None:
         self._leases.close()
 
-    def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
+    def write(self, source: Source, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
         """Write the stream's bad records up to `to_tick`, from the first tick that one of its tables still lacks.
 
-        shared: the records that the tables of this batch share, if any.
+        Called before a table takes these ticks in. cache: the records that the tables of this batch read.
         """
         reading_writers = [reader for reader in self._writers if source in reader.table.stream.decodes]
         after_tick = min((writer.applied for writer in reading_writers), default=NO_TICK)
         bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
-        records = shared.view(self._lake.spark).records(source, after_tick, to_tick) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, reading_writers)
-            quarantine.write_bad_records(self._lake, source, bronze_rows, epoch, after_tick, to_tick, records)
+            quarantine.write_bad_records(self._lake, source, bronze_rows, epoch, after_tick, to_tick, cache)
 
     def write_unread(self, to_tick: int) -> None:
         """Write the bad records of streams that no table reads, such as one only published, up to `to_tick`."""

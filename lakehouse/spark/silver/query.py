@@ -21,12 +21,12 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.failures import Failed
+from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
-from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import commit_log_of
 
@@ -140,10 +140,11 @@ class Silver:
             return
         for tick in self._batches(latest_tick if to_tick is None else min(to_tick, latest_tick)):
             start_seconds, records = time.monotonic(), 0
-            with Sharing(self._lake, self.writers, tick) as shared:
+            readers = [(writer.table, writer.applied) for writer in self.writers if writer.in_one_go(tick)]
+            with BatchCache(readers, tick) as cache:
                 for level in self._levels:
-                    jobs = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
-                    wait(jobs)  # for all, even if one fails: the others still read the shared frames
+                    jobs = [self._pool.submit(writer.apply, tick, self._quarantine, cache) for writer in level]
+                    wait(jobs)  # for all, even if one fails: the others still read the cached frames
                     records += sum(job.result() for job in jobs)
             self._quarantine.write_unread(tick)
             self.took = time.monotonic() - start_seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -14,6 +15,7 @@ from lakehouse.lake.place import quarantine_place
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
+from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
@@ -31,14 +33,13 @@ def create_quarantine(lake: OpenLake, source: Source) -> None:
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 
-def bad_records(source: Source, bronze_rows: DataFrame, shared: DataFrame | None = None) -> DataFrame:
+def bad_records(source: Source, bronze_rows: DataFrame, decoded_records: DataFrame) -> DataFrame:
     """Return those bronze rows of the source's topic that do not fit its schema, with the reason.
 
-    shared: these rows, and maybe more, after `decode_records`.
+    decoded_records: these rows after `decode_records`.
     """
     identity_columns = ["topic_id", "partition", "offset"]
-    flagged_records = (decode_records(source, bronze_rows) if shared is None else shared).where("_bad")
-    flagged_records = flagged_records.select(
+    flagged_records = decoded_records.where("_bad").select(
         "_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own")
     )
     bad_rows = bronze_rows.join(
@@ -93,22 +94,24 @@ def write_bad_records(
     epoch: int,
     after_tick: int,
     to_tick: int,
-    shared: DataFrame | None = None,
+    cache: BatchCache,
 ) -> None:
     """Append those bad records among the bronze rows of (after_tick, to_tick] that are not in the quarantine yet.
 
     epoch: one that the writer has opened. Called before the tables take the tick in, so a table that has a tick never
-    lacks its quarantine. shared: see `bad_records`.
+    lacks its quarantine. cache: that of the batch.
     """
     table_place = quarantine_place(lake.layout, source.name)
     progress = lake.progress(table_place)
     if progress.tick >= to_tick:
         return
-    new_rows = bronze.between_ticks(bronze_rows, max(after_tick, progress.tick), to_tick)
-    next_progress = Progress(epoch, to_tick)
-    append(
-        bad_records(source, new_rows, shared), table_place, next_progress, {"from_tick": max(after_tick, progress.tick)}
+    after_tick = max(after_tick, progress.tick)
+    new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
+    decoded_records = cache.make_once(
+        lake.spark, source, after_tick, to_tick, partial(decode_records, source, new_rows)
     )
+    new_bad_records = bad_records(source, new_rows, decoded_records)
+    append(new_bad_records, table_place, Progress(epoch, to_tick), {"from_tick": after_tick})
 
 
 def swap_quarantine(
@@ -126,7 +129,9 @@ def swap_quarantine(
         return epoch
     progress = lake.progress(table_place)
     if progress.tick > to_tick:
-        new_rows = new_rows.unionByName(bad_records(source, bronze.between_ticks(bronze_rows, to_tick, progress.tick)))
+        later_rows = bronze.between_ticks(bronze_rows, to_tick, progress.tick)
+        later_bad_records = bad_records(source, later_rows, decode_records(source, later_rows))
+        new_rows = new_rows.unionByName(later_bad_records)
     next_progress = Progress(epoch + 1, max(progress.tick, to_tick))
     append(new_rows, table_place, next_progress, {"from_tick": 0, "operation": "swap"}, instead=True)
     return next_progress.epoch
