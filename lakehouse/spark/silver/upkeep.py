@@ -64,7 +64,7 @@ class UpkeepResult:
     thinned: tuple[int, ...] = ()
 
 
-def read_policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False) -> Policy:
+def read_policy(settings: Upkeep, *, dry_run: bool = False) -> Policy:
     """Return the policy from the settings."""
     keep_anchors = settings.keep_anchors
     return Policy(
@@ -72,8 +72,7 @@ def read_policy(settings: Upkeep, *, vacuum: bool = True, dry_run: bool = False)
         duration_ms(settings.keep_versions, "keep_versions"),
         duration_ms(settings.anchors_every, "anchors_every"),
         None if keep_anchors == FOREVER else duration_ms(keep_anchors, "keep_anchors"),
-        vacuum,
-        dry_run,
+        dry_run=dry_run,
     )
 
 

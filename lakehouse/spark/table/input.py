@@ -222,16 +222,13 @@ def drop_skipped(bronze_rows: DataFrame, skip: str | None) -> DataFrame:
     return bronze_rows.where(~is_skipped(skip)) if skip else bronze_rows
 
 
-def is_skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
-    """Return the condition on rows whose offsets a restored table holds already.
-
-    skip: the table's property. topic_id, partition, offset: the names of the rows' columns.
-    """
+def is_skipped(skip: str) -> Column:
+    """Return the condition on rows whose offsets a restored table holds already. skip: the table's property."""
     first_offsets: Mapping[str, Mapping[str, int]] = json.loads(skip)
     offsets_by_partition = {
         f"{topic}/{partition_number}": first_offset
         for topic, partition_offsets in first_offsets.items()
         for partition_number, first_offset in partition_offsets.items()
     }
-    first_offset = F.element_at(literal_map(offsets_by_partition, "bigint"), F.concat_ws("/", topic_id, partition))
-    return first_offset.isNotNull() & (F.col(offset) < first_offset)
+    first_offset = F.element_at(literal_map(offsets_by_partition, "bigint"), F.concat_ws("/", "topic_id", "partition"))
+    return first_offset.isNotNull() & (F.col("offset") < first_offset)

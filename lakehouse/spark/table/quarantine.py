@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,7 +14,6 @@ from lakehouse.lake.place import quarantine_place
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import Progress
-from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake
@@ -85,33 +83,6 @@ def _time_reason(source: Source) -> Callable[[Column], Column]:
         return pa.array(reasons, type=pa.string())
 
     return over_arrow(reason, "string")
-
-
-def write_bad_records(
-    lake: OpenLake,
-    source: Source,
-    bronze_rows: DataFrame,
-    epoch: int,
-    after_tick: int,
-    to_tick: int,
-    cache: BatchCache,
-) -> None:
-    """Append those bad records among the bronze rows of (after_tick, to_tick] that are not in the quarantine yet.
-
-    epoch: one that the writer has opened. Called before the tables take the tick in, so a table that has a tick never
-    lacks its quarantine. cache: that of the batch.
-    """
-    table_place = quarantine_place(lake.layout, source.name)
-    progress = lake.progress(table_place)
-    if progress.tick >= to_tick:
-        return
-    after_tick = max(after_tick, progress.tick)
-    new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
-    decoded_records = cache.make_once(
-        lake.spark, source, after_tick, to_tick, partial(decode_records, source, new_rows)
-    )
-    new_bad_records = bad_records(source, new_rows, decoded_records)
-    append(new_bad_records, table_place, Progress(epoch, to_tick), {"from_tick": after_tick})
 
 
 def swap_quarantine(
