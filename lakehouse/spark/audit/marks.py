@@ -259,8 +259,7 @@ class _Marks:
 
     def _refolded_positions(self) -> DataFrame:
         """Return the positions that the rows should have, according to bronze and the interventions."""
-        table_past = Past(self._opened)
-        return table_past.visible(Cut(self._scope.tick), anchored=False).select("_position")
+        return Past(self._opened, anchored=False).visible(Cut(self._scope.tick)).select("_position")
 
     def _decided_records(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
         return interventions.read_intervention_records(
