@@ -81,13 +81,12 @@ class Input:
         upstream_tables = self._tables(after_tick, to_tick) if self.stream.tables else None
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
-        def decode_rows(source: Source) -> DataFrame:
-            return decode_records(source, read_rows().where(F.col("topic") == source.topic))
-
         def records(source: Source) -> DataFrame:
-            if self.skip is not None:
-                return decode_rows(source)
-            make_records = partial(decode_rows, source)
+            def make_records() -> DataFrame:
+                return decode_records(source, read_rows().where(F.col("topic") == source.topic))
+
+            if self.skip is not None:  # no other table leaves out the same offsets
+                return make_records()
             return self.lake.cache.make_once(self.lake.spark, source, after_tick, to_tick, make_records)
 
         first_tick = NO_TICK if self.skip is None else BEGINNING.tick
