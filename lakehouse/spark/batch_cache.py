@@ -1,8 +1,10 @@
 """Caches what several tables of an application read in one batch.
 
-records   of a source, decoded: decoding takes most of a table's time
-changes   of a table that others read: else each table of a chain would derive the changes of all tables above it
-held      frames that a table reads several times on its way to its rows, such as the sides of a join
+    records   of a source, decoded: decoding takes most of a table's time
+    changes   of a table that others read: else each table of a chain would derive the changes of all tables above it
+    held      frames that one table reads several times, such as the sides of a join
+
+`BatchCache` says who frees them, and when.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ Part = tuple[Source | str, int]  # a source or a table's name, and the tick afte
 class BatchCache:
     """The frames that the tables of an application read in one batch, up to `to_tick`. A context manager.
 
-    readers: the tables that take in their whole batch at once, each with the tick after which its batch begins. A part
-    that at least two of them read is cached: the first that asks makes it, on all cores, and others wait for it. A
-    table with final results reads its source twice: for the rows that it keeps, and for the results that are out. Any
-    other reader that is alone, or reads other ticks (its table lags behind, an intervention divides its batch, it was
-    restored), makes the frame for itself: nothing is cached for one reader.
+    readers: the tables that take in their whole batch at once, each with the tick after which its batch begins. The
+    cache keeps what at least two of them read: the first that asks makes it, on all cores, and others wait for it. A
+    table with final results reads its source twice: for the rows that it keeps, and for the results that are out. A
+    table that is the only reader of its source, or of its range of ticks (it lags behind, an intervention divides its
+    batch, it was restored), makes the frames for itself: nothing is cached for one reader.
 
     Who frees what, and when: Spark keeps the frames in memory or, where that does not suffice, on disk. Leaving the
-    context frees all of them, after an error too; no table may read them any more. A lake has a cache only while it
-    reads a batch (`OpenLake.cache`). Elsewhere, so in reads of the past during a batch, it has `NO_BATCH`, which is
-    never entered and caches nothing. There nothing tells when a held frame can be freed; Spark's cleaner frees it when
-    nothing refers to it. What one fold holds is its own: `FoldedBatch.release`.
+    context frees all of them, also after an error; nobody may read them after that. A lake has a cache only while it
+    reads a batch (`OpenLake.cache`). Elsewhere, and for reads of the past during a batch, it has `NO_BATCH`, which
+    nobody enters and which caches nothing. Outside a batch nothing tells when to free a held frame: Spark's cleaner
+    does, when nothing refers to it. What a fold holds, it frees itself (`FoldedBatch.release`).
     """
 
     def __init__(self, readers: Iterable[tuple[Table, int]], to_tick: int) -> None:
@@ -93,7 +95,7 @@ NO_BATCH = BatchCache((), NO_TICK)
 
 
 def _read_origins(table: Table) -> Iterator[Source | Table]:
-    """Yield what a batch of a table reads, for each time: sources, and the tables whose changes it needs."""
+    """Yield the sources and tables that a batch of a table reads, once for each time that it reads them."""
     yield from _needed_origins(table)
     if table.find(Final) is not None:
         yield from table.stream.decodes
