@@ -89,12 +89,12 @@ def against_a_batch_job(spark: SparkSession, rows: int, ticks: int, reads: int) 
             silver.catch_up(1)
         found = medians(
             {
-                "count and sum, from bronze": lambda: Past(open_lake(spark, layout).open(COUNTS)).visible(
-                    Cut(ticks), anchored=False
-                ),
+                "count and sum, from bronze": lambda: Past(
+                    open_lake(spark, layout).open(COUNTS), anchored=False
+                ).visible(Cut(ticks)),
                 "count and sum, the batch job": lambda: plain(spark, layout, latest=False),
-                "latest, from bronze": lambda: Past(open_lake(spark, layout).open(LATEST)).visible(
-                    Cut(ticks), anchored=False
+                "latest, from bronze": lambda: Past(open_lake(spark, layout).open(LATEST), anchored=False).visible(
+                    Cut(ticks)
                 ),
                 "latest, the batch job": lambda: plain(spark, layout, latest=True),
             },

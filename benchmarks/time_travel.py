@@ -90,9 +90,9 @@ def main() -> None:
             "offsets, half a tick past a version": lambda: at(AtOffsets({TOPIC: {0: (last - 2) * size + size // 2}})),
             "event time, within the last tick": lambda: at(AtEvent(last * HOUR_MS + HOUR_MS // 2)),
             "event time, half of the history ago": lambda: at(AtEvent(half)),
-            "the last tick, from bronze alone": lambda: Past(open_lake(spark, layout).open(TABLE)).visible(
-                Cut(last), anchored=False
-            ),
+            "the last tick, from bronze alone": lambda: Past(
+                open_lake(spark, layout).open(TABLE), anchored=False
+            ).visible(Cut(last)),
         }
         found = []
         for name, read in kinds.items():

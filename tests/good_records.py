@@ -9,7 +9,7 @@ from lakehouse.plan.origin import Source
 class NoneBad:
     """Fails the test at the first bad record."""
 
-    def write(self, source: Source, to: int, shared: object = None) -> None:
+    def write(self, source: Source, to: int, cache: object = None) -> None:
         raise AssertionError(f"stream {source.name!r} has a bad record up to tick {to}")
 
     def swap(self, source: Source, built: Layout, to: int) -> None:

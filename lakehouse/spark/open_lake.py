@@ -21,6 +21,7 @@ from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_pl
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.in_memory import frame_of_plan
@@ -51,13 +52,14 @@ class OpenLake:
 
     facts: cached facts about its bronze, one of each type, which can be computed again at any time. All sessions of a
     lake share them. read_upstream: makes the reader of upstream tables, see `lakehouse.spark.changelog.upstream`.
-    Without it no table that reads tables can be read.
+    Without it no table that reads tables can be read. cache: that of the batch for which the lake is read.
     """
 
     spark: SparkSession
     layout: Layout
     facts: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
     read_upstream: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    cache: BatchCache = field(default=NO_BATCH, compare=False, repr=False)
 
     def open(self, table: Table) -> OpenTable:
         """Return a table in this lake, whether it exists or not."""
@@ -65,8 +67,9 @@ class OpenLake:
 
     def at(self, layout: Layout) -> OpenLake:
         """Return another lake, or the tables beside the live ones of this one, through the same session."""
-        facts = self.facts if layout.root == self.layout.root else {}
-        return replace(self, layout=layout, facts=facts)
+        if layout.root != self.layout.root:
+            return replace(self, layout=layout, facts={}, cache=NO_BATCH)
+        return replace(self, layout=layout)
 
     def fact(self, kind: type[Kind]) -> Kind:
         """Return the cached fact of a type; a new, empty one if there is none yet."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,13 +24,15 @@ from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.record import Record
+from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.changelog import changefeed, upstream
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
-from lakehouse.spark.silver.shared import Sharing
+from lakehouse.spark.silver.writer import SilverWriter
 from lakehouse.spark.stream import part
+from lakehouse.spark.table.input import Input
 
 # CSV is decoded in Python, where a test can count it.
 EVENTS = lh.stream("events", key="id string", schema="city string, n bigint", format="delimited")
@@ -229,34 +232,36 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     bench.check(WIDE, records)
 
 
-class Stands:
-    """The writer of a table, as `Sharing` sees it."""
-
-    def __init__(self, table: Any, applied: int, *, whole: bool = True) -> None:
-        self.table, self.applied, self.whole = table, applied, whole
-
-    def in_one_go(self, to: int) -> bool:
-        return self.whole
-
-
 def test_a_tick_that_ingest_appends_meanwhile_does_not_cause_decoding_again(bench: Bench) -> None:
     records = history(ticks=2)
     bench.write(WIDE, records[:EACH])
-    with Sharing(bench.lake, [Stands(LATEST, 0), Stands(COUNTS, 0)], 1) as sharing:
+    with BatchCache([(LATEST, 0), (COUNTS, 0)], 1) as cache:
         for later in ([], records[EACH:]):
-            session = bench.spark.newSession()
+            lake = replace(bench.lake.own_session(), cache=cache)
             bench.write(WIDE, later)
-            frame = sharing.view(session).records(EVENTS.source, 0, 1)
-            assert frame is not None
-            assert frame.sparkSession is session
+            frame = Input(lake, EVENTS).frame(0, 1)
+            assert frame.sparkSession is lake.spark
             assert frame.count() == EACH
         assert bench.decoded() == values(records[:EACH])
     bench.check_nothing_held()
 
 
 def test_one_reader_holds_nothing(bench: Bench) -> None:
-    alone = [Stands(LATEST, 2), Stands(COUNTS, 1), Stands(HOURS, 2, whole=False)]
-    with Sharing(bench.lake, alone, 4) as sharing:
-        assert sharing.view(bench.spark).records(EVENTS.source, 2, 4) is None
-        assert sharing.view(bench.spark).records(EVENTS.source, 1, 4) is None
+    """Nor does the reader of other ticks."""
+    with BatchCache([(LATEST, 2), (COUNTS, 1), (COUNTS, 1)], 4) as cache:
+        for source, ticks in ((EVENTS.source, (2, 4)), (EVENTS.source, (1, 3)), (OTHERS.source, (1, 4))):
+            frame = bench.spark.range(1)
+            assert cache.make_once(bench.spark, source, *ticks, lambda frame=frame: frame) is frame
+        bench.check_nothing_held()
+        assert cache.make_once(bench.spark, EVENTS.source, 1, 4, lambda: bench.spark.range(1)).count() == 1
+        assert bench._held() != bench.held_before
     bench.check_nothing_held()
+
+
+def test_a_table_whose_batch_is_divided_is_no_reader(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SilverWriter, "in_one_go", lambda writer, to: writer.table is not HOURS)
+    app = lh.app(LATEST, HOURS)
+    records = history(ticks=1)
+    bench.write(app, records)
+    bench.catch_up(app, 1)
+    assert bench.decoded() == sorted(2 * values(records))

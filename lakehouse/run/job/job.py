@@ -176,19 +176,10 @@ class Job:
         """Return the upkeep of the tables that a query of this job writes; it reports events."""
 
         def report_done(upkeep_steps: list[UpkeepResult], seconds: float) -> None:
-            file_counts = [
-                sum(step.files_before for step in upkeep_steps),
-                sum(step.files_after for step in upkeep_steps),
-            ]
-            self._say(
-                "upkeep",
-                0,
-                0,
-                part=part,
-                took=round(seconds, 3),
-                files_before=file_counts[0],
-                files_after=file_counts[1],
-            )
+            files_before = sum(step.files_before for step in upkeep_steps)
+            files_after = sum(step.files_after for step in upkeep_steps)
+            details = {"part": part, "took": round(seconds, 3)}
+            self._say("upkeep", 0, 0, **details, files_before=files_before, files_after=files_after)
 
         def report_failure(message: str) -> None:
             self._say("upkeep failed", 0, 0, part=part, message=message)

@@ -104,7 +104,7 @@ def rebuild(
         )
     if origin == "bronze":
         return _create_table(
-            open_table.at(target_layout), name, Past(open_table).visible(cut, anchored=False), origin_details
+            open_table.at(target_layout), name, Past(open_table, anchored=False).visible(cut), origin_details
         )
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")

@@ -35,7 +35,7 @@ from lakehouse.run.scenario.scenario import (
     read_scenario,
 )
 from lakehouse.semantics.record import Record
-from lakehouse.settings.config import Options, Settings, load
+from lakehouse.settings.config import Options, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -249,11 +249,11 @@ def run_cases(
                 yield from run_on_spark(cases, batch, engine)
 
 
-def session_for_tests(settings: Settings | None = None) -> SparkSession:
+def session_for_tests() -> SparkSession:
     """Return the process's Spark session, set up for many small plans; start it if there is none yet."""
     from lakehouse.spark.jvm.session import open_session
 
-    settings = load() if settings is None else settings
+    settings = load()
     java_options = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
     options = Options({**settings.spark.options, JAVA_OPTIONS: java_options})
     return open_session(replace(settings, spark=replace(settings.spark, options=options)))

@@ -128,7 +128,7 @@ class _Marks:
         self._all_rows = replace(self._input, skip=None).rows(NO_TICK, scope.tick)
         self._own_rows = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
-        self._decided_places = self._places("late", scope.in_effect)
+        self._late_places = self._decided_late_places(scope.in_effect)
         self._is_held = is_still_held(scope.decisions, scope.tick, scope.known)
 
     def row_marks(self) -> Iterator[DataFrame]:
@@ -203,8 +203,8 @@ class _Marks:
                 arrived_rows = arrived_rows.where(~is_late)
         else:
             arrived_rows = self._fold.with_lateness(arrived_rows)
-            if self._decided_places is not None:
-                arrived_rows = refold.mark_places(arrived_rows, self._decided_places, late.PLACE, "_forced")
+            if self._late_places is not None:
+                arrived_rows = refold.mark_places(arrived_rows, self._late_places, late.PLACE, "_forced")
                 late_code = F.when(F.col("_forced"), _kind_code("forced")).otherwise(late_code)
             if has_expiry(table) and (past_retention := is_expired(table, self._watermark())) is not None:
                 taken_code = F.when(past_retention, _kind_code("expired")).otherwise(taken_code)
@@ -235,8 +235,8 @@ class _Marks:
             (intervention.at for intervention in scope.decisions if intervention.details.get("changed")),
             default=NO_TICK,
         )
-        decided_places = self._places(
-            "late", [intervention for intervention in scope.in_effect if intervention.at > begin_tick]
+        decided_places = self._decided_late_places(
+            [intervention for intervention in scope.in_effect if intervention.at > begin_tick]
         )
         if decided_places is not None:
             yield self._mark_positions(_with_position(decided_places), _kind_code("decided"))
@@ -256,16 +256,16 @@ class _Marks:
 
     def _refolded_positions(self) -> DataFrame:
         """Return the positions that the rows should have, according to bronze and the interventions."""
-        table_past = Past(self._opened)
-        return table_past.visible(Cut(self._scope.tick), anchored=False).select("_position")
+        return Past(self._opened, anchored=False).visible(Cut(self._scope.tick)).select("_position")
 
     def _decided_records(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
         return interventions.read_intervention_records(
             self._lake, [intervention for intervention in decisions if intervention.kind == kind]
         )
 
-    def _places(self, kind: str, decisions: Iterable[Intervention]) -> DataFrame | None:
-        decided_records = self._decided_records(kind, decisions)
+    def _decided_late_places(self, decisions: Iterable[Intervention]) -> DataFrame | None:
+        """Return the places of the late records that these interventions take in; None if there are none."""
+        decided_records = self._decided_records("late", decisions)
         return None if decided_records is None else decided_records.select(*late.PLACE).distinct()
 
     def _mark_rows(self, rows: DataFrame, kind: str) -> DataFrame:

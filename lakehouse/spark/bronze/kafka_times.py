@@ -24,11 +24,11 @@ def with_valid_times(frame: DataFrame) -> DataFrame:
     )
 
 
-def invalid_kafka_time(timestamp: str, headers: str) -> Column:
+def invalid_kafka_time() -> Column:
     """Return Kafka's own timestamp of a bronze row (milliseconds) if it is not a valid time, else null."""
     number_pattern = f"^{kafka_time.NUMBER.pattern.decode()}$"
     time_headers = F.filter(
-        headers, lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number_pattern)
+        "headers", lambda item: (item["key"] == kafka_time.HEADER) & item["value"].cast("string").rlike(number_pattern)
     )
-    is_bound = F.unix_millis(timestamp).isin(FIRST_MS, LAST_MS)
+    is_bound = F.unix_millis("timestamp").isin(FIRST_MS, LAST_MS)
     return F.when(is_bound, F.get(time_headers, F.lit(0))["value"].cast("string").cast("bigint"))

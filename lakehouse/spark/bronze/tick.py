@@ -46,7 +46,7 @@ def stamp_rows(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFr
     marks_by_topic = {name: {"id": topic.id, "tick": tick} for name, topic in state.topics.items()}
     mark = F.element_at(literal_map(marks_by_topic, "struct<id string, tick bigint>"), F.col("topic"))
     frame = with_valid_times(frame)
-    valid_time = F.when(invalid_kafka_time("timestamp", "headers").isNull(), F.unix_millis("timestamp"))
+    valid_time = F.when(invalid_kafka_time().isNull(), F.unix_millis("timestamp"))
     record_struct = F.struct("topic", "partition", "offset", valid_time.alias("time"))
     frame = frame.withColumn(
         "_order", running_order_times({name: topic.order for name, topic in state.topics.items()})(record_struct)

@@ -30,7 +30,7 @@ from lakehouse.spark.history.moments import Past
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import Shared, input_of
+from lakehouse.spark.table.input import input_of
 
 # Beside the key and value columns: whether it is a delete, the event time in milliseconds, and what caused it.
 CHANGE_COLUMNS = ("_tombstone", "_event_time_ms", "_position")
@@ -44,7 +44,6 @@ def per_event(
     cut: Cut | None = None,
     numbered: bool = False,
     rebuilt: bool = False,
-    shared: Shared | None = None,
     kept: bool = False,
 ) -> DataFrame:
     """Return the changes of the ticks in (after_tick, to_tick], in position order.
@@ -53,9 +52,9 @@ def per_event(
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
     the changes of one record from 0. rebuilt: as the present logic makes them, see
-    `lakehouse.spark.history.present_logic`. shared: see `Shared`. kept: the changes of all that the table keeps, with
-    the columns of its state, without those of rows that expire. Raises NotFound for final results by a cut, and for a
-    history from the first tick that needs earlier logic of a table above.
+    `lakehouse.spark.history.present_logic`. kept: the changes of all that the table keeps, with the columns of its
+    state, without those of rows that expire. Raises NotFound for final results by a cut, and for a history from the
+    first tick that needs earlier logic of a table above.
     """
     table = open_table.table
     if cut is not None and not cut.whole and is_final(table):
@@ -73,12 +72,11 @@ def per_event(
             after_tick,
             min(to_tick, present_tick - 1),
             cut,
-            shared,
             rebuilt=rebuilt,
             kept=kept,
         )
         after_tick = min(to_tick, present_tick)
-    change_parts += _split_changes(open_table, after_tick, to_tick, cut, shared, rebuilt=rebuilt, kept=kept)
+    change_parts += _split_changes(open_table, after_tick, to_tick, cut, rebuilt=rebuilt, kept=kept)
     frames = [part.frame(numbered=numbered) for part in change_parts if part.to_tick > part.after_tick]
     frames = frames or [change_parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and Spark reads part by part
@@ -89,7 +87,6 @@ def _split_changes(
     after_tick: int,
     to_tick: int,
     cut: Cut | None,
-    shared: Shared | None,
     *,
     rebuilt: bool,
     kept: bool,
@@ -100,11 +97,11 @@ def _split_changes(
     for decision in interventions.read_interventions(open_table.lake, open_table.name):
         if after_tick < decision.at <= to_tick:
             change_parts += [
-                make_part(after_tick, decision.at - 1, shared=shared),
+                make_part(after_tick, decision.at - 1),
                 make_part(decision.at - 1, decision.at, decision),
             ]
             after_tick = decision.at
-    return [*change_parts, make_part(after_tick, to_tick, shared=shared)]
+    return [*change_parts, make_part(after_tick, to_tick)]
 
 
 class _Changes:
@@ -123,16 +120,17 @@ class _Changes:
         cut: Cut | None = None,
         *,
         rebuilt: bool = False,
-        shared: Shared | None = None,
         kept: bool = False,
     ) -> None:
         self._cut = Cut(to_tick) if cut is None else replace(cut, tick=to_tick)
         self._open_table, self._table, self._intervention = open_table, open_table.table, intervention
         self.after_tick, self.to_tick = after_tick, to_tick
-        self._input = replace(input_of(open_table), rebuilt=rebuilt, shared=shared)
-        if not self._cut.whole:
+        self._input = replace(input_of(open_table), rebuilt=rebuilt)
+        if self._cut.whole:
+            self._input = replace(self._input, lake=open_table.lake)  # with the cache of a batch
+        else:
             select_rows = partial(cut_filter.filter_counting_rows, self._cut, table=open_table.table)
-            self._input = replace(self._input, select_rows=select_rows, cut=self._cut, shared=None)
+            self._input = replace(self._input, select_rows=select_rows, cut=self._cut)
         self._fold = tables.table_fold(open_table.spark, open_table.table)
         self._clock = table_clock.clock_at(open_table, after_tick)
         begin_cut = replace(self._cut, tick=after_tick)

@@ -16,15 +16,14 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
-from lakehouse.spark.jvm.in_memory import read_and_hold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.stream.joined import Tables
-from lakehouse.spark.table.input import Shared
 
 
 def open_lake(spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None) -> OpenLake:
@@ -37,8 +36,8 @@ class Upstream(Tables):
     """The live tables between two ticks, (after_tick, to_tick].
 
     cut: which records count, if not all do. rebuilt: see `Input`; reads from the first tick on are always rebuilt.
-    shared: see `Shared`. loads: the reader takes rows out again, and begins with none: the rows with which a table was
-    restored are its first changes. skip: the offsets that the reader covers, see `is_skipped`.
+    loads: the reader takes rows out again, and begins with none: the rows with which a table was restored are its first
+    changes. skip: the offsets that the reader covers, see `is_skipped`.
     """
 
     lake: OpenLake
@@ -46,7 +45,6 @@ class Upstream(Tables):
     to_tick: int
     cut: Cut | None = None
     rebuilt: bool = False
-    shared: Shared | None = None
     loads: bool = False
     skip: str | None = None
 
@@ -54,22 +52,11 @@ class Upstream(Tables):
         """See `Tables`."""
         live_table, is_rebuilt = self._live_table(table), self._is_rebuilt
         make_changes = partial(
-            per_event,
-            live_table,
-            self.after_tick,
-            self.to_tick,
-            cut=self.cut,
-            numbered=True,
-            rebuilt=is_rebuilt,
-            shared=self.shared,
+            per_event, live_table, self.after_tick, self.to_tick, cut=self.cut, numbered=True, rebuilt=is_rebuilt
         )
-        shared = self.shared
-        shared_changes = (
-            shared.changes(table, self.after_tick, self.to_tick, make_changes, rebuilt=is_rebuilt)
-            if shared is not None
-            else None
+        changes = self.lake.cache.make_once(
+            self.lake.spark, table, self.after_tick, self.to_tick, make_changes, rebuilt=is_rebuilt
         )
-        changes = make_changes() if shared_changes is None else shared_changes
         if not (self.loads and self.after_tick == NO_TICK) or live_table.skip is None:
             return changes
         restored_rows = self._rows_before(live_table).withColumns(
@@ -96,7 +83,7 @@ class Upstream(Tables):
 
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """See `Tables`."""
-        whole_history = replace(self, after_tick=NO_TICK, shared=None)
+        whole_history = replace(self, lake=replace(self.lake, cache=NO_BATCH), after_tick=NO_TICK)
         changes = (
             whole_history.changes(table)
             if self.skip is None
@@ -123,13 +110,8 @@ class Upstream(Tables):
         return changes.where(F.col("_position.tick") <= self.to_tick)
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """See `Tables`. In a batch the changes of the tables above are held already, so the frame's plan is short.
-
-        Elsewhere the frame is read at once, without its plan: the text of a plan contains all that it is made of, and
-        grows several times with each table of a chain. Outside a batch nothing tells when to free it; Spark's cleaner
-        does.
-        """
-        return read_and_hold(frame) if self.shared is None else self.shared.hold(frame)
+        """See `Tables`."""
+        return self.lake.cache.hold(frame)
 
     def _rows_before(self, open_table: OpenTable) -> DataFrame:
         """Return the visible rows before the first of the ticks."""

@@ -57,26 +57,28 @@ class State:
 class Past:
     """One table's past."""
 
-    def __init__(self, open_table: OpenTable, extra_decisions: Sequence[Intervention] = ()) -> None:
-        """extra_decisions: interventions that are not recorded, to see their effect."""
+    def __init__(
+        self, open_table: OpenTable, extra_decisions: Sequence[Intervention] = (), *, anchored: bool = True
+    ) -> None:
+        """extra_decisions: interventions that are not recorded, to see their effect.
+
+        anchored: False folds everything from bronze, also of the tables above.
+        """
         self._open_table, self._lake, self._table = open_table, open_table.lake, open_table.table
         spark, table = open_table.spark, open_table.table
         self._fold = tables.table_fold(spark, table)
-        self._input = input_of(open_table)
+        self._anchored, self._input = anchored, replace(input_of(open_table), rebuilt=not anchored)
         self._decisions = [*interventions.read_interventions(open_table.lake, open_table.name), *extra_decisions]
         self._columns = tables.state_schema(spark, table)
         self._visible_columns = tables.visible_schema(spark, table)
-        self._anchors_by_cut: dict[tuple[Cut, bool], Anchor] = {}
+        self._anchors_by_cut: dict[Cut, Anchor] = {}
         self._no_rows = spark.createDataFrame([], self._columns)
 
-    def visible(self, cut: Cut, *, anchored: bool = True) -> DataFrame:
-        """Return the visible rows at a moment, hidden columns too.
-
-        anchored: False folds everything from bronze.
-        """
-        state = self.state(cut, anchored=anchored)
+    def visible(self, cut: Cut) -> DataFrame:
+        """Return the visible rows at a moment, hidden columns too."""
+        state = self.state(cut)
         table, rows = self._table, state.rows
-        watermark = self._watermark_at(cut, anchored=anchored) if table.windows else None
+        watermark = self._watermark_at(cut) if table.windows else None
         if state.visible is not None:
             has_closed = is_closed(table, watermark)
             closed_before, closed_later = state.visible.where(has_closed), rows.where(has_closed)
@@ -85,18 +87,18 @@ class Past:
         has_expired = is_expired(table, watermark)
         return _with_columns(rows if has_expired is None else rows.where(~has_expired), self._visible_columns)
 
-    def state(self, cut: Cut, *, anchored: bool = True) -> State:
+    def state(self, cut: Cut) -> State:
         """Return all that the table keeps at a moment; no row has expired since the anchor where the read begins."""
-        base_anchor = self._base_anchor(cut, anchored=anchored)
+        base_anchor = self._base_anchor(cut)
         tick, state = base_anchor.tick, State(base_anchor.rows, base_anchor.visible)
         later_decisions = [decision for decision in self._decisions if base_anchor.tick < decision.at <= cut.tick]
         if whole_decisions := [decision for decision in later_decisions if decision.kind in WHOLE]:
             # The last of them left nothing from before it.
-            tick, state = whole_decisions[-1].at, self._state_after(state, whole_decisions[-1], cut, anchored=anchored)
+            tick, state = whole_decisions[-1].at, self._state_after(state, whole_decisions[-1], cut)
         for decision in [decision for decision in later_decisions if decision.at > tick]:
-            state = replace(state, rows=self._fold_ticks(state.rows, tick, decision.at - 1, cut, anchored=anchored))
-            state, tick = self._state_after(state, decision, cut, anchored=anchored), decision.at
-        return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut, anchored=anchored))
+            state = replace(state, rows=self._fold_ticks(state.rows, tick, decision.at - 1, cut))
+            state, tick = self._state_after(state, decision, cut), decision.at
+        return replace(state, rows=self._fold_ticks(state.rows, tick, cut.tick, cut))
 
     def changed(self, decision: Intervention, *, visible: bool, cut: Cut | None = None) -> DataFrame:
         """Return the rows that an intervention changes, with their new values or `_tombstone`.
@@ -144,13 +146,13 @@ class Past:
                     return None  # Delta no longer has its files
         return None
 
-    def _state_after(self, state: State, decision: Intervention, cut: Cut, *, anchored: bool = True) -> State:
+    def _state_after(self, state: State, decision: Intervention, cut: Cut) -> State:
         """Return the state after an intervention."""
         table = self._table
         clock = self._clock_at(decision.at if decision.kind == "swap" else decision.at - 1)
         watermark = clock.watermark if clock is not None else None
         if decision.kind in WHOLE:
-            return self._replacement_state(decision, cut, watermark, anchored=anchored)
+            return self._replacement_state(decision, cut, watermark)
         rebuilt_rows = refold.refold_touched(self._open_table, self._fold, self._decisions, decision, cut)
         rows, keys, column_names = (
             _with_columns(rebuilt_rows.rows, self._columns),
@@ -170,20 +172,23 @@ class Past:
             ]
         )
 
-    def _replacement_state(self, decision: Intervention, cut: Cut, watermark: int | None, *, anchored: bool) -> State:
+    def _replacement_state(self, decision: Intervention, cut: Cut, watermark: int | None) -> State:
         """Return the new state of the whole table: its own earlier state, or that of the table built beside it."""
         if decision.kind == "revert":
             source_past, source_cut = self, cut_from_details(decision.details)
-            if anchored and cut.whole and (rows := self._rows_of_version(decision.details.get("version"))) is not None:
-                return State(rows)
+            if self._anchored and cut.whole:
+                version_rows = self._rows_of_version(decision.details.get("version"))
+                if version_rows is not None:
+                    return State(version_rows)
         else:
-            source_past, source_cut = Past(built_table(self._open_table, decision)), Cut(decision.at - 1)
+            source_past = Past(built_table(self._open_table, decision), anchored=self._anchored)
+            source_cut = Cut(decision.at - 1)
         source_cut = source_cut.within(cut)
-        source_state = source_past.state(source_cut, anchored=anchored)
+        source_state = source_past.state(source_cut)
         if source_state.visible is None:
             return source_state
         needed_rows = source_state.rows.where(is_still_open(self._table, watermark))
-        return State(needed_rows, _with_columns(source_past.visible(source_cut, anchored=anchored), self._columns))
+        return State(needed_rows, _with_columns(source_past.visible(source_cut), self._columns))
 
     def _rows_of_version(self, version_number: int | None) -> DataFrame | None:
         """Return a version by its number, with all that others wrote into it; None if there is none.
@@ -205,12 +210,12 @@ class Past:
             open_table = built_table(open_table, swaps[-1])
         return table_clock.clock_at(open_table, tick)
 
-    def _base_anchor(self, cut: Cut, *, anchored: bool) -> Anchor:
+    def _base_anchor(self, cut: Cut) -> Anchor:
         """Return the anchor where a read begins: the nearest one, or an empty one before the first tick."""
-        if (cut, anchored) not in self._anchors_by_cut:
+        if cut not in self._anchors_by_cut:
             skip = self._input.skip
             can_anchor = skip is None or cut.offsets is None or self._is_restored_before(cut.offsets)
-            base_anchor = anchors.nearest_anchor(self._open_table, cut) if anchored and can_anchor else None
+            base_anchor = anchors.nearest_anchor(self._open_table, cut) if self._anchored and can_anchor else None
             if base_anchor is None and skip:
                 raise NotFound(
                     f"table {self._table.name!r} at {cut}: it was restored from a topic, and this lake's bronze does "
@@ -227,8 +232,8 @@ class Past:
                 base_anchor = replace(
                     base_anchor, rows=_with_columns(base_anchor.rows, self._columns), visible=visible_rows
                 )
-            self._anchors_by_cut[cut, anchored] = base_anchor
-        return self._anchors_by_cut[cut, anchored]
+            self._anchors_by_cut[cut] = base_anchor
+        return self._anchors_by_cut[cut]
 
     def _is_restored_before(self, offsets: Offsets) -> bool:
         """Say whether the rows with which a restored table began hold no record at or after these offsets."""
@@ -241,7 +246,7 @@ class Past:
                 return False
         return True
 
-    def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut, *, anchored: bool) -> DataFrame:
+    def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut) -> DataFrame:
         if not travel.has_rows(self._open_table, after_tick, to_tick):
             return rows
         if later_ticks := [
@@ -254,13 +259,11 @@ class Past:
             )
         present_logic.refuse_other_logic_above(self._open_table, after_tick, to_tick)
         clock = self._clock_at(after_tick)
-        arrived_records = self._arriving_records(after_tick, to_tick, cut, clock, anchored=anchored)
+        arrived_records = self._arriving_records(after_tick, to_tick, cut, clock)
         rows_before = None if rows is self._no_rows else rows  # nothing to join with
         return _with_columns(self._fold.rows_after(rows_before, arrived_records), self._columns)
 
-    def _arriving_records(
-        self, after_tick: int, to_tick: int, cut: Cut, clock: ClockState | None, *, anchored: bool
-    ) -> DataFrame:
+    def _arriving_records(self, after_tick: int, to_tick: int, cut: Cut, clock: ClockState | None) -> DataFrame:
         fixed_rows = interventions.read_fixed_records(self._lake, self._decisions)
 
         def filter_rows(bronze_rows: DataFrame) -> DataFrame:
@@ -268,23 +271,21 @@ class Past:
                 cut, bronze_rows if fixed_rows is None else refold.drop_fixed(bronze_rows, fixed_rows), self._table
             )
 
-        table_input = replace(self._input, select_rows=filter_rows, cut=cut, rebuilt=not anchored)
+        table_input = replace(self._input, select_rows=filter_rows, cut=cut)
         records = table_input.records(self._fold, clock, after_tick, to_tick)
         time_condition = cut_filter.is_in_time(cut)
         return records if time_condition is None else records.where(time_condition)
 
-    def _watermark_at(self, cut: Cut, *, anchored: bool) -> int | None:
+    def _watermark_at(self, cut: Cut) -> int | None:
         """Return the watermark at a moment, moved only by the records that count."""
         if not needs_watermark(self._table):
             return None
-        clock_tick = cut.tick if cut.whole else self._base_anchor(cut, anchored=anchored).tick
+        clock_tick = cut.tick if cut.whole else self._base_anchor(cut).tick
         clock = self._clock_at(clock_tick)
         assert clock is not None
         if not travel.has_rows(self._open_table, clock_tick, cut.tick):
             return clock.watermark
-        records = self._arriving_records(clock_tick, cut.tick, cut, clock, anchored=anchored).drop(
-            "_horizon", "_watermark", "_tail"
-        )
+        records = self._arriving_records(clock_tick, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
         running_clock = RunningClock(clock)
         running_clock.watch(with_stream_time(self._table, records, clock)).count()
         return running_clock.after().watermark

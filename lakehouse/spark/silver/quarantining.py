@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Protocol
 
+from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.shared import Sharing
+from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
-from lakehouse.spark.transaction import open_epoch
+from lakehouse.spark.transaction import append, open_epoch
 
 
 class QuarantineReader(Protocol):
@@ -61,18 +64,27 @@ class Quarantine:
     def __exit__(self, *_: object) -> None:
         self._leases.close()
 
-    def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
-        """Write the stream's bad records up to `to_tick`, from the first tick that one of its tables still lacks.
+    def write(self, source: Source, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
+        """Append the stream's bad records up to `to_tick` that the quarantine lacks.
 
-        shared: the records that the tables of this batch share, if any.
+        Called before a table takes these ticks in, so a table that has a tick never lacks its quarantine. Ticks that
+        all of the stream's tables have were looked through before. cache: the records that this batch's tables read.
         """
         reading_writers = [reader for reader in self._writers if source in reader.table.stream.decodes]
-        after_tick = min((writer.applied for writer in reading_writers), default=NO_TICK)
         bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
-        records = shared.view(self._lake.spark).records(source, after_tick, to_tick) if shared is not None else None
         with self._lock:
             epoch = self._epoch(source, reading_writers)
-            quarantine.write_bad_records(self._lake, source, bronze_rows, epoch, after_tick, to_tick, records)
+            table_place = quarantine_place(self._lake.layout, source.name)
+            written_tick = self._lake.progress(table_place).tick
+            if written_tick >= to_tick:
+                return
+            after_tick = max(written_tick, min((writer.applied for writer in reading_writers), default=NO_TICK))
+            new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
+            make_records = partial(decode_records, source, new_rows)
+            decoded_records = cache.make_once(self._lake.spark, source, after_tick, to_tick, make_records)
+            new_bad_records = quarantine.bad_records(source, new_rows, decoded_records)
+            content = QuarantineCommit(from_tick=after_tick)
+            append(new_bad_records, table_place, Progress(epoch, to_tick), content)
 
     def write_unread(self, to_tick: int) -> None:
         """Write the bad records of streams that no table reads, such as one only published, up to `to_tick`."""

@@ -22,12 +22,12 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.epoch import EVER
 from lakehouse.semantics.failures import Failed
+from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
-from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import commit_log_of
 
@@ -134,23 +134,25 @@ class Silver:
     def catch_up(self, to: int | None = None) -> None:
         """Bring all tables to tick `to`, or to the latest complete one, in batches of bounded size."""
         with self._lock:
-            self._catch_up(to)
+            latest_tick = latest_complete_tick(self._lake)
+            if any(writer.waits(latest_tick) for writer in self.writers):
+                return
+            for tick in self._batches(latest_tick if to is None else min(to, latest_tick)):
+                self._take_in(tick)
 
-    def _catch_up(self, to_tick: int | None) -> None:
-        latest_tick = latest_complete_tick(self._lake)
-        if any(writer.waits(latest_tick) for writer in self.writers):
-            return
-        for tick in self._batches(latest_tick if to_tick is None else min(to_tick, latest_tick)):
-            start_seconds, records = time.monotonic(), 0
-            with Sharing(self._lake, self.writers, tick) as shared:
-                for level in self._levels:
-                    jobs = [self._pool.submit(writer.apply, tick, self._quarantine, shared) for writer in level]
-                    wait(jobs)  # for all, even if one fails: the others still read the shared frames
-                    records += sum(job.result() for job in jobs)
-            self._quarantine.write_unread(tick)
-            self.took = time.monotonic() - start_seconds
-            self._on_batch(tick, records)
-            self._done_tick = tick
+    def _take_in(self, tick: int) -> None:
+        """Bring all tables to a tick, in one batch."""
+        start_seconds, records = time.monotonic(), 0
+        readers = [(writer.table, writer.applied) for writer in self.writers if writer.in_one_go(tick)]
+        with BatchCache(readers, tick) as cache:
+            for level in self._levels:
+                jobs = [self._pool.submit(writer.apply, tick, self._quarantine, cache) for writer in level]
+                wait(jobs)  # for all, even if one fails: the others still read the cached frames
+                records += sum(job.result() for job in jobs)
+        self._quarantine.write_unread(tick)
+        self.took = time.monotonic() - start_seconds
+        self._on_batch(tick, records)
+        self._done_tick = tick
 
     def _batches(self, latest_tick: int) -> Iterator[int]:
         """Yield the last tick of each batch up to `latest_tick`."""

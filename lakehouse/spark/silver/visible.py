@@ -17,26 +17,18 @@ from lakehouse.spark.fold.visibility import is_expired, is_final, is_visible
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.table import tables
-from lakehouse.spark.table.input import Shared
 
 
 def visible_changes(
-    open_table: OpenTable,
-    after_tick: int,
-    to_tick: int,
-    clock: ClockState | None,
-    shared: Shared | None = None,
-    *,
-    has_decision: bool = False,
+    open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None, *, has_decision: bool = False
 ) -> DataFrame:
     """Return the visible rows that changed in the ticks (after_tick, to_tick]: the new row, or `_tombstone`.
 
-    clock: the table's clock at `to_tick`. shared: what the batch caches, see `Shared`. has_decision: whether there is
-    an intervention in these ticks.
+    clock: the table's clock at `to_tick`. has_decision: whether there is an intervention in these ticks.
     """
     table = open_table.table
     if is_final(table):
-        return _final_changes(open_table, after_tick, to_tick, clock, shared)
+        return _final_changes(open_table, after_tick, to_tick, clock)
     if has_decision:
         # This also corrects what others wrote into the visible table, and not into the state.
         table_past = Past(open_table)
@@ -63,11 +55,9 @@ def visible_changes(
     return last_rows.select(*table.key, "_last.*")
 
 
-def _final_changes(
-    open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None, shared: Shared | None
-) -> DataFrame:
+def _final_changes(open_table: OpenTable, after_tick: int, to_tick: int, clock: ClockState | None) -> DataFrame:
     table = open_table.table
-    changes = changefeed.per_event(open_table, after_tick, to_tick, shared=shared)
+    changes = changefeed.per_event(open_table, after_tick, to_tick)
     rows = changes.withColumn("_event_time", F.timestamp_millis("_event_time_ms")).drop("_event_time_ms")
     has_expired = is_expired(table, clock.watermark if clock is not None else None)
     if has_expired is None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
 from lakehouse.lake.failed import failures_in_log
-from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
-from lakehouse.plan.origin import Source
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
+from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold import fold
@@ -31,23 +29,9 @@ from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
 from lakehouse.spark.silver.quarantining import Quarantine
-from lakehouse.spark.silver.shared import Sharing
 from lakehouse.spark.table import counted, late, tables, travel
-from lakehouse.spark.table.input import Shared, input_of, must_wait
+from lakehouse.spark.table.input import input_of, must_wait
 from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit_log_of, numbered_writes, open_epoch
-
-
-class BadRecords(Protocol):
-    """The keeper of the records that a stream's schema refuses."""
-
-    def write(self, source: Source, to_tick: int, shared: Sharing | None = None) -> None:
-        """Write the stream's bad records up to `to_tick`; called before a table takes these ticks in.
-
-        shared: the frames that the tables of this batch share, if any.
-        """
-
-    def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
-        """Replace the stream's bad records with those of a table built beside this one, up to `to_tick`."""
 
 
 def own_topics(app: App) -> list[str]:
@@ -108,16 +92,16 @@ class SilverWriter:
         """Say whether the next batch would take in all ticks up to `to_tick` at once, and all of their records."""
         return to_tick > self.applied and self._input.skip is None and not self._pending_decisions(to_tick)
 
-    def apply(self, to_tick: int, bad_records: BadRecords, shared: Sharing | None = None) -> int:
+    def apply(self, to_tick: int, quarantine: Quarantine, cache: BatchCache = NO_BATCH) -> int:
         """Take in the ticks up to `to_tick`, after their bad records are written; return the number of records seen.
 
-        shared: the frames that this and other tables share.
+        cache: that of the batch, which this and other tables read.
         """
         records = 0
         for decision in self._pending_decisions(to_tick):
-            records += self._take_in(decision.at - 1, bad_records, shared)
-            self._decide(decision, bad_records)
-        return records + self._take_in(to_tick, bad_records, shared)
+            records += self._take_in(decision.at - 1, quarantine, cache)
+            self._decide(decision, quarantine)
+        return records + self._take_in(to_tick, quarantine, cache)
 
     def _pending_decisions(self, to_tick: int) -> list[Intervention]:
         """Return the interventions up to `to_tick` that are not applied yet, in their order."""
@@ -125,16 +109,16 @@ class SilverWriter:
             self._decisions = interventions.read_interventions(self._lake, self.table.name)
         return [decision for decision in self._decisions if self.applied < decision.at <= to_tick]
 
-    def _take_in(self, to_tick: int, bad_records: BadRecords, shared: Sharing | None) -> int:
+    def _take_in(self, to_tick: int, quarantine: Quarantine, cache: BatchCache) -> int:
         if to_tick <= self.applied:
             return 0
-        shared_view = shared.view(self._spark) if shared is not None else None
-        read_records = partial(replace(self._input, shared=shared_view).records_with_clocks, self.applied, to_tick)
+        batch_input = replace(self._input, lake=replace(self._lake, cache=cache))
+        read_records = partial(batch_input.records_with_clocks, self.applied, to_tick)
         read_rows = partial(self._lake.read, self._state.path)
         folded_batch = fold.fold_batch(self._fold, read_records, read_rows, self._clock, self._emitted_watermark)
         try:
             for source in folded_batch.bad:
-                bad_records.write(source, to_tick, shared)
+                quarantine.write(source, to_tick, cache)
             if folded_batch.late:
                 late.write_late(
                     self._open_table, folded_batch.late_rows, folded_batch.late_joins, self._epoch_of_late(), to_tick
@@ -148,7 +132,7 @@ class SilverWriter:
         finally:
             folded_batch.release()
         if has_input:
-            self._show(to_tick, shared_view)
+            self._show(to_tick, cache)
         self.applied = to_tick
         return folded_batch.records
 
@@ -207,7 +191,7 @@ class SilverWriter:
             with numbered_writes(self._spark, table_place, target_progress, content):
                 merge_batch(self._spark, table_place.path, row_merge, batch, fresh=fresh)
 
-    def _decide(self, decision: Intervention, bad_records: BadRecords) -> None:
+    def _decide(self, decision: Intervention, quarantine: Quarantine) -> None:
         """Apply the next intervention. A swap or a revert opens the next epoch."""
         if (
             decision.kind == "swap"
@@ -220,7 +204,7 @@ class SilverWriter:
         if decision.kind in ("swap", "revert"):
             # The epoch after its own: the next free one might belong to a writer that has taken the table over.
             self._epoch = open_epoch(self._spark, self._state, self._epoch + 1).epoch
-        swap_counts = self._bring_along(decision, bad_records) if decision.kind == "swap" else None
+        swap_counts = self._bring_along(decision, quarantine) if decision.kind == "swap" else None
         changed_rows = Past(self._open_table).changed(decision, visible=False)
         held_batch = hold_with_bounds(changed_rows, self.table.key)
         try:
@@ -242,7 +226,7 @@ class SilverWriter:
         self.applied = decision.at
         self._show(decision.at)
 
-    def _bring_along(self, decision: Intervention, bad_records: BadRecords) -> RecordCounts:
+    def _bring_along(self, decision: Intervention, quarantine: Quarantine) -> RecordCounts:
         """Take over from a table that is swapped in: clock, times, late and bad records; return its counts.
 
         All of this can be repeated after a crash; the table's commit comes last.
@@ -256,7 +240,7 @@ class SilverWriter:
             if any(self._lake.exists(candidate.late) for candidate in (self._open_table, table_beside)):
                 late.swap_late(self._open_table, table_beside.layout, self._epoch_of_late(), decision.at)
             for source in self.table.stream.decodes if decision.details.get("changed") else ():
-                bad_records.swap(source, table_beside.layout, to_tick)
+                quarantine.swap(source, table_beside.layout, to_tick)
             built_place = table_beside.state
             self._failures = failures_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
@@ -281,9 +265,9 @@ class SilverWriter:
         writer = SilverWriter(table_beside, self._run_id)
         with (
             writer,
-            Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer]) as bad_records,
+            Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer]) as quarantine,
         ):
-            writer.apply(to_tick, bad_records)
+            writer.apply(to_tick, quarantine)
 
     def _awaits_swap(self) -> bool:
         """Say whether a swap to the present declaration is recorded but not applied yet."""
@@ -296,16 +280,17 @@ class SilverWriter:
             for decision in self._decisions
         )
 
-    def _show(self, to_tick: int, shared: Shared | None = None) -> None:
-        """Bring the visible table to a tick that the state has, if these are two tables. shared: see `Shared`."""
+    def _show(self, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
+        """Bring the visible table to a tick that the state has, if these are two tables. cache: that of the batch."""
         if self._state == self._visible:
             return
         if to_tick > self._visible_tick:
             has_decision = any(self._visible_tick < decision.at <= to_tick for decision in self._decisions)
             # Final results appear once: their keys are new, unless somebody corrected them.
             fresh = is_final(self.table) and not has_expiry(self.table) and not has_decision
+            batch_table = replace(self._lake, cache=cache).open(self.table)
             changed_rows = visible.visible_changes(
-                self._open_table, self._visible_tick, to_tick, self._clock, shared, has_decision=has_decision
+                batch_table, self._visible_tick, to_tick, self._clock, has_decision=has_decision
             )
             held_batch = hold_with_bounds(changed_rows, self.table.key)
             try:

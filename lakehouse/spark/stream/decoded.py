@@ -31,7 +31,7 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
     frame = bronze.select(
         *[column.alias(name) for part in parts for name, column in part.bronze_columns.items()],
         _bronze_position().alias("_position"), F.col("topic_id").alias("_topic_id"),
-        F.coalesce(invalid_kafka_time("timestamp", "headers"), F.unix_millis("timestamp")).alias("rowtime"),
+        F.coalesce(invalid_kafka_time(), F.unix_millis("timestamp")).alias("rowtime"),
         F.col("partition").alias("rowpartition"), F.col("offset").alias("rowoffset"),
         *([F.col("headers").alias("_headers")] if source.headers else []),
         *([judging_time().alias("_judged_by")] if source.max_ahead is not None else []),

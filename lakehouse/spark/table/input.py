@@ -18,7 +18,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,10 +28,10 @@ from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
-from lakehouse.plan.table import Table
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
+from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.fold.table_fold import TableFold
@@ -46,33 +45,15 @@ from lakehouse.spark.table.stands import ReachedTime, Stands
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
-class Shared(Protocol):
-    """A cache of what several inputs of a batch read between two ticks."""
-
-    def records(self, source: Source, after_tick: int, to_tick: int) -> DataFrame | None:
-        """Return a source's records as `decode_records` does; None if they are not shared."""
-
-    def changes(
-        self, table: Table, after_tick: int, to_tick: int, make_changes: Callable[[], DataFrame], *, rebuilt: bool
-    ) -> DataFrame | None:
-        """Return a table's changes in (after_tick, to_tick] as its readers read them; None if they are not shared.
-
-        make_changes: derives the changes; called once, by the first reader. rebuilt: see `per_event`.
-        """
-
-    def hold(self, frame: DataFrame) -> DataFrame:
-        """Return a frame that is read several times, held in memory until the batch ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class Input:
     """A stream, as bronze has it. Ticks are intervals (after_tick, to_tick].
 
-    skip: the offsets that are left out, see `is_skipped`. select_rows: called with bronze's rows, returns those that
-    count, such as those before a moment, or with fixed rows in place of others. cut: the same for the tables that the
-    stream reads; None if all records count. rebuilt: read these tables as their present logic makes them, even for the
-    time before it was swapped in. began: do so up to this tick, see `OpenTable.began`. shared: see `Shared`.
-    forced_places: see `join_streams`.
+    lake: with the cache of a batch only if all rows count. skip: the offsets that are left out, see `is_skipped`.
+    select_rows: called with bronze's rows, returns those that count, such as those before a moment, or with fixed rows
+    in place of others. cut: the same for the tables that the stream reads; None if all records count. rebuilt: read
+    these tables as their present logic makes them, even for the time before it was swapped in. began: do so up to this
+    tick, see `OpenTable.began`. forced_places: see `join_streams`.
     """
 
     lake: OpenLake
@@ -82,7 +63,6 @@ class Input:
     cut: Cut | None = None
     rebuilt: bool = False
     began: int = NO_TICK
-    shared: Shared | None = None
     forced_places: DataFrame | None = None
 
     def rows(self, after_tick: int, to_tick: int) -> DataFrame:
@@ -100,16 +80,12 @@ class Input:
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
         def records(source: Source) -> DataFrame:
-            shared_records = (
-                self.shared.records(source, after_tick, to_tick)
-                if self.shared is not None and self.skip is None
-                else None
-            )
-            return (
-                decode_records(source, read_rows().where(F.col("topic") == source.topic))
-                if shared_records is None
-                else shared_records
-            )
+            def make_records() -> DataFrame:
+                return decode_records(source, read_rows().where(F.col("topic") == source.topic))
+
+            if self.skip is not None:  # no other table leaves out the same offsets
+                return make_records()
+            return self.lake.cache.make_once(self.lake.spark, source, after_tick, to_tick, make_records)
 
         first_tick = NO_TICK if self.skip is None else BEGINNING.tick
         earlier_records = (
@@ -148,7 +124,7 @@ class Input:
         is_rebuilt = self.rebuilt or after_tick < self.began
         loads_restored = self.stream.undoes and self.skip is None
         upstream_tables: Tables = self.lake.read_upstream(
-            self.lake, after_tick, to_tick, self.cut, is_rebuilt, self.shared, loads_restored, self.skip
+            self.lake, after_tick, to_tick, self.cut, is_rebuilt, loads_restored, self.skip
         )
         return upstream_tables
 
@@ -183,7 +159,8 @@ class EarlierInBronze(EarlierRecords):
         return self._frame(stream, since, self.after)
 
     def _frame(self, stream: Stream, after_tick: int, to_tick: int) -> DataFrame:
-        return replace(self.input, stream=stream, shared=None).frame(after_tick, to_tick)
+        lake = replace(self.input.lake, cache=NO_BATCH)
+        return replace(self.input, lake=lake, stream=stream).frame(after_tick, to_tick)
 
     def _measure(self, join: StreamJoin, after_tick: int, to_tick: int, width: int) -> list[ReachedTime]:
         """See `Measure`."""
@@ -211,8 +188,10 @@ def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
 
 
 def input_of(open_table: OpenTable) -> Input:
-    """Return a table's input: for a restored table without the records that its changelog covers."""
-    return Input(open_table.lake, open_table.table.stream, open_table.skip, began=open_table.began)
+    """Return a table's input, outside any batch: for a restored table without the records that its changelog covers."""
+    return Input(
+        replace(open_table.lake, cache=NO_BATCH), open_table.table.stream, open_table.skip, began=open_table.began
+    )
 
 
 def must_wait(open_table: OpenTable, to_tick: int) -> bool:
@@ -239,16 +218,13 @@ def drop_skipped(bronze_rows: DataFrame, skip: str | None) -> DataFrame:
     return bronze_rows.where(~is_skipped(skip)) if skip else bronze_rows
 
 
-def is_skipped(skip: str, topic_id: str = "topic_id", partition: str = "partition", offset: str = "offset") -> Column:
-    """Return the condition on rows whose offsets a restored table holds already.
-
-    skip: the table's property. topic_id, partition, offset: the names of the rows' columns.
-    """
+def is_skipped(skip: str) -> Column:
+    """Return the condition on rows whose offsets a restored table holds already. skip: the table's property."""
     first_offsets: Mapping[str, Mapping[str, int]] = json.loads(skip)
     offsets_by_partition = {
         f"{topic}/{partition_number}": first_offset
         for topic, partition_offsets in first_offsets.items()
         for partition_number, first_offset in partition_offsets.items()
     }
-    first_offset = F.element_at(literal_map(offsets_by_partition, "bigint"), F.concat_ws("/", topic_id, partition))
-    return first_offset.isNotNull() & (F.col(offset) < first_offset)
+    first_offset = F.element_at(literal_map(offsets_by_partition, "bigint"), F.concat_ws("/", "topic_id", "partition"))
+    return first_offset.isNotNull() & (F.col("offset") < first_offset)

@@ -32,14 +32,13 @@ def create_quarantine(lake: OpenLake, source: Source) -> None:
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 
-def bad_records(source: Source, bronze_rows: DataFrame, shared: DataFrame | None = None) -> DataFrame:
+def bad_records(source: Source, bronze_rows: DataFrame, decoded_records: DataFrame) -> DataFrame:
     """Return those bronze rows of the source's topic that do not fit its schema, with the reason.
 
-    shared: these rows, and maybe more, after `decode_records`.
+    decoded_records: these rows after `decode_records`.
     """
     identity_columns = ["topic_id", "partition", "offset"]
-    flagged_records = (decode_records(source, bronze_rows) if shared is None else shared).where("_bad")
-    flagged_records = flagged_records.select(
+    flagged_records = decoded_records.where("_bad").select(
         "_position.*", F.col("rowtime").alias("ms"), F.col("_tombstone").alias("own")
     )
     bad_rows = bronze_rows.join(
@@ -87,30 +86,6 @@ def _time_reason(source: Source) -> Callable[[Column], Column]:
     return over_arrow(reason, "string")
 
 
-def write_bad_records(
-    lake: OpenLake,
-    source: Source,
-    bronze_rows: DataFrame,
-    epoch: int,
-    after_tick: int,
-    to_tick: int,
-    shared: DataFrame | None = None,
-) -> None:
-    """Append those bad records among the bronze rows of (after_tick, to_tick] that are not in the quarantine yet.
-
-    epoch: one that the writer has opened. Called before the tables take the tick in, so a table that has a tick never
-    lacks its quarantine. shared: see `bad_records`.
-    """
-    table_place = quarantine_place(lake.layout, source.name)
-    progress = lake.progress(table_place)
-    if progress.tick >= to_tick:
-        return
-    new_rows = bronze.between_ticks(bronze_rows, max(after_tick, progress.tick), to_tick)
-    next_progress = Progress(epoch, to_tick)
-    content = QuarantineCommit(from_tick=max(after_tick, progress.tick))
-    append(bad_records(source, new_rows, shared), table_place, next_progress, content)
-
-
 def swap_quarantine(
     lake: OpenLake, built_layout: Layout, source: Source, bronze_rows: DataFrame, epoch: int, to_tick: int
 ) -> int:
@@ -126,7 +101,9 @@ def swap_quarantine(
         return epoch
     progress = lake.progress(table_place)
     if progress.tick > to_tick:
-        new_rows = new_rows.unionByName(bad_records(source, bronze.between_ticks(bronze_rows, to_tick, progress.tick)))
+        later_rows = bronze.between_ticks(bronze_rows, to_tick, progress.tick)
+        later_bad_records = bad_records(source, later_rows, decode_records(source, later_rows))
+        new_rows = new_rows.unionByName(later_bad_records)
     next_progress = Progress(epoch + 1, max(progress.tick, to_tick))
     content = QuarantineCommit(from_tick=NO_TICK, operation="swap")
     append(new_rows, table_place, next_progress, content, instead=True)
