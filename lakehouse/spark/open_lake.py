@@ -23,7 +23,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
-from lakehouse.spark.jvm.in_memory import frame_of_plan
+from lakehouse.spark.jvm.in_memory import PlannedFrame, keep_plan
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")
@@ -33,16 +33,19 @@ Kind = TypeVar("Kind")
 class Versions:
     """The last version of each table that was read: whenever a version is named, Delta lists its files with Spark."""
 
-    known: dict[str, tuple[str, int, Any]] = field(default_factory=dict)
+    known: dict[str, tuple[str, int, PlannedFrame]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
         """Return the rows of the table at a path, at a version."""
-        table_id = str(newest_snapshot(spark, path).metadata().id())  # another table may be created at the same path
-        cached_plan = self.known.get(path)
-        if cached_plan is None or cached_plan[:2] != (table_id, version):
-            rows = spark.read.format("delta").option("versionAsOf", version).load(path)
-            cached_plan = self.known[path] = table_id, version, rows._jdf.queryExecution().analyzed()
-        return frame_of_plan(spark, cached_plan[2])
+        table_id = newest_snapshot(spark, path).table_id  # another table may be created at the same path
+        known_version = self.known.get(path)
+        if known_version is not None and known_version[:2] == (table_id, version):
+            return known_version[2].frame(spark)
+        rows = spark.read.format("delta").option("versionAsOf", version).load(path)
+        if (planned_frame := keep_plan(rows)) is None:
+            return rows
+        self.known[path] = table_id, version, planned_frame
+        return planned_frame.frame(spark)
 
 
 @dataclass(frozen=True, slots=True)

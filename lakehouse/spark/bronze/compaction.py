@@ -67,8 +67,10 @@ def _tables_to_cluster(lake: OpenLake, topic_names: set[str] | None) -> list[tup
 
 def _file_sizes(spark: SparkSession, path: str) -> DataFrame:
     """Return, by topic, the files, their bytes, and the bytes in files smaller than those that OPTIMIZE makes."""
-    data_files = DataFrame(newest_snapshot(spark, path).allFiles().toDF(), spark)
     loose_bytes = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
-    return data_files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(
-        F.count("*").alias("files"), F.sum("size").alias("bytes"), loose_bytes.alias("loose")
+    return (
+        newest_snapshot(spark, path)
+        .files()
+        .groupBy(F.col("partition")["topic"].alias("topic"))
+        .agg(F.count("*").alias("files"), F.sum("size").alias("bytes"), loose_bytes.alias("loose"))
     )

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 from lakehouse.setup.places import jars_folder
+from lakehouse.spark.jvm.capability import allow_internals
 from lakehouse.spark.jvm.launch import remember_names, start_jvm
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
@@ -130,6 +131,7 @@ def open_session(settings: Settings) -> SparkSession:
     Under spark-submit the session's master and jars are those of the command line. Raises ConfigError if the JVM
     dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
+    allow_internals(allowed=settings.spark.internals)
     if (active_session := SparkSession.getActiveSession()) is not None:
         return _check_session(active_session)
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from sqlglot import exp
@@ -27,6 +26,7 @@ from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.expression import clock_texts
+from lakehouse.spark.jvm.analysis import pattern_fault
 from lakehouse.spark.table import tables
 
 PATTERNS = (
@@ -53,12 +53,12 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for part in stream.source.parts:
         _check_stream(spark, part)
     if isinstance(stream.source, Crossings):
-        _check_patterns(spark, stream.what, stream.source.when)
+        _check_patterns(stream.what, stream.source.when)
         rows = spark.createDataFrame([], tables.visible_schema(spark, stream.source.table))
         _check_items(rows, stream.what, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
-            _check_patterns(spark, stream.what, item)
+            _check_patterns(stream.what, item)
     try:
         tables.empty_stream(spark, stream)
     except AnalysisException as error:
@@ -95,7 +95,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     fold_expressions = table.fold.expressions
     having_predicates = [item.predicate for item in table.behind if isinstance(item, Having)]
     for item in [*fold_expressions, *having_predicates]:
-        _check_patterns(spark, label, item)
+        _check_patterns(label, item)
     try:
         _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
         table_schema = tables.visible_schema(spark, table)
@@ -129,26 +129,20 @@ def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> N
             raise PlanError(message_with_place(message, item.place)) from error
 
 
-def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
+def _check_patterns(label: str, item: Expression) -> None:
     """Raise PlanError for an invalid literal pattern: its expression would be null for every record."""
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:
-            try:
-                _java_package(spark).util.regex.Pattern.compile(pattern.name)
-            except IllegalArgumentException as error:
-                reason = str(error).split("\n", 1)[0]
+            reason = pattern_fault(pattern.name)
+            if reason is not None:
                 message = f"{label}: {item.text!r}: {pattern.name!r} is not a pattern: {reason}."
-                raise PlanError(message_with_place(message, item.place)) from error
+                raise PlanError(message_with_place(message, item.place))
 
 
 def _first_place(items: Iterable[Expression]) -> Place | None:
     """Return the line of the user's code that declares these expressions, all in one call: that of the first."""
     return next((item.place for item in items), None)
-
-
-def _java_package(spark: SparkSession) -> Any:
-    return spark.sparkContext._jvm.java  # type: ignore[union-attr]
 
 
 def _first_line(error: AnalysisException) -> str:
