@@ -24,6 +24,7 @@ from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.in_memory import PlannedFrame, keep_plan
+from lakehouse.spark.jvm.session import new_session
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")
@@ -88,7 +89,7 @@ class OpenLake:
 
     def own_session(self) -> OpenLake:
         """Return the lake through a session of its own: a commit's metadata is a setting of the session."""
-        return replace(self, spark=self.spark.newSession())
+        return replace(self, spark=new_session(self.spark))
 
     def exists(self, path: str) -> bool:
         """Say whether there is a Delta table at a path."""

@@ -21,7 +21,8 @@ from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.spark.expression import cast_values, element_values, json_numbers
 from lakehouse.spark.expression.java_functions import FUNCTIONS
 from lakehouse.spark.expression.refused_values import refused_condition
-from lakehouse.spark.jvm.parsed import parse_tree
+from lakehouse.spark.jvm import ksql_functions
+from lakehouse.spark.jvm.parsed import parse_tree, takes_catalyst
 from lakehouse.spark.jvm.tree import ATTRIBUTES, Tree
 
 # Nodes and functions that do not raise themselves, though their arguments may: Spark's classes, and its functions.
@@ -56,11 +57,14 @@ TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 def column_of(expression: Expression) -> Column:
     """Return the column for a declared expression."""
     # Most are just a column's name: that can't raise, and each access to a tree is a call to the JVM.
-    return F.expr(expression.text) if expression.is_column else _guarded_column(expression.text)
+    if expression.is_column:
+        return F.expr(expression.text)
+    return _guarded_column(expression.text, by_catalyst=takes_catalyst())
 
 
 @lru_cache(maxsize=4096)
-def _guarded_column(text: str) -> Column:
+def _guarded_column(text: str, *, by_catalyst: bool) -> Column:
+    """by_catalyst: which of its two forms `parse_tree` gives; a column is kept for each."""
     return guarded_tree(text).column()
 
 
@@ -108,8 +112,15 @@ def _guard_tree(tree: Tree) -> Tree:
     if (java_function := FUNCTIONS.get(name)) is not None:
         argument_forms, java_call, result_form = java_function
         arguments = [_fill_template(argument_form, guarded_children) for argument_form in argument_forms]
-        call_tree = tree.call_java(java_call, arguments)
-        return tree if call_tree is None else _fill_template(result_form, [call_tree.try_eval()])
+        if (call_tree := tree.call_java(java_call, arguments)) is not None:
+            return _fill_template(result_form, [call_tree.try_eval()])
+        argument_types = ksql_functions.TYPES[name][0]
+        return tree.with_children(
+            [
+                _fill_template(f"cast(`0` AS {argument_type})", [child])
+                for argument_type, child in zip(argument_types, guarded_children, strict=True)
+            ]
+        )
     by_interval = name == "sequence" and _is_interval(guarded_children[-1])
     conditions, measured_lambdas = [], []
     if name in element_values.ENTRIES:

@@ -75,14 +75,11 @@ class LocalSnapshot:
         return self.log.transaction_version(app_id)
 
     def files(self) -> DataFrame:
-        file_rows = [
-            (
-                {name: value if value is None else str(value) for name, value in (action["partition"] or {}).items()},
-                action["size_bytes"],
-                action["num_records"] or 0,
-            )
-            for action in self._add_actions
-        ]
+        file_rows = []
+        for action in self._add_actions:
+            partition = action.get("partition") or {}
+            texts = {name: value if value is None else str(value) for name, value in partition.items()}
+            file_rows.append((texts, action["size_bytes"], action.get("num_records") or 0))
         return self.spark.createDataFrame(file_rows, FILE_COLUMNS)
 
 
@@ -95,7 +92,8 @@ class SparkSnapshot:
 
     @cached_property
     def _detail(self) -> dict[str, Any]:
-        detail = DeltaTable.forPath(self.spark, self.path).detail().first()
+        details = DeltaTable.forPath(self.spark, self.path).detail()
+        detail = details.withColumn("created_ms", F.unix_millis("createdAt")).first()
         assert detail is not None
         return detail.asDict()
 
@@ -111,7 +109,7 @@ class SparkSnapshot:
 
     @property
     def created_ms(self) -> int:
-        return int(self._detail["createdAt"].timestamp() * 1000)
+        return int(self._detail["created_ms"])
 
     @property
     def properties(self) -> Mapping[str, str]:

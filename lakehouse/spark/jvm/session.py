@@ -6,15 +6,18 @@ import os
 import re
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
+import pyspark
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 from lakehouse.setup.places import jars_folder
-from lakehouse.spark.jvm.capability import allow_internals
+from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
+from lakehouse.spark.jvm.ksql_functions import register_functions
 from lakehouse.spark.jvm.launch import remember_names, start_jvm
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
@@ -97,11 +100,8 @@ ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours; every other setting replaces ours
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
 # processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
-LOCAL_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
+FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_FILES = {"spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER}
 # With at most this many cores, Java's compiler and collector share them with the work: a method is compiled with all
 # optimisations after ten times as many calls as by default, and one thread collects. Figures: benchmarks/README.md.
 FEW_CORES = 2
@@ -145,7 +145,7 @@ def open_session(settings: Settings) -> SparkSession:
         else:
             spark_settings["spark.jars"] = ",".join(jars)
             spark_settings["spark.executor.extraJavaOptions"] = STACK
-        if "://" not in settings.lake.path:
+        if "://" not in settings.lake.path and _has_file_manager():
             spark_settings |= LOCAL_FILES
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
@@ -162,10 +162,33 @@ def open_session(settings: Settings) -> SparkSession:
         builder = builder.config(name, value)
     session = _check_session(builder.getOrCreate())
     remember_names(session)
+    register_functions(session)
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def new_session(session: SparkSession) -> SparkSession:
+    """Return another session of the same Spark: its settings, and its functions, are its own."""
+    own_session = session.newSession()
+    register_functions(own_session)
+    return own_session
+
+
+def _has_file_manager() -> bool:
+    """Say whether this Spark has the class of LOCAL_FILES: a query with another name of a class does not start."""
+    if not is_available(Capability.LOCAL_FILES):
+        return False
+    if pyspark.__version__.startswith("4.2."):
+        return True
+    class_file = f"{FILE_MANAGER.replace('.', '/')}.class"
+    for jar in Path(pyspark.__file__).parent.glob("jars/spark-sql_*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            if class_file in classes.NameToInfo:
+                return True
+    report_missing(Capability.LOCAL_FILES, FILE_MANAGER)
+    return False
 
 
 def _check_session(session: SparkSession) -> SparkSession:

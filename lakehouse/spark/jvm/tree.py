@@ -7,13 +7,14 @@ and gives Spark the text of the guarded tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.spark.jvm.capability import Capability, is_available
 from lakehouse.spark.jvm.java import active_jvm
 
 FUNCTION = "UnresolvedFunction"
@@ -114,12 +115,21 @@ class CatalystTree:
     def try_eval(self) -> Tree:
         return CatalystTree(active_jvm().org.apache.spark.sql.catalyst.expressions.TryEval(self.java))
 
-    def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> Tree:
+    def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> Tree | None:
+        if not is_available(Capability.JAVA_CALLS):
+            return None
         return CatalystTree(java_call(*map(_java, arguments)))
 
     def column(self) -> Column:
         java_column = active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(self.java)
         return cast(Column, cast(Any, type(F.lit(1)))(java_column))
+
+
+def all_nodes(tree: Tree) -> Iterator[Tree]:
+    """Yield a tree's nodes, from its top."""
+    yield tree
+    for child in tree.children:
+        yield from all_nodes(child)
 
 
 def _java(tree: Tree) -> Any:

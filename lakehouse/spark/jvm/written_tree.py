@@ -58,7 +58,7 @@ class WrittenTree:
     children: list[Tree]
     render: Render
     function: str = ""
-    first_name: str = ""
+    names: tuple[str, ...] = ()
     literal: Any = None
     type_text: str = ""
     is_try_cast: bool = False
@@ -66,6 +66,10 @@ class WrittenTree:
     @property
     def name(self) -> str:
         return self.function or self.kind
+
+    @property
+    def first_name(self) -> str:
+        return self.names[0]
 
     @cached_property
     def sql(self) -> str:
@@ -93,7 +97,7 @@ class WrittenTree:
         )
 
     def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> None:
-        """Nothing: the session has a function of that name, see `lakehouse.spark.expression.python_functions`."""
+        """Nothing: the session has a function of that name, see `lakehouse.spark.jvm.ksql_functions`."""
 
     def column(self) -> Column:
         return F.expr(self.sql)
@@ -134,8 +138,7 @@ def parse_written(text: str) -> WrittenTree:
 @lru_cache(maxsize=1)
 def can_catch() -> bool:
     """Say whether this Spark catches failures as this module needs it."""
-    session = SparkSession.getActiveSession()
-    assert session is not None
+    session = SparkSession.builder.getOrCreate()
     try:
         tried_call = parse_written("element_at(array(id), cast(id AS int))").try_eval().column()
         rows = session.range(2).select(tried_call.alias("x")).collect()
@@ -154,12 +157,30 @@ def _quoted(name: str) -> str:
 
 
 def _attribute(*names: str) -> WrittenTree:
+    return _name("UnresolvedAttribute", *names)
+
+
+def _name(kind: str, *names: str) -> WrittenTree:
     name_text = ".".join(map(_quoted, names))
-    return WrittenTree("UnresolvedAttribute", [], lambda: name_text, first_name=names[0])
+    return WrittenTree(kind, [], lambda: name_text, names=names)
+
+
+def field_of(owner: Tree, name: str) -> WrittenTree:
+    """Return a field of a struct."""
+    assert isinstance(owner, WrittenTree)
+    if owner.kind in ATTRIBUTES:
+        return _name(owner.kind, *owner.names, name)
+    return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{_quoted(name)}")
 
 
 def _literal(value: Any, type_text: str, sql_text: str) -> WrittenTree:
     return WrittenTree(LITERAL, [], lambda: sql_text, literal=value, type_text=type_text)
+
+
+def _number(text: str) -> WrittenTree:
+    is_whole = text.removeprefix("-").isdigit()
+    sql_text = f"({text})" if text.startswith("-") else text  # two signs would begin a comment
+    return _literal(int(text) if is_whole else text, "int" if is_whole else "decimal", sql_text)
 
 
 class _Reader:
@@ -190,17 +211,18 @@ class _Reader:
             raise self._refusal(node)
 
     def _binary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
-        self._only(node, "this", "expression", "safe", "typed")
+        self._only(node, "this", "expression", "safe", "typed", "negate")
         if isinstance(node.expression, exp.Any | exp.All):
             raise self._refusal(node)
         children = self._all([node.this, node.expression])
+        sign = f"NOT {sign}" if node.args.get("negate") else sign
         return WrittenTree(kind, children, lambda left, right: f"({left} {sign} {right})")
 
     def _unary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
         child = self.read(node.this)
         if kind == "UnaryMinus" and child.kind == LITERAL and child.type_text in ("int", "decimal"):
-            value = -child.literal if isinstance(child.literal, int) else f"-{child.literal}"
-            return _literal(value, child.type_text, f"-{child.sql}")
+            number = str(child.literal)
+            return _number(number[1:] if number.startswith("-") else f"-{number}")
         return WrittenTree(kind, [child], lambda text: f"({sign} {text})")
 
     def _paren(self, node: exp.Expression) -> WrittenTree:
@@ -218,8 +240,7 @@ class _Reader:
                 return _literal(str(node.this), "string", text_literal(node.this))
             case exp.Literal(is_string=True):
                 return _literal(str(node.this), "string", text_literal(node.this))
-        number = str(node.this)
-        return _literal(int(number) if number.isdigit() else number, "int" if number.isdigit() else "decimal", number)
+        return _number(str(node.this))
 
     def _texts(self, node: exp.Expression) -> WrittenTree:
         """Texts side by side are one text."""
@@ -240,18 +261,13 @@ class _Reader:
         return _attribute(*(part.name for part in node.parts))
 
     def _variable(self, node: exp.Expression) -> WrittenTree:
-        name = _quoted(node.name)
-        return WrittenTree("UnresolvedNamedLambdaVariable", [], lambda: name, first_name=node.name)
+        return _name("UnresolvedNamedLambdaVariable", node.name)
 
     def _field(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Dot)
         if not isinstance(node.expression, exp.Identifier):
             raise self._refusal(node)
-        owner, name = self.read(node.this), _quoted(node.expression.name)
-        if owner.kind in ATTRIBUTES:
-            name_text = f"{owner.sql}.{name}"
-            return WrittenTree(owner.kind, [], lambda: name_text, first_name=owner.first_name)
-        return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{name}")
+        return field_of(self.read(node.this), node.expression.name)
 
     def _element(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "expressions")

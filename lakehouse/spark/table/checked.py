@@ -53,12 +53,12 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     for part in stream.source.parts:
         _check_stream(spark, part)
     if isinstance(stream.source, Crossings):
-        _check_patterns(stream.what, stream.source.when)
+        _check_patterns(spark, stream.what, stream.source.when)
         rows = spark.createDataFrame([], tables.visible_schema(spark, stream.source.table))
         _check_items(rows, stream.what, [stream.source.when])
     for step in stream.steps:
         for item in step.expressions:
-            _check_patterns(stream.what, item)
+            _check_patterns(spark, stream.what, item)
     try:
         tables.empty_stream(spark, stream)
     except AnalysisException as error:
@@ -95,7 +95,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
     fold_expressions = table.fold.expressions
     having_predicates = [item.predicate for item in table.behind if isinstance(item, Having)]
     for item in [*fold_expressions, *having_predicates]:
-        _check_patterns(label, item)
+        _check_patterns(spark, label, item)
     try:
         _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
         table_schema = tables.visible_schema(spark, table)
@@ -129,12 +129,12 @@ def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> N
             raise PlanError(message_with_place(message, item.place)) from error
 
 
-def _check_patterns(label: str, item: Expression) -> None:
+def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
     """Raise PlanError for an invalid literal pattern: its expression would be null for every record."""
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:
-            reason = pattern_fault(pattern.name)
+            reason = pattern_fault(spark, pattern.name)
             if reason is not None:
                 message = f"{label}: {item.text!r}: {pattern.name!r} is not a pattern: {reason}."
                 raise PlanError(message_with_place(message, item.place))
