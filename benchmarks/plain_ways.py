@@ -77,7 +77,7 @@ def main() -> None:
         figures = [f"{figure:.3f}" for figure in (first, with_internals, plain_first, plain)]
         rows.append([part, *figures, f"{plain / with_internals:.1f}"])
     show(
-        f"{len(TABLES)} tables, {chosen.records:,} and {chosen.few:,} records, medians of {chosen.rounds} rounds: seconds",
+        f"{len(TABLES)} tables, {chosen.records:,} and {chosen.few:,} records: seconds, medians of {chosen.rounds}",
         ["part", "first", "with internals", "first, plain", "plain", "times"],
         rows,
     )
