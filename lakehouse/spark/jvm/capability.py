@@ -95,10 +95,8 @@ def is_absence(error: Exception) -> bool:
     """
     if isinstance(error, Py4JNetworkError):
         return False
-    if isinstance(error, Py4JJavaError):
-        java_error: Any = error.java_exception
+    # PySpark keeps the error of Java in its own.
+    java_error: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    if java_error is not None:
         return any(word in java_error.getClass().getName() for word in ABSENT)
-    if isinstance(error, (TypeError, AttributeError, Py4JError)):
-        return any(word in str(error) for word in ABSENT)
-    # PySpark's form of an error of Java: the text begins with the class.
-    return type(error).__name__ == "UnknownException" and any(word in str(error)[:300] for word in ABSENT)
+    return isinstance(error, TypeError | AttributeError | Py4JError) and any(word in str(error) for word in ABSENT)

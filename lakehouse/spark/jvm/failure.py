@@ -66,7 +66,7 @@ def stop_query(query: StreamingQuery) -> None:
 def is_gone(spark: SparkSession) -> bool:
     """Say whether Spark's process has ended."""
     try:
-        spark.conf.get("spark.app.id")  # a question to Java
+        spark.sparkContext.getLocalProperty("spark.scheduler.pool")  # any question to Java
     except (Py4JError, OSError):
         return True
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lakehouse.errors import PlanError
-from lakehouse.spark.jvm.capability import Capability, choose_way, is_available
+from lakehouse.spark.jvm.capability import Capability, choose_way, is_available, report_missing
 from lakehouse.spark.jvm.ksql_functions import without_lambdas
 from lakehouse.spark.jvm.tree import Tree, parse_catalyst
 from lakehouse.spark.jvm.written_tree import can_catch, parse_written
@@ -26,7 +26,11 @@ def _try_catalyst() -> bool:
     """Build a column of trees in each way that `Tree` has."""
     call = parse_catalyst("f(cast(x AS int))")
     call.with_children(call.children).try_eval().column()
-    return call.function == "f" and call.children[0].type_text == "int" and not call.children[0].is_try_cast
+    (argument,) = call.children
+    if (call.function, argument.kind, argument.type_text, argument.is_try_cast) == ("f", "Cast", "int", False):
+        return True
+    report_missing(Capability.EXPRESSIONS, "its trees have other names")
+    return False
 
 
 def parse_tree(text: str) -> Tree:
