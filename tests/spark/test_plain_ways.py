@@ -20,11 +20,14 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.place import TablePlace
+from lakehouse.model.functions import STRICT
 from lakehouse.plan.expression import Expression
+from lakehouse.plan.refused.spark_functions import OWN
 from lakehouse.run.scenario.scenario import read_scenario
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.expression.declared import column_of
-from lakehouse.spark.jvm import capability, checkpoint, delta_log, folders, plain_log
+from lakehouse.spark.expression.java_functions import FUNCTIONS
+from lakehouse.spark.jvm import capability, checkpoint, delta_log, folders, ksql_functions, plain_log
 from lakehouse.spark.jvm.capability import Capability, allow_internals, choose_way
 from lakehouse.spark.jvm.in_memory import InMemory
 from lakehouse.spark.table.checked import check_application
@@ -181,6 +184,11 @@ def test_a_text_that_spark_reads_as_a_moment_is_refused_without_internals(plain_
             check_application(plain_spark, lh.app(events.filter(text).latest("a")))
     for text in (*EXPLICIT, "at > day", "at > to_date(t)", "date_format(at, 'HH') = t"):
         check_application(plain_spark, lh.app(events.filter(text).latest("a")))
+
+
+def test_every_function_of_ours_has_a_form_in_python() -> None:
+    assert ksql_functions.TYPES.keys() == OWN == FUNCTIONS.keys()
+    assert STRICT.keys() >= OWN
 
 
 def test_a_wrong_pattern_is_refused_without_internals(plain_spark: SparkSession) -> None:

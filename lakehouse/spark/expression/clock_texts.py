@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
-from lakehouse.spark.expression.declared import MOMENTS, TIME_ALONE, guarded_tree
+from lakehouse.spark.expression.declared import TIME_ALONE, guarded_tree, moment_places
 from lakehouse.spark.expression.explained_casts import explain_casts
 from lakehouse.spark.jvm.analysis import ResolvedCast, find_casts
 
@@ -27,7 +27,7 @@ def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> No
         if item.is_column:
             continue
         casts = find_casts(frame, guarded_tree(item.text))
-        for cast in explain_casts(frame, item.text, MOMENTS) if casts is None else casts:
+        for cast in explain_casts(frame, item.text, moment_places) if casts is None else casts:
             if _makes_moment(cast.source, cast.target) and not _is_whole_moment(cast):
                 message = (
                     f"{label}: {item.text!r} makes Spark read {cast.text} as a timestamp: '12:30' would be of "

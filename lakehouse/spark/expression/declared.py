@@ -97,10 +97,8 @@ def _guard_tree(tree: Tree) -> Tree:
         guarded_children[-1] = _fill_template(
             f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [guarded_children[-1]]
         )
-    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(guarded_children) > 1):
-        for place in MOMENTS.get(name or kind, ()):
-            if place < len(guarded_children):
-                guarded_children[place] = _guard_moment(guarded_children[place])
+    for place in moment_places(tree):
+        guarded_children[place] = _guard_moment(guarded_children[place])
     if len(guarded_children) > 2 and element_values.may_double(name, children[2]):
         guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
     if any(
@@ -132,6 +130,13 @@ def _guard_tree(tree: Tree) -> Tree:
     )
     condition = " OR ".join(filter(None, conditions))
     return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else tree.try_eval()
+
+
+def moment_places(tree: Tree) -> list[int]:
+    """Return the places of the arguments that a function reads as moments, if they are texts."""
+    if tree.function.removeprefix("try_").startswith("to_timestamp") and len(tree.children) > 1:
+        return []  # it has a format
+    return [place for place in MOMENTS.get(tree.name, ()) if place < len(tree.children)]
 
 
 def _quote_json_path(tree: Tree) -> Tree:

@@ -8,7 +8,7 @@ Anything else counts as a text: then the user is asked for a cast of his own, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from uuid import uuid4
 
 from pyspark.sql import DataFrame
@@ -27,12 +27,14 @@ DATES = ("to_date(", "date_add(", "date_sub(", "add_months(", "last_day(", "next
 PLAN = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n== Optimized Logical Plan ==", re.DOTALL)
 
 
-def explain_casts(frame: DataFrame, text: str, moments: dict[str, tuple[int, ...]]) -> Iterator[ResolvedCast]:
+def explain_casts(
+    frame: DataFrame, text: str, moment_places: Callable[[Tree], Iterable[int]]
+) -> Iterator[ResolvedCast]:
     """Yield the casts to timestamps that Spark inserts in an expression over a frame's columns.
 
-    moments: by function, the places of the arguments that are guarded when they are read as moments.
+    moment_places: gives the places of a call's arguments that are guarded when they are read as moments.
     """
-    tree = _without_own_casts(without_lambdas(parse_written(text), text), moments)
+    tree = _without_own_casts(without_lambdas(parse_written(text), text), moment_places)
     literals = {str(node.literal) for node in all_nodes(tree) if node.kind == LITERAL and node.type_text == "string"}
     plan_text = _explain(frame, tree)
     for argument in [tree.sql] if plan_text is None else _cast_arguments(plan_text):
@@ -45,13 +47,11 @@ def explain_casts(frame: DataFrame, text: str, moments: dict[str, tuple[int, ...
         )
 
 
-def _without_own_casts(tree: Tree, moments: dict[str, tuple[int, ...]]) -> WrittenTree:
+def _without_own_casts(tree: Tree, moment_places: Callable[[Tree], Iterable[int]]) -> WrittenTree:
     """Return the tree with a moment in place of each cast to a timestamp, and of each guarded argument."""
-    children: list[Tree] = [_without_own_casts(child, moments) for child in tree.children]
-    has_format = tree.function.removeprefix("try_").startswith("to_timestamp") and len(children) > 1
-    for place in () if has_format else moments.get(tree.name, ()):
-        if place < len(children):
-            children[place] = _null_cast(children[place], "timestamp")
+    children: list[Tree] = [_without_own_casts(child, moment_places) for child in tree.children]
+    for place in moment_places(tree):
+        children[place] = _null_cast(children[place], "timestamp")
     if tree.kind == "Cast" and "timestamp" in tree.type_text:
         return _null_cast(children[0], tree.type_text)
     changed_tree = tree.with_children(children)
