@@ -178,7 +178,9 @@ def _guard_cast(tree: Tree, child: Tree) -> Tree:
         )
 
     # `lakehouse.spark.expression.clock_texts` looks for a text's guard right below a cast.
-    return fit_value(guarded_child) if target_type.startswith("timestamp") else _compute_once(guarded_child, fit_value)
+    if target_type.startswith("timestamp") and takes_catalyst():
+        return fit_value(guarded_child)
+    return _compute_once(guarded_child, fit_value)
 
 
 def _compute_once(value: Tree, form: Callable[[Tree], Tree]) -> Tree:

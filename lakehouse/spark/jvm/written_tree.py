@@ -26,6 +26,7 @@ from lakehouse.spark.jvm.tree import ATTRIBUTES, FUNCTION, LAMBDA, LITERAL, Tree
 
 BOUND = "_lakehouse_tried"  # the lambda variable that has the computed arguments of a call
 FAILS = "isnull(try_to_binary(cast(size(array({})) AS string), 'utf-8'))"
+CONSTANT_MAX = 200
 TEXT_MAX = 1 << 20  # a lambda is written twice for each call around it
 
 Render = Callable[..., str]
@@ -87,8 +88,10 @@ class WrittenTree:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the tree is no name, no lambda, and no constant: some functions take only constants."""
-        return self.kind not in (*ATTRIBUTES, LITERAL, LAMBDA, "Alias") and self._has_names
+        """Whether the tree is no name, no lambda, and no short constant: some functions take only constants."""
+        if self.kind in (*ATTRIBUTES, LITERAL, LAMBDA, "Alias"):
+            return False
+        return self._has_names or len(self.sql) > CONSTANT_MAX
 
     @cached_property
     def _has_names(self) -> bool:
