@@ -105,6 +105,21 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture
+def plain_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """The session, with the public interfaces of Spark and Delta alone: [spark] internals = false."""
+    from lakehouse.spark.jvm.capability import allow_internals
+    from lakehouse.spark.jvm.ksql_functions import register_functions
+
+    monkeypatch.setenv("LAKEHOUSE_SPARK_INTERNALS", "false")  # for who opens a lake by its settings
+    allow_internals(allowed=False)
+    try:
+        register_functions(spark)
+        yield spark
+    finally:
+        allow_internals(allowed=True)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def plans(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Compile a file's plans, or run them as they are; sessions that are opened from the shared one do the same."""

@@ -147,6 +147,16 @@ def test_only_folds_know_how_a_table_is_folded() -> None:
         assert room(path) == "spark/fold" or not folds & {item.name for node in imported for item in node.names}, path
 
 
+def test_java_stays_behind_one_door() -> None:
+    """Private parts of Spark, Delta and Py4J stand in `spark/jvm`, each with a way round it (its `capability.py`)."""
+    private = re.compile(r"\b(_jvm|_jdf|_jsc|_jc|_jsparkSession|queryExecution|getClass|nameParts)\b")
+    for folder in (ROOT, PROJECT / "dags", PROJECT / "plugins", PROJECT / "spark_jobs"):
+        for path in folder.rglob("*.py"):
+            if (ROOT / "spark/jvm") not in path.parents:
+                assert not private.search(path.read_text()), path
+                assert not {name for name in imports(path) if name.split(".")[0] == "py4j"}, path
+
+
 def test_a_room_can_be_looked_over() -> None:
     """A folder with more files has more than one subject."""
     for folder in {path.parent for path in modules()}:

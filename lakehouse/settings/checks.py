@@ -305,7 +305,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "topics": check_topics,
         "topic_pattern": check_pattern,
     },
-    "spark": {"master": check_text, "memory": check_memory, "options": check_options},
+    "spark": {"master": check_text, "memory": check_memory, "internals": check_boolean, "options": check_options},
     "run": {
         "trigger_seconds": check_seconds,
         "max_records_per_tick": make_integer_check(1, None),

@@ -12,6 +12,7 @@
     [spark]
     master = "local[*]"
     memory = "3g"
+    internals = true                              # false: public interfaces of Spark and Delta alone
     options = { "spark.sql.shuffle.partitions" = "4" }
     [run]
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there are records

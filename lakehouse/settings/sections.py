@@ -75,10 +75,14 @@ class Kafka:
 
 @dataclass(frozen=True)
 class Spark:
-    """The settings of Spark; ``memory`` is the driver's."""
+    """The settings of Spark; ``memory`` is the driver's.
+
+    internals: False keeps to the public interfaces of Spark and Delta, which is slower.
+    """
 
     master: str = "local[*]"
     memory: str = "3g"
+    internals: bool = True
     options: Options = field(default_factory=Options)
 
 

@@ -24,7 +24,8 @@ from lakehouse.semantics.epoch import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
-from lakehouse.spark.jvm.in_memory import frame_of_plan
+from lakehouse.spark.jvm.in_memory import PlannedFrame, keep_plan
+from lakehouse.spark.jvm.session import new_session
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")
@@ -34,16 +35,19 @@ Kind = TypeVar("Kind")
 class Versions:
     """The last version of each table that was read: whenever a version is named, Delta lists its files with Spark."""
 
-    known: dict[str, tuple[str, int, Any]] = field(default_factory=dict)
+    known: dict[str, tuple[str, int, PlannedFrame]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
         """Return the rows of the table at a path, at a version."""
-        table_id = str(newest_snapshot(spark, path).metadata().id())  # another table may be created at the same path
-        cached_plan = self.known.get(path)
-        if cached_plan is None or cached_plan[:2] != (table_id, version):
-            rows = spark.read.format("delta").option("versionAsOf", version).load(path)
-            cached_plan = self.known[path] = table_id, version, rows._jdf.queryExecution().analyzed()
-        return frame_of_plan(spark, cached_plan[2])
+        table_id = newest_snapshot(spark, path).table_id  # another table may be created at the same path
+        known_version = self.known.get(path)
+        if known_version is not None and known_version[:2] == (table_id, version):
+            return known_version[2].frame(spark)
+        rows = spark.read.format("delta").option("versionAsOf", version).load(path)
+        if (planned_frame := keep_plan(rows)) is None:
+            return rows
+        self.known[path] = table_id, version, planned_frame
+        return planned_frame.frame(spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class OpenLake:
 
     def own_session(self) -> OpenLake:
         """Return the lake through a session of its own: a commit's metadata is a setting of the session."""
-        return replace(self, spark=self.spark.newSession())
+        return replace(self, spark=new_session(self.spark))
 
     def exists(self, path: str) -> bool:
         """Say whether there is a Delta table at a path."""

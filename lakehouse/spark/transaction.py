@@ -29,7 +29,7 @@ from lakehouse.lake.commit_metadata import (
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark.jvm import folders
-from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot, number_of_app
+from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot
 from lakehouse.spark.jvm.folders import read_lines
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -40,7 +40,7 @@ SHOWN = 3
 
 def read_progress(spark: SparkSession, place: TablePlace) -> Progress:
     """Return how far a table is; epoch 0, tick 0 if it has no commit of lakehouse."""
-    number = number_of_app(newest_snapshot(spark, place.path), app_id(place.name))
+    number = newest_snapshot(spark, place.path).number_of_app(app_id(place.name))
     return Progress(0, 0) if number is None else progress_of_version(number)
 
 
@@ -69,21 +69,20 @@ def new_table(spark: SparkSession, path: str, columns: StructType | str) -> Delt
 
 def table_id(spark: SparkSession, path: str) -> str:
     """Return the id that Delta gave the table at `path` when it was created: no other table ever has it."""
-    return str(newest_snapshot(spark, path).metadata().id())
+    return newest_snapshot(spark, path).table_id
 
 
 def version_and_progress(spark: SparkSession, place: TablePlace) -> tuple[int, Progress]:
     """Return the newest version of a table, and how far it is in that version."""
     while True:
-        version, table_progress = int(newest_snapshot(spark, place.path).version()), read_progress(spark, place)
-        if int(newest_snapshot(spark, place.path).version()) == version:
+        version, table_progress = newest_snapshot(spark, place.path).version, read_progress(spark, place)
+        if newest_snapshot(spark, place.path).version == version:
             return version, table_progress
 
 
 def read_properties(spark: SparkSession, path: str) -> dict[str, str]:
     """Return the properties of the table at `path`."""
-    pairs = newest_snapshot(spark, path).metadata().configuration().toSeq()
-    return {pairs.apply(n)._1(): pairs.apply(n)._2() for n in range(pairs.size())}
+    return dict(newest_snapshot(spark, path).properties)
 
 
 def set_properties(spark: SparkSession, path: str, values: Mapping[str, str], operation: str) -> None:
@@ -111,13 +110,12 @@ def _text_literal(text: str) -> str:
 
 def is_empty(spark: SparkSession, path: str) -> bool:
     """Say whether the table at `path` is known to have no rows, without reading it."""
-    checksum = newest_snapshot(spark, path).checksumOpt()
-    return bool(checksum.isDefined() and checksum.get().numFiles() == 0)
+    return newest_snapshot(spark, path).file_count == 0
 
 
 def commit_log_of(spark: SparkSession, path: str) -> CommitLog:
     """Return the log of the table at `path`."""
-    newest = int(newest_snapshot(spark, path).version())
+    newest = newest_snapshot(spark, path).version
     if "://" not in path:
         return open_log(path, newest)
     return CommitLog(lambda version: read_lines(spark, f"{path}/_delta_log/{version:020}.json"), newest, path)

@@ -31,7 +31,7 @@ def things(tmp_path: Path, spark: SparkSession) -> TablePlace:
 def test_a_numbered_append_does_not_put_the_tables_state_together(spark: SparkSession, things: TablePlace) -> None:
     open_epoch(spark, things)  # the first one looks up where a snapshot keeps its state
     append(spark.range(3).toDF("x"), things, Progress(1, 1), CONTENT)
-    before = delta_log.newest_snapshot(spark, things.path)
+    before = delta_log.newest_snapshot(spark, things.path).java
     append(spark.range(3).toDF("x"), things, Progress(1, 2), CONTENT)
     assert not before._computedStateTriggered()
     with numbered_writes(spark, things, Progress(1, 3), CONTENT):
@@ -60,7 +60,8 @@ def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: Spa
     open_epoch(spark, things)
     append(spark.range(3).toDF("x"), things, Progress(1, 1), CONTENT)
     append_empty_commit(spark, TablePlace(things.path, "others"), Progress(7, 9), CONTENT)
-    newest = delta_log.newest_snapshot(spark, things.path)
+    snapshot = delta_log.newest_snapshot(spark, things.path)
+    newest = snapshot.java
     assert not newest._computedStateTriggered()
     told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
     for name in ("sizeInBytes", "numOfSetTransactions", "numOfFiles", "numOfMetadata", "numOfProtocol"):
@@ -70,11 +71,7 @@ def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: Spa
     for name in ("metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt"):
         assert getattr(told, name)().equals(getattr(found, name)())
     numbers = {one.appId(): one.version() for one in map(found.setTransactions().apply, range(2))}
-    assert (
-        {name: newest.transactions().apply(name) for name in numbers}
-        == numbers
-        == delta_log.transaction_numbers(newest)
-    )
+    assert {name: newest.transactions().apply(name) for name in numbers} == numbers == snapshot.transaction_numbers()
 
 
 def test_an_older_number_without_rows_is_refused(spark: SparkSession, things: TablePlace) -> None:
@@ -88,10 +85,10 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
     spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_epoch(spark, things)
-    real = delta_log.transaction_numbers
+    real = delta_log.JavaSnapshot.transaction_numbers
     calls = []
 
-    def numbers(snapshot: object) -> dict[str, int] | None:
+    def numbers(snapshot: delta_log.JavaSnapshot) -> dict[str, int] | None:
         """The other writer commits after this one has read the number."""
         known = real(snapshot)
         if not calls:
@@ -99,7 +96,7 @@ def test_two_commits_without_rows_of_one_table_at_once_are_a_conflict(
             delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 8).version, "{}")
         return known
 
-    monkeypatch.setattr(delta_log, "transaction_numbers", numbers)
+    monkeypatch.setattr(delta_log.JavaSnapshot, "transaction_numbers", numbers)
     with pytest.raises(ConcurrentTransactionException):
         delta_log.commit_number(spark, things.path, f"lakehouse.{NAME}", Progress(1, 9).version, "{}")
     assert read_progress(spark, things) == Progress(1, 8)
@@ -109,13 +106,13 @@ def test_where_this_delta_keeps_its_state_is_known_without_a_job(
     spark: SparkSession, things: TablePlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delta_log, "_bits", [])
-    newest = delta_log.newest_snapshot(spark, things.path)
+    newest = delta_log.newest_snapshot(spark, things.path).java
     assert not newest._computedStateTriggered()
     known = delta_log.KNOWN_BITS[delta_log.class_hash(newest)]
     # Told by nobody, a snapshot of the same version sets the bit itself.
     monkeypatch.setattr(delta_log, "_bits", [0])
     open_epoch(spark, things)
-    assert delta_log.find_state_bit(delta_log.newest_snapshot(spark, things.path)) == known
+    assert delta_log.find_state_bit(delta_log.newest_snapshot(spark, things.path).java) == known
 
 
 def test_another_delta_finds_its_numbers_itself(

@@ -10,15 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable as Log
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_metadata import app_id
 from lakehouse.lake.place import TablePlace
 from lakehouse.spark.audit.damage import log_entries
 from lakehouse.spark.fold.content import Content, content_of, row_image
-from lakehouse.spark.jvm.failure import root_cause
+from lakehouse.spark.jvm.failure import READ_ERRORS, root_cause
 from lakehouse.spark.open_lake import OpenLake
 
 
@@ -91,7 +89,7 @@ def _check_bytes(lake: OpenLake, place: TablePlace) -> Iterator[Finding]:
     try:
         rows = lake.read(place.path)
         rows.select(F.max(F.xxhash64(row_image(rows, rows.columns)))).collect()
-    except (PySparkException, Py4JJavaError) as error:
+    except READ_ERRORS as error:
         yield Finding(f"reading every page, with checksums: {root_cause(str(error))}")
 
 

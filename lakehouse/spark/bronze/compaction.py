@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import check_topic
 from lakehouse.spark.jvm.delta_log import newest_snapshot
+from lakehouse.spark.jvm.session import new_session
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quote_name
 
@@ -39,7 +40,7 @@ def cluster(lake: OpenLake, topics: Iterable[str] | None = None) -> list[str]:
     topic_names = None if topics is None else {check_topic(topic) for topic in topics}
     clustered_topics = []
     for path, topic in _tables_to_cluster(lake, topic_names):
-        session = lake.spark.newSession()  # a commit's number is a session setting, and must not be set here
+        session = new_session(lake.spark)  # a commit's number is a session setting, and must not be set here
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
         session.sql(f"OPTIMIZE delta.{quote_name(path)} WHERE topic = '{topic}' ZORDER BY (key, tick)")
@@ -67,8 +68,10 @@ def _tables_to_cluster(lake: OpenLake, topic_names: set[str] | None) -> list[tup
 
 def _file_sizes(spark: SparkSession, path: str) -> DataFrame:
     """Return, by topic, the files, their bytes, and the bytes in files smaller than those that OPTIMIZE makes."""
-    data_files = DataFrame(newest_snapshot(spark, path).allFiles().toDF(), spark)
     loose_bytes = F.sum(F.when(F.col("size") < FILE_BYTES // 4, F.col("size")).otherwise(0))
-    return data_files.groupBy(F.col("partitionValues")["topic"].alias("topic")).agg(
-        F.count("*").alias("files"), F.sum("size").alias("bytes"), loose_bytes.alias("loose")
+    return (
+        newest_snapshot(spark, path)
+        .files()
+        .groupBy(F.col("partition")["topic"].alias("topic"))
+        .agg(F.count("*").alias("files"), F.sum("size").alias("bytes"), loose_bytes.alias("loose"))
     )

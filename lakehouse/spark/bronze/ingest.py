@@ -214,7 +214,7 @@ class Ingest:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._lock:
-            self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id))
+            self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id, frame))
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
         # Spark continues silently when a topic is deleted and recreated: so ask Kafka for the topics' ids.

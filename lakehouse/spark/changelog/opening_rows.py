@@ -82,8 +82,8 @@ class ChangelogBase:
 
     def _bounds(self, records: DataFrame, column_names: Iterable[str]) -> KeyBounds:
         """Return the bounds of the records' keys; none for a small table, since they cost a pass over the records."""
-        checksum = newest_snapshot(self._open_table.spark, self._open_table.state.path).checksumOpt()
-        if checksum.isDefined() and checksum.get().tableSizeBytes() < SMALL_BYTES:
+        total_bytes = newest_snapshot(self._open_table.spark, self._open_table.state.path).total_bytes
+        if total_bytes is not None and total_bytes < SMALL_BYTES:
             return {}
         column_names = list(column_names)
         held_frame = hold_with_bounds(records.select(*column_names), column_names)

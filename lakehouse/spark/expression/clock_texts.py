@@ -7,15 +7,18 @@ expression is refused before the first tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import re
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType, TimestampType
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
-from lakehouse.spark.expression.declared import column_of, is_whole_moment
+from lakehouse.spark.expression.declared import TIME_ALONE, guarded_tree, moment_places
+from lakehouse.spark.expression.explained_casts import explain_casts
+from lakehouse.spark.jvm.analysis import ResolvedCast, find_casts
 
 
 def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
@@ -23,48 +26,33 @@ def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> No
     for item in items:
         if item.is_column:
             continue
-        analyzed_plan = frame.select(column_of(item).alias("x"))._jdf.queryExecution().analyzed()
-        for cast in _find_casts(analyzed_plan.expressions().head(), _cast_pattern(frame)):
-            if _makes_moment(cast.child().dataType(), cast.dataType()) and not is_whole_moment(cast.child()):
+        casts = find_casts(frame, guarded_tree(item.text))
+        for cast in explain_casts(frame, item.text, moment_places) if casts is None else casts:
+            if _makes_moment(cast.source, cast.target) and not _is_whole_moment(cast):
                 message = (
-                    f"{label}: {item.text!r} makes Spark read {cast.child().sql()} as a timestamp: '12:30' would be of "
+                    f"{label}: {item.text!r} makes Spark read {cast.text} as a timestamp: '12:30' would be of "
                     "the day on which it is read. Cast the text alone: cast(... AS timestamp)."
                 )
                 raise PlanError(message_with_place(message, item.place))
 
 
-def _find_casts(tree: Any, pattern: Any) -> Iterator[Any]:
-    if not tree.containsPattern(pattern):
-        return
-    if tree.getClass().getSimpleName() == "Cast":
-        yield tree
-    children = tree.children()
-    for number in range(children.size()):
-        yield from _find_casts(children.apply(number), pattern)
+def _is_whole_moment(cast: ResolvedCast) -> bool:
+    """Say whether a cast's argument is never a text with a time and no day: a guard makes such a text null."""
+    if cast.literal is not None:
+        return re.match(TIME_ALONE, cast.literal) is None
+    return cast.condition is not None and TIME_ALONE in cast.condition
 
 
-def _cast_pattern(frame: DataFrame) -> Any:
-    jvm: Any = frame.sparkSession.sparkContext._jvm
-    return jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CAST()
-
-
-def _makes_moment(source_type: Any, target_type: Any) -> bool:
+def _makes_moment(source: DataType, target: DataType) -> bool:
     """Say whether one type has a text where the other has a timestamp."""
-    type_names = source_type.typeName(), target_type.typeName()
-    if type_names == ("string", "timestamp"):
-        return True
-    if type_names == ("array", "array"):
-        return _makes_moment(source_type.elementType(), target_type.elementType())
-    if type_names == ("map", "map"):
-        type_pairs = (
-            (source_type.keyType(), target_type.keyType()),
-            (source_type.valueType(), target_type.valueType()),
-        )
-        return any(_makes_moment(*type_pair) for type_pair in type_pairs)
-    if type_names == ("struct", "struct"):
-        field_pairs = zip(source_type.fields(), target_type.fields(), strict=True)
-        return any(
-            _makes_moment(source_field.dataType(), target_field.dataType())
-            for source_field, target_field in field_pairs
-        )
+    match source, target:
+        case StringType(), TimestampType():
+            return True
+        case ArrayType(), ArrayType():
+            return _makes_moment(source.elementType, target.elementType)
+        case MapType(), MapType():
+            return _makes_moment(source.keyType, target.keyType) or _makes_moment(source.valueType, target.valueType)
+        case StructType(), StructType():
+            field_pairs = zip(source, target, strict=True)
+            return any(_makes_moment(first.dataType, second.dataType) for first, second in field_pairs)
     return False

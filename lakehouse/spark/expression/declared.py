@@ -12,9 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
 
-from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -23,6 +21,9 @@ from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.spark.expression import cast_values, element_values, json_numbers
 from lakehouse.spark.expression.java_functions import FUNCTIONS
 from lakehouse.spark.expression.refused_values import refused_condition
+from lakehouse.spark.jvm import ksql_functions
+from lakehouse.spark.jvm.parsed import parse_tree, takes_catalyst
+from lakehouse.spark.jvm.tree import ATTRIBUTES, Tree
 
 # Nodes and functions that do not raise themselves, though their arguments may: Spark's classes, and its functions.
 LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
@@ -56,32 +57,28 @@ TIME_ALONE = r"^[\x00-\x20]*(T|[+-]?[0-9]+:)"
 def column_of(expression: Expression) -> Column:
     """Return the column for a declared expression."""
     # Most are just a column's name: that can't raise, and each access to a tree is a call to the JVM.
-    return F.expr(expression.text) if expression.is_column else _guarded_column(expression.text)
+    if expression.is_column:
+        return F.expr(expression.text)
+    return _guarded_column(expression.text, by_catalyst=takes_catalyst())
 
 
 @lru_cache(maxsize=4096)
-def _guarded_column(text: str) -> Column:
-    java_column = _active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(_guard_tree(_parse_tree(text)))
-    return cast(Column, cast(Any, type(F.lit(1)))(java_column))
+def _guarded_column(text: str, *, by_catalyst: bool) -> Column:
+    """by_catalyst: which of its two forms `parse_tree` gives; a column is kept for each."""
+    return guarded_tree(text).column()
 
 
-def _parse_tree(text: str) -> Any:
-    """Return the tree of an expression. Catalyst's own parser does not replace ${...} with a setting of Spark."""
-    return _active_jvm().org.apache.spark.sql.catalyst.parser.CatalystSqlParser().parseExpression(text)
+def guarded_tree(text: str) -> Tree:
+    """Return the tree of an expression that is null for a record on which it fails."""
+    return _guard_tree(parse_tree(text))
 
 
-def _active_jvm() -> Any:
-    context = SparkContext._active_spark_context
-    assert context is not None
-    return cast(Any, context)._jvm
-
-
-def _guard_tree(tree: Any) -> Any:
+def _guard_tree(tree: Tree) -> Tree:
     """Return a tree with every call wrapped that may raise."""
-    kind, name = _class_and_name(tree)
+    kind, name = tree.kind, tree.function
     if kind in LEAVES:
         return tree
-    children = _child_trees(tree)
+    children = tree.children
     if name in cast_values.FUNCTIONS and len(children) == 1:
         return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
     if kind == "Cast":
@@ -95,28 +92,32 @@ def _guard_tree(tree: Any) -> Any:
         # Spark moves a part of this function's replacement out of a TryEval around it.
         return _guard_tree(_fill_template("nullif(regexp_extract(`0`, `1`, 0), '')", children))
     guarded_children = [_guard_tree(child) for child in children]
-    if name in ("element_at", "try_element_at") and guarded_children[-1].getClass().getSimpleName() != "Literal":
+    if name in ("element_at", "try_element_at") and guarded_children[-1].kind != "Literal":
         # The smallest INT passes Spark's check of the index: it reads outside the array, and the JVM crashes (SIGSEGV).
         guarded_children[-1] = _fill_template(
             f"if(cast(`0` AS string) = '{-(2**31)}', null, `0`)", [guarded_children[-1]]
         )
-    elif not (name.removeprefix("try_").startswith("to_timestamp") and len(guarded_children) > 1):
-        for place in MOMENTS.get(name or kind, ()):
-            if place < len(guarded_children):
-                guarded_children[place] = _guard_moment(guarded_children[place])
+    for place in moment_places(tree):
+        guarded_children[place] = _guard_moment(guarded_children[place])
     if len(guarded_children) > 2 and element_values.may_double(name, children[2]):
         guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
     if any(
         child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
     ):
-        tree = _with_children(tree, guarded_children)
+        tree = tree.with_children(guarded_children)
     if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
         return tree
     if (java_function := FUNCTIONS.get(name)) is not None:
-        arguments, java_call, result_form = java_function
-        return _fill_template(
-            result_form,
-            [_try_eval(java_call(*(_fill_template(argument_form, guarded_children) for argument_form in arguments)))],
+        argument_forms, java_call, result_form = java_function
+        arguments = [_fill_template(argument_form, guarded_children) for argument_form in argument_forms]
+        if (call_tree := tree.call_java(java_call, arguments)) is not None:
+            return _fill_template(result_form, [call_tree.try_eval()])
+        argument_types = ksql_functions.TYPES[name][0]
+        return tree.with_children(
+            [
+                _fill_template(f"cast(`0` AS {argument_type})", [child])
+                for argument_type, child in zip(argument_types, guarded_children, strict=True)
+            ]
         )
     by_interval = name == "sequence" and _is_interval(guarded_children[-1])
     conditions, measured_lambdas = [], []
@@ -128,54 +129,63 @@ def _guard_tree(tree: Any) -> Any:
         refused_condition(name or kind, [_literal_text(child) for child in guarded_children], by_interval=by_interval)
     )
     condition = " OR ".join(filter(None, conditions))
-    return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else _try_eval(tree)
+    return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else tree.try_eval()
 
 
-def _quote_json_path(tree: Any) -> Any:
+def moment_places(tree: Tree) -> list[int]:
+    """Return the places of the arguments that a function reads as moments, if they are texts."""
+    if tree.function.removeprefix("try_").startswith("to_timestamp") and len(tree.children) > 1:
+        return []  # it has a format
+    return [place for place in MOMENTS.get(tree.name, ()) if place < len(tree.children)]
+
+
+def _quote_json_path(tree: Tree) -> Tree:
     """Return a path of get_json_object with its names in single quotes, if it is a literal."""
     json_path = _literal_text(tree)
     if json_path is None or not JSON_NAME.search(json_path):
         return tree
     quoted_path = JSON_NAME.sub(r"['\1']", json_path).replace("\\", r"\\").replace("'", r"\'")
-    return _parse_tree(f"'{quoted_path}'")
+    return parse_tree(f"'{quoted_path}'")
 
 
-def _guard_cast(tree: Any, child: Any) -> Any:
+def _guard_cast(tree: Tree, child: Tree) -> Tree:
     """Return a cast that is null for a value that its type can't hold."""
-    target_type = str(tree.dataType().sql()).lower()
+    target_type = tree.type_text
     element_cast = cast_values.cast_elements(target_type)
     # The literal NULL is no array.
-    if element_cast is not None and _class_and_name(child)[0] != "Literal" and not _may_be_variant(child):
-        return _try_eval(_with_children(tree, [_guard_tree(_fill_template(element_cast, [child]))]))
+    if element_cast is not None and child.kind != "Literal" and not _may_be_variant(child):
+        return tree.with_children([_guard_tree(_fill_template(element_cast, [child]))]).try_eval()
     guarded_child, condition = _guard_tree(child), cast_values.unfit_cast_condition(target_type)
     if target_type.startswith("timestamp"):
         guarded_child = _guard_moment(guarded_child)
-    if target_type == "string" and _class_and_name(child)[0] != "Literal":
+    if target_type == "string" and child.kind != "Literal":
         return _compute_once(
-            guarded_child, lambda value: _fill_template(cast_values.TEXT, [value, _with_children(tree, [value])])
+            guarded_child, lambda value: _fill_template(cast_values.TEXT, [value, tree.with_children([value])])
         )
-    is_try_cast = str(tree.evalMode()) == "TRY" and not target_type.startswith("decimal")
+    is_try_cast = tree.is_try_cast and not target_type.startswith("decimal")
     if condition is None or is_try_cast or _is_short_literal(child):
-        guarded_child = _with_children(tree, [guarded_child])
+        guarded_child = tree.with_children([guarded_child])
         # The cast of a VARIANT may raise.
-        return guarded_child if _class_and_name(child)[0] == "Literal" else _try_eval(guarded_child)
+        return guarded_child if child.kind == "Literal" else guarded_child.try_eval()
 
-    def fit_value(value: Any) -> Any:
-        cast_tree = _with_children(tree, [value])
+    def fit_value(value: Tree) -> Tree:
+        cast_tree = tree.with_children([value])
         if (shorter_form := cast_values.shorten_exponent(target_type)) is not None:
-            text_cast = _with_children(tree, [_fill_template(shorter_form, [value])])
+            text_cast = tree.with_children([_fill_template(shorter_form, [value])])
             cast_tree = _fill_template("if(typeof(`0`) = 'string', `1`, `2`)", [value, text_cast, cast_tree])
         return _fill_template(
-            "if(coalesce(`0`, true), null, `1`)", [_try_eval(_fill_template(condition, [value])), _try_eval(cast_tree)]
+            "if(coalesce(`0`, true), null, `1`)", [_fill_template(condition, [value]).try_eval(), cast_tree.try_eval()]
         )
 
-    # `is_whole_moment` looks for a text's guard right below a cast.
-    return fit_value(guarded_child) if target_type.startswith("timestamp") else _compute_once(guarded_child, fit_value)
+    # `lakehouse.spark.expression.clock_texts` looks for a text's guard right below a cast.
+    if target_type.startswith("timestamp") and takes_catalyst():
+        return fit_value(guarded_child)
+    return _compute_once(guarded_child, fit_value)
 
 
-def _compute_once(value: Any, form: Callable[[Any], Any]) -> Any:
+def _compute_once(value: Tree, form: Callable[[Tree], Tree]) -> Tree:
     """Return `form` applied to a value that it uses several times, with the value computed once."""
-    if _class_and_name(value)[0] in LEAVES:
+    if value.kind in LEAVES:
         return form(value)
     bound_field = _bound_fields(1)[0]
     return _fill_template(
@@ -183,65 +193,55 @@ def _compute_once(value: Any, form: Callable[[Any], Any]) -> Any:
     )
 
 
-def _is_short_literal(tree: Any) -> bool:
+def _is_short_literal(tree: Tree) -> bool:
     """Say whether a tree is a literal that fits wherever its cast is not null: a null, small number or short text."""
-    if _class_and_name(tree)[0] != "Literal":
+    if tree.kind != "Literal":
         return False
-    value = tree.value()
+    value = tree.literal
     if isinstance(value, int):
         return -128 <= value <= 127
-    return value is None or (tree.dataType().typeName() == "string" and len(str(value)) < 10)
+    return value is None or (tree.type_text == "string" and len(str(value)) < 10)
 
 
-def _may_be_variant(tree: Any) -> bool:
+def _may_be_variant(tree: Tree) -> bool:
     """Say whether a tree may give a VARIANT, which must be cast as a whole: `transform` does not take it."""
-    name = _class_and_name(tree)[1]
-    return "parse_json" in name or "variant" in name or any(map(_may_be_variant, _child_trees(tree)))
+    name = tree.function
+    return "parse_json" in name or "variant" in name or any(map(_may_be_variant, tree.children))
 
 
-def _with_children(tree: Any, children: list[Any]) -> Any:
-    return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children))
-
-
-def _exact_numbers(form: str, children: list[Any]) -> Any:
+def _exact_numbers(form: str, children: list[Tree]) -> Tree:
     """Return a function of a JSON text, with the numbers as the text writes them."""
     json_text, json_path = map(_guard_tree, children)
-    return _compute_once(json_text, lambda value: _try_eval(_fill_template(form, [value, json_path])))
+    return _compute_once(json_text, lambda value: _fill_template(form, [value, json_path]).try_eval())
 
 
-def _is_value(tree: Any) -> bool:
+def _is_value(tree: Tree) -> bool:
     """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
-    return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
+    return tree.kind == "Literal" and tree.literal is not None
 
 
-def _wrap_lambda(lambda_: Any, form: str) -> Any:
+def _wrap_lambda(lambda_: Tree, form: str) -> Tree:
     """Return the lambda with its body wrapped in the template `form`."""
-    function, *variables = _child_trees(lambda_)
-    return lambda_.withNewChildren(_active_jvm().PythonUtils.toSeq([_fill_template(form, [function]), *variables]))
+    function, *variables = lambda_.children
+    return lambda_.with_children([_fill_template(form, [function]), *variables])
 
 
-def _try_eval(tree: Any) -> Any:
-    return _active_jvm().org.apache.spark.sql.catalyst.expressions.TryEval(tree)
-
-
-def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: list[Any]) -> Any:
+def _null_where(condition: str, tree: Tree, children: list[Tree], extra_trees: list[Tree]) -> Tree:
     """Return a call that is null where a condition holds; arguments that both use are computed once.
 
     condition: over the call's arguments and, after them, the extra trees.
     """
     plain_kinds = LEAVES | {"LambdaFunction"}
     computed_places = [
-        place
-        for place, child in enumerate(children)
-        if f"`{place}`" in condition and _class_and_name(child)[0] not in plain_kinds
+        place for place, child in enumerate(children) if f"`{place}`" in condition and child.kind not in plain_kinds
     ]
     bound_by_place = dict(zip(computed_places, _bound_fields(len(computed_places)), strict=True))
     values = [bound_by_place.get(place, child) for place, child in enumerate(children)]
-    tree = _with_children(tree, values)
+    tree = tree.with_children(values)
     # Spark moves a TryEval around an IF into its branches: the condition needs its own.
     guarded_tree = _fill_template(
         "if(coalesce(`0`, true), null, `1`)",
-        [_try_eval(_fill_template(condition, [*values, *extra_trees])), _try_eval(tree)],
+        [_fill_template(condition, [*values, *extra_trees]).try_eval(), tree.try_eval()],
     )
     if not computed_places:
         return guarded_tree
@@ -250,63 +250,44 @@ def _null_where(condition: str, tree: Any, children: list[Any], extra_trees: lis
     return _fill_template(outer_form, [guarded_tree, *(children[place] for place in computed_places)])
 
 
-def _bound_fields(count: int) -> list[Any]:
+def _bound_fields(count: int) -> list[Tree]:
     """Return the trees of the first `count` fields, a0, a1, ..., of the lambda variable BOUND."""
     fields = ", ".join(f"{BOUND}.a{number}" for number in range(count))
-    (function,) = _child_trees(_parse_tree(f"f({BOUND} -> array({fields}))"))
-    return _child_trees(_child_trees(function)[0])
+    (function,) = parse_tree(f"f({BOUND} -> array({fields}))").children
+    return function.children[0].children
 
 
-def _literal_text(tree: Any) -> str | None:
+def _literal_text(tree: Tree) -> str | None:
     """Return the text of a literal; None for a computed value."""
-    return str(tree.value()) if _class_and_name(tree)[0] == "Literal" else None
+    return str(tree.literal) if tree.kind == "Literal" else None
 
 
-def _is_interval(tree: Any) -> bool:
+def _is_interval(tree: Tree) -> bool:
     """Say whether a tree is an interval, as far as its nodes show."""
-    kind, name = _class_and_name(tree)
+    kind, name = tree.kind, tree.function
     if kind in ("TryEval", "UnaryMinus"):
-        return _is_interval(_child_trees(tree)[0])
-    has_interval_type = kind in ("Literal", "Cast") and "interval" in tree.dataType().typeName()
+        return _is_interval(tree.children[0])
+    has_interval_type = kind in ("Literal", "Cast") and "interval" in tree.type_text
     return has_interval_type or (name.endswith("_interval") and "make_" in name)
 
 
-def _class_and_name(tree: Any) -> tuple[str, str]:
-    """Return the class of a node, and the function's name if the node is a function."""
-    kind = tree.getClass().getSimpleName()
-    return kind, tree.nameParts().last().lower() if kind == "UnresolvedFunction" else ""
-
-
-def _child_trees(tree: Any) -> list[Any]:
-    children = tree.children()
-    return [children.apply(number) for number in range(children.size())]
-
-
-def _guard_moment(tree: Any) -> Any:
+def _guard_moment(tree: Tree) -> Tree:
     """Return the value, or null if it is a text with a time and no day."""
-    if tree.getClass().getSimpleName() == "Literal":
+    if tree.kind == "Literal":
         return tree  # the plan checked it when it was declared
     pattern = TIME_ALONE.replace("\\", r"\\")
     return _fill_template(f"if(cast(`0` AS string) RLIKE '{pattern}', null, `0`)", [tree])
 
 
-def is_whole_moment(tree: Any) -> bool:
-    """Say whether a resolved tree never gives a text with a time and no day: a guard makes such a text null."""
-    kind, _ = _class_and_name(tree)
-    if kind == "Literal":
-        return re.match(TIME_ALONE, str(tree.value())) is None
-    return kind == "If" and TIME_ALONE in tree.predicate().toString()
-
-
-def _fill_template(form: str, values: list[Any]) -> Any:
+def _fill_template(form: str, values: list[Tree]) -> Tree:
     """Return the tree of an expression over `0`, `1`, ..., with other trees in their place."""
 
-    def fill_tree(tree: Any) -> Any:
+    def fill_tree(tree: Tree) -> Tree:
         # The parser takes every name in a lambda for a variable.
-        if tree.getClass().getSimpleName() in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
-            name = tree.nameParts().head()
+        if tree.kind in ATTRIBUTES:
+            name = tree.first_name
             return values[int(name)] if name.isdigit() else tree
-        children = [fill_tree(child) for child in _child_trees(tree)]
-        return tree.withNewChildren(_active_jvm().PythonUtils.toSeq(children)) if children else tree
+        children = [fill_tree(child) for child in tree.children]
+        return tree.with_children(children) if children else tree
 
-    return fill_tree(_parse_tree(form))
+    return fill_tree(parse_tree(form))

@@ -9,10 +9,9 @@ Trees come from Catalyst's parser, so their types are not known here.
 
 from __future__ import annotations
 
-from typing import Any
-
 from lakehouse.plan.refused.sizes import MADE_MAX
 from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.spark.jvm.tree import Tree
 
 # By function: an array with an element for each call of the lambda, its last argument: the variables as v0, v1, ...
 ENTRIES = {
@@ -52,13 +51,13 @@ LINEAR = word_set(
 )
 
 
-def size_condition(name: str, lambda_: Any, place: int) -> str | None:
+def size_condition(name: str, lambda_: Tree, place: int) -> str | None:
     """Return the condition under which a lambda's values together are too large; None if they can't be.
 
     place: the placeholder of the lambda that gives the LENGTH of the value instead of the value.
     """
-    body, *arguments = _tree_children(lambda_)
-    variable_names = [str(argument.nameParts().head()) for argument in arguments]
+    body, *arguments = lambda_.children
+    variable_names = [argument.first_name for argument in arguments]
     if name not in ENTRIES or _is_bounded(body, variable_names):
         return None
     # Names that no lambda around this lambda has.
@@ -68,26 +67,14 @@ def size_condition(name: str, lambda_: Any, place: int) -> str | None:
     return f"aggregate({ENTRIES[name]}, 0D, {fold_step}) > {MADE_MAX}"
 
 
-def may_double(name: str, lambda_: Any) -> bool:
+def may_double(name: str, lambda_: Tree) -> bool:
     """Say whether a fold's step may enlarge the result of the steps before it."""
-    return name in FOLDS and _tree_name(_tree_children(lambda_)[0]) not in SMALL
+    return name in FOLDS and lambda_.children[0].name not in SMALL
 
 
-def _is_bounded(body: Any, variable_names: list[str]) -> bool:
+def _is_bounded(body: Tree, variable_names: list[str]) -> bool:
     """Say whether a lambda's value is at most a few times as large as its own variables."""
-    name = _tree_name(body)
+    name = body.name
     if name == "UnresolvedNamedLambdaVariable":
-        return str(body.nameParts().head()) in variable_names
-    return name in SMALL or (
-        name in LINEAR and all(_is_bounded(child, variable_names) for child in _tree_children(body))
-    )
-
-
-def _tree_name(tree: Any) -> str:
-    kind = str(tree.getClass().getSimpleName())
-    return str(tree.nameParts().last()).lower() if kind == "UnresolvedFunction" else kind
-
-
-def _tree_children(tree: Any) -> list[Any]:
-    children = tree.children()
-    return [children.apply(number) for number in range(children.size())]
+        return body.first_name in variable_names
+    return name in SMALL or (name in LINEAR and all(_is_bounded(child, variable_names) for child in body.children))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lakehouse.spark.expression.java_calls import (
+from lakehouse.spark.jvm.java_calls import (
     NODE,
     STRING,
     constant_object,
@@ -14,12 +14,12 @@ from lakehouse.spark.expression.java_calls import (
     java_text,
     json_mapper,
     json_reader,
-    jvm,
     loop_variable,
     map_list,
     map_map_entries,
     new_object,
     spark_text,
+    us_locale,
 )
 
 TIME = "java.time."
@@ -28,12 +28,8 @@ BUILDER = f"{TIME}format.DateTimeFormatterBuilder"
 TEXTS = "org.apache.commons.lang3.StringUtils"
 
 
-def _us_locale() -> Any:
-    return constant_object(jvm().java.util.Locale.US, "java.util.Locale")
-
-
 def _date_formatter(format: Any) -> Any:
-    return invoke_static(FORMATTER, "ofPattern", FORMATTER, java_text(format), _us_locale())
+    return invoke_static(FORMATTER, "ofPattern", FORMATTER, java_text(format), us_locale())
 
 
 def _format_timestamp(millis: Any, format: Any, zone: Any) -> Any:
@@ -71,7 +67,7 @@ def _parsing_formatter(format: Any) -> Any:
         invoke_method(formatter_builder, "appendPattern", BUILDER, java_text(format)),
         "toFormatter",
         FORMATTER,
-        _us_locale(),
+        us_locale(),
     )
 
 

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql import functions as F
 
@@ -28,6 +27,7 @@ from lakehouse.semantics.epoch import EVER
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter
+from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import commit_log_of
 
@@ -93,7 +93,7 @@ def salvage_anchor(open_table: OpenTable, target_layout: Layout, first_untrusted
             if anchor is not None:
                 _copy_anchor(open_table.at(target_layout), anchor, commit, through, "salvage")
                 return anchor.tick
-        except (PySparkException, Py4JJavaError):
+        except READ_ERRORS:
             continue  # a file of it is lost, or damaged
     return None
 

@@ -1,1 +1,1 @@
-"""Spark's and Delta's own Java objects: the session, Delta's log, cached frames, checkpoints, file systems."""
+"""The only room with Java objects, and with private parts of Spark, Delta and Py4J: each with a plain way beside it."""

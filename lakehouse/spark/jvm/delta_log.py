@@ -1,19 +1,29 @@
-"""Delta's own objects, for operations for which its public interface runs needless Spark jobs.
+"""Delta's log of a table, as a `LogSnapshot`; and a commit without rows.
 
-Every read or write of a table asks its snapshot for the number of its files, and for the numbers of its writers. The
-checksum beside every commit lists them, but Delta reads the whole log to answer (two or three jobs for each snapshot;
-later versions of Delta ask the checksum). So this module gives a snapshot the state that its checksum lists. And a
-commit without rows needs no job at all. If an object is not as expected here, Delta computes the state itself.
+Delta's public interface runs needless Spark jobs for both. Every read or write of a table asks its snapshot for the
+number of its files, and for the numbers of its writers. The checksum beside every commit lists them, but Delta reads
+the whole log to answer (two or three jobs for each snapshot; later versions of Delta ask the checksum). So this module
+gives a snapshot the state that its checksum lists. And a commit without rows needs no job at all.
+
+The plain way (`lakehouse.spark.jvm.plain_log`) reads the log without Delta's own objects.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import time
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.spark.jvm import plain_log
+from lakehouse.spark.jvm.capability import Capability, choose_way, is_available, report_missing
+from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_none
 
 # By the SHA-256 of Delta's snapshot class: the bit that says "the state is known". To find the bit takes Spark jobs,
 # the first of a process, which are slow.
@@ -22,35 +32,108 @@ _bits: list[int] = []  # the bit of this Delta; empty until it is known, 0 if th
 _lock = threading.Lock()
 
 
-def newest_snapshot(spark: SparkSession, path: str) -> Any:
-    """Return the newest snapshot of the table at `path`, Delta's own Java object, with the state of its checksum."""
-    none = _scala_none(spark)
-    newest = _delta_log(spark, path).update(False, none, none)
-    _set_state(spark, newest)
-    return newest
+class LogSnapshot(Protocol):
+    """One version of a Delta table, as its log tells it."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def table_id(self) -> str:
+        """The id that Delta gave the table when it was created: no other table ever has it."""
+
+    @property
+    def created_ms(self) -> int:
+        """When the table was created, in milliseconds since 1970."""
+
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+    @property
+    def file_count(self) -> int | None:
+        """The number of its files; None if it takes a read of the log to tell."""
+
+    @property
+    def total_bytes(self) -> int | None:
+        """The size of its files; None if it takes a read of the log to tell."""
+
+    def number_of_app(self, app_id: str) -> int | None:
+        """Return the last number of an app id; None if it has none."""
+
+    def files(self) -> DataFrame:
+        """Return its files: partition (a map of texts), size in bytes, and number of rows (0 if unknown)."""
 
 
-def transaction_numbers(snapshot: Any) -> dict[str, int] | None:
-    """Return the last number of each app id in a snapshot, as its checksum lists them; None if it lists none."""
-    checksum = snapshot.checksumOpt()
-    optional_transactions = checksum.get().setTransactions() if checksum.isDefined() else checksum
-    if not optional_transactions.isDefined():
-        return None
-    transactions = optional_transactions.get()
-    entries = (transactions.apply(index) for index in range(transactions.size()))
-    return {entry.appId(): entry.version() for entry in entries}
+@dataclass(frozen=True)
+class JavaSnapshot:
+    """A snapshot by Delta's own Java object, asked only for what is read of it."""
+
+    spark: SparkSession
+    java: Any
+
+    @cached_property
+    def version(self) -> int:
+        return int(self.java.version())
+
+    @cached_property
+    def _metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = json.loads(self.java.metadata().json())["metaData"]
+        return metadata
+
+    @property
+    def table_id(self) -> str:
+        return str(self._metadata["id"])
+
+    @property
+    def created_ms(self) -> int:
+        return int(self._metadata["createdTime"])
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return dict(self._metadata.get("configuration") or {})
+
+    @cached_property
+    def _checksum(self) -> Any:
+        checksum = self.java.checksumOpt()
+        return checksum.get() if checksum.isDefined() else None
+
+    @property
+    def file_count(self) -> int | None:
+        return None if self._checksum is None else int(self._checksum.numFiles())
+
+    @property
+    def total_bytes(self) -> int | None:
+        return None if self._checksum is None else int(self._checksum.tableSizeBytes())
+
+    def transaction_numbers(self) -> dict[str, int] | None:
+        """Return the last number of each app id, as the checksum lists them; None if it lists none."""
+        if self._checksum is None or not self._checksum.setTransactions().isDefined():
+            return None
+        transactions = self._checksum.setTransactions().get()
+        entries = (transactions.apply(index) for index in range(transactions.size()))
+        return {entry.appId(): entry.version() for entry in entries}
+
+    def number_of_app(self, app_id: str) -> int | None:
+        """Return the last number of an app id; without a checksum Spark computes the state, for half a second."""
+        if (numbers_by_app := self.transaction_numbers()) is not None:
+            return numbers_by_app.get(app_id)
+        optional_number = self.java.transactions().get(app_id)
+        return int(optional_number.get()) if optional_number.isDefined() else None
+
+    def files(self) -> DataFrame:
+        return plain_log.select_file_columns(DataFrame(self.java.allFiles().toDF(), self.spark))
 
 
-def number_of_app(snapshot: Any, app_id: str) -> int | None:
-    """Return the last number of an app id in a snapshot; None if it has none.
+def newest_snapshot(spark: SparkSession, path: str) -> LogSnapshot:
+    """Return the newest snapshot of the table at `path`."""
 
-    Without a checksum Spark computes the table's state for this, which takes half a second.
-    """
-    numbers_by_app = transaction_numbers(snapshot)
-    if numbers_by_app is not None:
-        return numbers_by_app.get(app_id)
-    optional_number = snapshot.transactions().get(app_id)
-    return int(optional_number.get()) if optional_number.isDefined() else None
+    def ask_delta() -> LogSnapshot:
+        none = scala_none()
+        newest = JavaSnapshot(spark, _delta_log(spark, path).update(False, none, none))
+        _set_state(newest)
+        return newest
+
+    return choose_way(Capability.DELTA_LOG, ask_delta, lambda: plain_log.open_snapshot(spark, path))
 
 
 def commit_number(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
@@ -59,10 +142,18 @@ def commit_number(spark: SparkSession, path: str, app_id: str, number: int, meta
     As with Delta's own numbered writes, nothing happens if the table has that number or a larger one. Raises
     delta.exceptions.ConcurrentTransactionException if another commit of the app id comes in between.
     """
-    jvm: Any = spark._jvm
-    delta, none = jvm.org.apache.spark.sql.delta, _scala_none(spark)
+    choose_way(
+        Capability.DELTA_COMMIT,
+        lambda: _commit_by_transaction(spark, path, app_id, number, metadata_text),
+        lambda: plain_log.append_nothing(spark, path, app_id, number, metadata_text),
+    )
+
+
+def _commit_by_transaction(spark: SparkSession, path: str, app_id: str, number: int, metadata_text: str) -> None:
+    jvm, none = active_jvm(), scala_none()
+    delta = jvm.org.apache.spark.sql.delta
     transaction = _delta_log(spark, path).startTransaction(none, none)
-    number_before = number_of_app(transaction.snapshot(), app_id)
+    number_before = JavaSnapshot(spark, transaction.snapshot()).number_of_app(app_id)
     if number_before is not None and number_before >= number:
         return
     transaction.readTxn().addOne(app_id)  # a commit of the same app id is a conflict
@@ -75,21 +166,14 @@ def commit_number(spark: SparkSession, path: str, app_id: str, number: int, meta
 
 
 def _delta_log(spark: SparkSession, path: str) -> Any:
-    jvm: Any = spark._jvm
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    return active_jvm().org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), path)
 
 
-def _scala_none(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    return jvm.scala.Option.empty()
-
-
-def _set_state(spark: SparkSession, snapshot: Any) -> None:
+def _set_state(newest: JavaSnapshot) -> None:
     """Give a snapshot the state that its checksum has: all but the removed files, which only checkpoints count."""
-    checksum = snapshot.checksumOpt()
-    if not checksum.isDefined():
+    checksum, snapshot = newest._checksum, newest.java
+    if checksum is None or not is_available(Capability.DELTA_STATE):
         return
-    checksum = checksum.get()
     transactions, domain_metadata = checksum.setTransactions(), checksum.domainMetadata()
     if not (transactions.isDefined() and domain_metadata.isDefined()):
         return
@@ -97,8 +181,7 @@ def _set_state(spark: SparkSession, snapshot: Any) -> None:
         bitmap, state_bit = private_field(snapshot, "bitmap$0"), _state_bit(snapshot)
         if not state_bit or bitmap.get(snapshot) & state_bit:
             return
-        jvm: Any = spark._jvm
-        state = jvm.org.apache.spark.sql.delta.SnapshotState(
+        state = active_jvm().org.apache.spark.sql.delta.SnapshotState(
             checksum.tableSizeBytes(),
             transactions.get().size(),
             checksum.numFiles(),
@@ -116,9 +199,8 @@ def _set_state(spark: SparkSession, snapshot: Any) -> None:
         )
         private_field(snapshot, "computedState").set(snapshot, state)
         bitmap.set(snapshot, bitmap.get(snapshot) | state_bit)
-    except Exception:  # another version of Delta: it computes the state itself
-        with _lock:
-            _bits[:] = [0]
+    except Exception as error:  # another version of Delta: it computes the state itself
+        report_missing(Capability.DELTA_STATE, error)
 
 
 def _state_bit(snapshot: Any) -> int:
@@ -152,10 +234,3 @@ def find_state_bit(snapshot: Any) -> int | None:
     snapshot.computedState()
     state_bit: int = bitmap.get(snapshot) & ~bits_before
     return state_bit if state_bit.bit_count() == 1 else 0
-
-
-def private_field(java_object: Any, name: str) -> Any:
-    """Return a private field of a Java object's class, made readable and writable."""
-    field = java_object.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field

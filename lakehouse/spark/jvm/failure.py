@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.errors import JobFailed, LakehouseError
 
 SPARK_ERRORS = (PySparkException, Py4JError)  # the exceptions that calls of Spark raise
+READ_ERRORS = (PySparkException, Py4JJavaError)  # those of a read that fails while Spark runs on
 ENDED = (
     "Spark's process has ended: most often it needed more than its memory ([spark] memory), or somebody ended it. "
     "Nothing is half done; start again."
@@ -64,9 +65,8 @@ def stop_query(query: StreamingQuery) -> None:
 
 def is_gone(spark: SparkSession) -> bool:
     """Say whether Spark's process has ended."""
-    jvm: Any = spark._jvm
     try:
-        jvm.java.lang.System.nanoTime()
+        spark.sparkContext.getLocalProperty("spark.scheduler.pool")  # any question to Java
     except (Py4JError, OSError):
         return True
     return False

@@ -1,12 +1,14 @@
-"""Frames that Spark keeps in memory, or on disk, while a batch needs them."""
+"""Frames that Spark keeps in memory, or on disk, while a batch needs them; and frames that are planned once."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+import uuid
+from typing import Any, Protocol, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.spark.jvm.delta_log import private_field
+from lakehouse.spark.jvm.capability import Capability, choose_way, is_absence, report_missing
+from lakehouse.spark.jvm.java import active_jvm, java_session, private_field, scala_none
 
 
 class InMemory:
@@ -17,16 +19,11 @@ class InMemory:
     """
 
     def __init__(self, frame: DataFrame) -> None:
-        self._jvm = jvm = cast(Any, frame.sparkSession._jvm)
-        relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
-        storage_level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
-        self._session: Any = frame.sparkSession._jsparkSession
-        self._execution = frame._jdf.queryExecution()
-        self._relation = relations.apply(storage_level, self._execution, jvm.scala.Option.empty())
+        self._kept = choose_way(Capability.HELD_FRAMES, lambda: _keep_columns(frame), lambda: _keep_rows(frame))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame in a session: the settings of its session apply to a frame's reads and writes."""
-        return frame_of_plan(spark, self._relation)
+        return self._kept.frame(spark)
 
     def read(self, spark: SparkSession) -> None:
         """Read the frame in a session, so that Spark keeps all of it, and forget how it was made: see `was_read`."""
@@ -39,9 +36,51 @@ class InMemory:
         Spark looks for observations only in plans that it runs itself. And the text of a plan, which Spark writes for
         each query, includes the plans of all kept frames: along a chain of tables it grew fourfold with each table.
         """
-        self._session.observationManager().tryComplete(self._execution)
-        builder = self._relation.cacheBuilder()
-        cached_plan, jvm = builder.cachedPlan(), self._jvm
+        self._kept.was_read()
+
+    def release(self) -> None:
+        """Free the memory."""
+        self._kept.release()
+
+
+class _Kept(Protocol):
+    """A way to keep a frame: see `InMemory`."""
+
+    def frame(self, spark: SparkSession) -> DataFrame: ...
+
+    def was_read(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class _Columnar:
+    """A frame in Spark's columnar cache, outside of the cache's own list of frames. It is filled by its first read."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        jvm = active_jvm()
+        relations = getattr(getattr(jvm.org.apache.spark.sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
+        storage_level = jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK()
+        self._session = java_session(frame.sparkSession)
+        self._observations = self._session.observationManager()
+        self._execution = cast(Any, frame)._jdf.queryExecution()
+        self._relation = relations.apply(storage_level, self._execution, scala_none())
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        return frame_of_plan(spark, self._relation)
+
+    def was_read(self) -> None:
+        self._observations.tryComplete(self._execution)
+        try:
+            self._shorten_plan()
+        except Exception as error:
+            if not is_absence(error):
+                raise
+            # Another version of Spark: only the texts of plans grow.
+            report_missing(Capability.HELD_FRAMES, error)
+
+    def _shorten_plan(self) -> None:
+        builder, jvm = self._relation.cacheBuilder(), active_jvm()
+        cached_plan = builder.cachedPlan()
         jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)  # a new node takes the active one
         short_plan = jvm.org.apache.spark.sql.execution.RDDScanExec(
             cached_plan.output(),
@@ -49,19 +88,76 @@ class InMemory:
             "a frame",
             cached_plan.outputPartitioning(),
             cached_plan.outputOrdering(),
-            jvm.scala.Option.empty(),
+            scala_none(),
         )
         private_field(builder, "cachedPlan").set(builder, short_plan)
 
     def release(self) -> None:
-        """Free the memory."""
         self._relation.cacheBuilder().clearCache(False)
+
+
+class _Checkpointed:
+    """A frame that is computed at once, and completes its observations then; Java's collector frees its memory."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame: DataFrame | None = frame.localCheckpoint(eager=True)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        assert self._frame is not None
+        if spark is self._frame.sparkSession:
+            return self._frame
+        view_name = f"held_{uuid.uuid4().hex}"  # all sessions see it: that hands a frame from one to another
+        self._frame.createOrReplaceGlobalTempView(view_name)
+        try:
+            return spark.table(f"global_temp.{view_name}")
+        finally:
+            spark.catalog.dropGlobalTempView(view_name)
+
+    def was_read(self) -> None:
+        """Nothing is left to do: the frame was read when it was made."""
+
+    def release(self) -> None:
+        self._frame = None
+
+
+def _keep_columns(frame: DataFrame) -> _Kept:
+    return _Columnar(frame)
+
+
+def _keep_rows(frame: DataFrame) -> _Kept:
+    return _Checkpointed(frame)
 
 
 def frame_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """Return the frame of a plan in a session. plan: Spark's own Java object."""
-    jvm, java_session = cast(Any, spark._jvm), cast(Any, spark._jsparkSession)
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan), spark)
+    return DataFrame(active_jvm().org.apache.spark.sql.classic.Dataset.ofRows(java_session(spark), plan), spark)
+
+
+class PlannedFrame:
+    """A frame that was planned once, for reads in any session."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the frame in a session."""
+        return frame_of_plan(spark, self._plan)
+
+
+def keep_plan(frame: DataFrame) -> PlannedFrame | None:
+    """Return a frame that needs not be planned again; None if Spark can't keep it."""
+
+    def analyze_plan() -> PlannedFrame | None:
+        planned_frame = PlannedFrame(cast(Any, frame)._jdf.queryExecution().analyzed())
+        planned_frame.frame(frame.sparkSession)
+        return planned_frame
+
+    return choose_way(Capability.PLANS, analyze_plan, lambda: None)
+
+
+def plan_now(frame: DataFrame) -> None:
+    """Plan a frame, as far as Spark can do so without running it: the first plan of a process is slow."""
+    choose_way(Capability.PLANS, lambda: cast(Any, frame)._jdf.queryExecution().optimizedPlan(), lambda: None)
 
 
 def read_and_hold(frame: DataFrame) -> DataFrame:

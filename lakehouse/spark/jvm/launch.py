@@ -17,6 +17,8 @@ from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakehouse.spark.jvm.capability import Capability, is_available
+
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
@@ -58,7 +60,8 @@ def _escape_property(text: str) -> str:
 
 def remember_names(spark: SparkSession) -> None:
     """Let a session's view of the JVM cache the packages, classes and static methods that it has looked up."""
-    _as_remembering(spark._jvm)
+    if is_available(Capability.NAMES):
+        _as_remembering(spark._jvm)
 
 
 class _View(JVMView):  # type: ignore[misc]

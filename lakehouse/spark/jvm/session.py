@@ -6,8 +6,10 @@ import os
 import re
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
+import pyspark
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -16,6 +18,8 @@ from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
 from lakehouse.setup.log_store import CLASS_NAME
 from lakehouse.setup.places import jars_folder, s3_jars
+from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
+from lakehouse.spark.jvm.ksql_functions import register_functions
 from lakehouse.spark.jvm.launch import remember_names, start_jvm
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
@@ -99,11 +103,8 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours, as jars are; ev
 JAR_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.executor.extraClassPath": os.pathsep, "spark.jars": ","}
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
 # processes for each (chmod, readlink): a quarter of a small commit's time. On other file systems the default is right.
-LOCAL_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
+FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_FILES = {"spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER}
 # With at most this many cores, Java's compiler and collector share them with the work: a method is compiled with all
 # optimisations after ten times as many calls as by default, and one thread collects. Figures: benchmarks/README.md.
 FEW_CORES = 2
@@ -133,6 +134,7 @@ def open_session(settings: Settings) -> SparkSession:
     Under spark-submit the session's master and jars are those of the command line. Raises ConfigError if the JVM
     dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
+    allow_internals(allowed=settings.spark.internals)
     if (active_session := SparkSession.getActiveSession()) is not None:
         return _check_session(active_session)
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}
@@ -148,7 +150,7 @@ def open_session(settings: Settings) -> SparkSession:
         else:
             spark_settings["spark.jars"] = ",".join(jars)
             spark_settings["spark.executor.extraJavaOptions"] = STACK
-        if "://" not in settings.lake.path:
+        if "://" not in settings.lake.path and _has_file_manager():
             spark_settings |= LOCAL_FILES
         elif settings.lake.path.startswith(S3):
             spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
@@ -171,10 +173,33 @@ def open_session(settings: Settings) -> SparkSession:
         builder = builder.config(name, value)
     session = _check_session(builder.getOrCreate())
     remember_names(session)
+    register_functions(session)
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     return session
+
+
+def new_session(session: SparkSession) -> SparkSession:
+    """Return another session of the same Spark: its settings, and its functions, are its own."""
+    own_session = session.newSession()
+    register_functions(own_session)
+    return own_session
+
+
+def _has_file_manager() -> bool:
+    """Say whether this Spark has the class of LOCAL_FILES: a query with another name of a class does not start."""
+    if not is_available(Capability.LOCAL_FILES):
+        return False
+    if pyspark.__version__.startswith("4.2."):
+        return True
+    class_file = f"{FILE_MANAGER.replace('.', '/')}.class"
+    for jar in Path(pyspark.__file__).parent.glob("jars/spark-sql_*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            if class_file in classes.NameToInfo:
+                return True
+    report_missing(Capability.LOCAL_FILES, FILE_MANAGER)
+    return False
 
 
 def _check_session(session: SparkSession) -> SparkSession:

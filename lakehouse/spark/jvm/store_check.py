@@ -16,7 +16,8 @@ from lakehouse.errors import ConfigError
 from lakehouse.lake.layout import Layout
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3
-from lakehouse.spark.jvm.folders import folder_exists, path_and_system, remove_folder
+from lakehouse.spark.jvm.capability import Capability, is_available
+from lakehouse.spark.jvm.folders import folder_exists, open_conditionally, remove_folder
 
 
 def check_store(spark: SparkSession, settings: Settings) -> None:
@@ -24,7 +25,7 @@ def check_store(spark: SparkSession, settings: Settings) -> None:
 
     The store is asked by two writes below control/, at the lake's first start; a mark says that it was.
     """
-    if not settings.lake.path.startswith(S3) or settings.lake.single_writer:
+    if not settings.lake.path.startswith(S3) or settings.lake.single_writer or not is_available(Capability.FILES):
         return
     mark = Layout(settings.lake.path).conditional_put
     try:
@@ -46,23 +47,18 @@ def check_store(spark: SparkSession, settings: Settings) -> None:
             "(or a newer version of it); or, if nobody else will ever write to this lake, say so: lake.single_writer "
             "= true."
         )
-    _write(_opened(spark, mark))
+    _write(open_conditionally(spark, mark))
 
 
 def _open_and_close_two(spark: SparkSession, path: str) -> bool:
     """Whether of two files of one name, both opened while there was none, the second is refused."""
-    streams = [_opened(spark, path), _opened(spark, path)]
+    streams = [open_conditionally(spark, path), open_conditionally(spark, path)]
     _write(streams[0])
     try:
         _write(streams[1])
     except Py4JJavaError:
         return True
     return False
-
-
-def _opened(spark: SparkSession, path: str) -> Any:
-    file, file_system = path_and_system(spark, path)
-    return file_system.createFile(file).overwrite(False).must("fs.option.create.conditional.overwrite", True).build()
 
 
 def _write(stream: Any) -> None:

@@ -26,6 +26,7 @@ from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, raise_failure
+from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantining import Quarantine
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
@@ -81,7 +82,7 @@ class Silver:
         if not _first_read_planned.is_set() and latest_complete_tick(self._lake):
             _first_read_planned.set()
             unread_rows = bronze.between_ticks(self._lake.read(self._layout.records), self.tick, EVER)
-            unread_rows._jdf.queryExecution().optimizedPlan()
+            plan_now(unread_rows)
 
     @property
     def tick(self) -> int:

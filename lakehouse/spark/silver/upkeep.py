@@ -290,8 +290,8 @@ def _plan_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[i
         # Bronze lacks the rows with which a restored table began: after Delta's versions only an anchor has them.
         anchor_tick = open_table.lake.commits(table_place)[0].tick
     elif not copies or copies[0]["tick"] < applied_tick:
-        created_time = newest_snapshot(open_table.spark, table_place.path).metadata().createdTime()
-        last_ms = copies[0]["made_at"] if copies else int(created_time.get())
+        created_ms = newest_snapshot(open_table.spark, table_place.path).created_ms
+        last_ms = copies[0]["made_at"] if copies else created_ms
         anchor_tick = applied_tick if now_ms - last_ms >= policy.anchors_every else None
     made_anchors = [(row["tick"], row["made_at"]) for row in copies if row["reason"] == REASON]
     return anchor_tick, tuple(surplus_anchors(made_anchors, policy.keep_anchors, now_ms))

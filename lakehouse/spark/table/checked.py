@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from sqlglot import exp
@@ -27,6 +26,7 @@ from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.expression import clock_texts
+from lakehouse.spark.jvm.analysis import pattern_fault
 from lakehouse.spark.table import tables
 
 PATTERNS = (
@@ -134,21 +134,15 @@ def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
     for node in item.tree.find_all(*PATTERNS):
         pattern = node.args.get("expression")
         if isinstance(pattern, exp.Literal) and pattern.is_string:
-            try:
-                _java_package(spark).util.regex.Pattern.compile(pattern.name)
-            except IllegalArgumentException as error:
-                reason = str(error).split("\n", 1)[0]
+            reason = pattern_fault(spark, pattern.name)
+            if reason is not None:
                 message = f"{label}: {item.text!r}: {pattern.name!r} is not a pattern: {reason}."
-                raise PlanError(message_with_place(message, item.place)) from error
+                raise PlanError(message_with_place(message, item.place))
 
 
 def _first_place(items: Iterable[Expression]) -> Place | None:
     """Return the line of the user's code that declares these expressions, all in one call: that of the first."""
     return next((item.place for item in items), None)
-
-
-def _java_package(spark: SparkSession) -> Any:
-    return spark.sparkContext._jvm.java  # type: ignore[union-attr]
 
 
 def _first_line(error: PySparkException) -> str:

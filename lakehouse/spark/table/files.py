@@ -6,21 +6,19 @@ Call these functions with a session of its own: their commits must not get the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.lake.properties import RETENTION
 from lakehouse.spark.fold.merge import ROWS_PER_FILE
+from lakehouse.spark.jvm.console import silence_output
 from lakehouse.spark.jvm.delta_log import newest_snapshot
-from lakehouse.spark.jvm.folders import path_and_system
+from lakehouse.spark.jvm.folders import folder_bytes
 from lakehouse.spark.transaction import quote_name, read_properties, set_properties
 
 SMALL_BYTES = 16 * 2**20
@@ -50,17 +48,19 @@ def count_files(spark: SparkSession, table_path: str, *, keyed: bool, enough: in
 
     enough: for a table with at most this many files the rows and the small files are not counted.
     """
-    checksum = newest_snapshot(spark, table_path).checksumOpt()
-    if checksum.isDefined() and checksum.get().numFiles() <= enough:
-        return FileCounts(checksum.get().numFiles(), checksum.get().tableSizeBytes(), 0, 0)
-    file_rows = DataFrame(newest_snapshot(spark, table_path).allFiles().toDF(), spark)
-    record_counts = F.coalesce(F.get_json_object("stats", "$.numRecords").cast("bigint"), F.lit(0))
-    is_small = record_counts < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
-    partition_counts = file_rows.groupBy(F.to_json("partitionValues")).agg(
-        F.count(F.lit(1)).alias("count"),
-        F.sum("size").alias("bytes"),
-        F.sum(record_counts).alias("rows"),
-        F.count_if(is_small).alias("small"),
+    snapshot = newest_snapshot(spark, table_path)
+    if snapshot.file_count is not None and snapshot.file_count <= enough:
+        return FileCounts(snapshot.file_count, snapshot.total_bytes or 0, 0, 0)
+    is_small = F.col("rows") < ROWS_PER_FILE // 2 if keyed else F.col("size") < SMALL_BYTES
+    partition_counts = (
+        snapshot.files()
+        .groupBy(F.to_json("partition"))
+        .agg(
+            F.count(F.lit(1)).alias("count"),
+            F.sum("size").alias("bytes"),
+            F.sum("rows").alias("rows"),
+            F.count_if(is_small).alias("small"),
+        )
     )
     # The only small file of a partition has no other to merge with.
     mergeable_counts = partition_counts.withColumn("small", F.when(F.col("small") > 1, F.col("small")).otherwise(0))
@@ -73,8 +73,7 @@ def count_files(spark: SparkSession, table_path: str, *, keyed: bool, enough: in
 
 def bytes_on_disk(spark: SparkSession, table_path: str) -> int:
     """Return the bytes of a table's folder: older versions and the log, too."""
-    folder, file_system = path_and_system(spark, table_path)
-    return int(file_system.getContentSummary(folder).getLength())
+    return folder_bytes(spark, table_path)
 
 
 def compact_files(spark: SparkSession, table_path: str) -> None:
@@ -117,25 +116,5 @@ def retain_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
 
 def vacuum_files(spark: SparkSession, table_path: str, keep_ms: int) -> None:
     """Remove the files that no version of the last `keep_ms` milliseconds has; see `retain_files`."""
-    with _silence_output(spark):
+    with silence_output():
         DeltaTable.forPath(spark, table_path).vacuum(keep_ms / HOUR_MS)
-
-
-@contextmanager
-def _silence_output(spark: SparkSession) -> Iterator[None]:
-    """Silence Delta's VACUUM: it prints "Deleted 0 files" on stdout, among the lines of --json.
-
-    Only for this thread, since Scala's console is set per thread; if that fails, VACUUM prints.
-    """
-    jvm: Any = spark.sparkContext._jvm
-    try:
-        console = getattr(jvm, "scala.Console$").__getattr__("MODULE$")
-        console_output = console.out()
-        console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
-    except (Py4JError, TypeError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        console.setOutDirect(console_output)

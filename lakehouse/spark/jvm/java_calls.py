@@ -9,32 +9,26 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from pyspark import SparkContext
+from lakehouse.spark.jvm.java import active_jvm
 
 STRING = "java.lang.String"
 NODE = "com.fasterxml.jackson.databind.JsonNode"
 
 
-def jvm() -> Any:
-    spark_context = SparkContext._active_spark_context
-    assert spark_context is not None
-    return spark_context._jvm
-
-
 def class_of(name: str) -> Any:
-    class_loader = jvm().java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm().java.lang.Class.forName(name, True, class_loader)
+    class_loader = active_jvm().java.lang.Thread.currentThread().getContextClassLoader()
+    return active_jvm().java.lang.Class.forName(name, True, class_loader)
 
 
 def type_of(type_name: str) -> Any:
     """Return a Spark type; for the name of a class, which has a dot, the type of its objects."""
-    spark_types = jvm().org.apache.spark.sql.types
+    spark_types = active_jvm().org.apache.spark.sql.types
     return spark_types.ObjectType(class_of(type_name)) if "." in type_name else spark_types.DataType.fromDDL(type_name)
 
 
 def constant_object(value: Any, name: str) -> Any:
     """Return an object that can be serialized as a literal."""
-    return jvm().org.apache.spark.sql.catalyst.expressions.Literal(value, type_of(name))
+    return active_jvm().org.apache.spark.sql.catalyst.expressions.Literal(value, type_of(name))
 
 
 def invoke_static(class_name: str, method: str, result_type: str, *arguments: Any) -> Any:
@@ -48,7 +42,7 @@ def invoke_static(class_name: str, method: str, result_type: str, *arguments: An
         True,
         True,
         True,
-        jvm().scala.Option.empty(),
+        active_jvm().scala.Option.empty(),
     )
 
 
@@ -78,7 +72,7 @@ def map_list(items: Any, item: Any, item_result: Any) -> Any:
 
     item: the `loop_variable` that `item_result`, the tree of the result, uses.
     """
-    return _catalyst_objects().MapObjects(item, item_result, items, jvm().scala.Option.empty())
+    return _catalyst_objects().MapObjects(item, item_result, items, active_jvm().scala.Option.empty())
 
 
 def map_map_entries(entries: Any, key: Any, key_result: Any, value: Any, value_result: Any) -> Any:
@@ -101,11 +95,16 @@ def spark_text(tree: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _jackson_mapper() -> Any:
-    jackson = jvm().com.fasterxml.jackson
+    jackson = active_jvm().com.fasterxml.jackson
     object_mapper = jackson.databind.ObjectMapper()
     object_mapper.enable(jackson.databind.DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
     object_mapper.setNodeFactory(jackson.databind.node.JsonNodeFactory.withExactBigDecimals(True))
     return object_mapper
+
+
+def us_locale() -> Any:
+    """Return Java's locale for the names of months and days."""
+    return constant_object(active_jvm().java.util.Locale.US, "java.util.Locale")
 
 
 def json_mapper() -> Any:
@@ -120,8 +119,8 @@ def json_reader(collection: str) -> Any:
 
 
 def _catalyst_objects() -> Any:
-    return jvm().org.apache.spark.sql.catalyst.expressions.objects
+    return active_jvm().org.apache.spark.sql.catalyst.expressions.objects
 
 
 def _to_seq(items: Any) -> Any:
-    return jvm().PythonUtils.toSeq(list(items))
+    return active_jvm().PythonUtils.toSeq(list(items))

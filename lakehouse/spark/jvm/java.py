@@ -1,0 +1,32 @@
+"""The JVM as Py4J shows it, for the modules of this room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+
+def active_jvm() -> Any:
+    """Return the JVM of the running Spark."""
+    context: Any = SparkContext._active_spark_context
+    assert context is not None
+    return context._jvm
+
+
+def java_session(spark: SparkSession) -> Any:
+    """Return a session's own Java object."""
+    session: Any = spark._jsparkSession
+    return session
+
+
+def scala_none() -> Any:
+    return active_jvm().scala.Option.empty()
+
+
+def private_field(java_object: Any, name: str) -> Any:
+    """Return a private field of a Java object's class, made readable and writable."""
+    field = java_object.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field

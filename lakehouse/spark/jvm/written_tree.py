@@ -1,0 +1,438 @@
+"""The tree of an expression by public interfaces alone: parsed in Python, and given to Spark as SQL text.
+
+`TryEval` has no name in SQL. But `try_to_binary` gives null for any failure in its argument, not only for its own. So
+the text asks it whether a call fails, and computes the call where it does not. `can_catch` tries this once in each
+process: another build of Spark may catch less.
+
+A node that is not in the tables below is refused: every text that Spark gets was written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.written.parse import WITH_UNIT, name_of_call, parse_as_written
+from lakehouse.spark.jvm.tree import ATTRIBUTES, FUNCTION, LAMBDA, LITERAL, Tree
+
+BOUND = "_lakehouse_tried"  # the lambda variable that has the computed arguments of a call
+FAILS = "isnull(try_to_binary(cast(size(array({})) AS string), 'utf-8'))"
+CONSTANT_MAX = 200
+TEXT_MAX = 1 << 20  # a lambda is written twice for each call around it
+
+Render = Callable[..., str]
+
+BINARY: dict[type[exp.Expression], tuple[str, str]] = {
+    exp.Add: ("Add", "+"), exp.Sub: ("Subtract", "-"), exp.Mul: ("Multiply", "*"), exp.Div: ("Divide", "/"),
+    exp.IntDiv: ("IntegralDivide", "DIV"), exp.Mod: ("Remainder", "%"), exp.And: ("And", "AND"), exp.Or: ("Or", "OR"),
+    exp.EQ: ("EqualTo", "="), exp.NEQ: ("Not", "<>"), exp.LT: ("LessThan", "<"), exp.LTE: ("LessThanOrEqual", "<="),
+    exp.GT: ("GreaterThan", ">"), exp.GTE: ("GreaterThanOrEqual", ">="), exp.NullSafeEQ: ("EqualNullSafe", "<=>"),
+    exp.NullSafeNEQ: ("EqualNullSafe", "IS DISTINCT FROM"), exp.BitwiseAnd: ("BitwiseAnd", "&"),
+    exp.BitwiseOr: ("BitwiseOr", "|"), exp.BitwiseXor: ("BitwiseXor", "^"),
+    exp.BitwiseLeftShift: ("ShiftLeft", "<<"), exp.BitwiseRightShift: ("ShiftRight", ">>"),
+    exp.DPipe: ("Concat", "||"), exp.RegexpLike: ("RLike", "RLIKE"), exp.Like: ("Like", "LIKE"),
+    exp.ILike: ("ILike", "ILIKE"),
+}  # fmt: skip
+UNARY: dict[type[exp.Expression], tuple[str, str]] = {
+    exp.Neg: ("UnaryMinus", "-"), exp.Not: ("Not", "NOT"), exp.BitwiseNot: ("BitwiseNot", "~"),
+}  # fmt: skip
+TYPES = {
+    "TIMESTAMPTZ": "timestamp", "TIMESTAMPLTZ": "timestamp", "TIMESTAMPNTZ": "timestamp_ntz", "TEXT": "string",
+    "DECIMAL": "decimal(10,0)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WrittenTree:
+    """A node of an expression. render: makes the node's text of the texts of its children."""
+
+    kind: str
+    children: list[Tree]
+    render: Render
+    function: str = ""
+    names: tuple[str, ...] = ()
+    literal: Any = None
+    type_text: str = ""
+    is_try_cast: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.function or self.kind
+
+    @property
+    def first_name(self) -> str:
+        return self.names[0]
+
+    @cached_property
+    def sql(self) -> str:
+        """The text for Spark."""
+        sql_text = self.render(*(child.sql for child in self.children if isinstance(child, WrittenTree)))
+        if len(sql_text) > TEXT_MAX:
+            raise PlanError(f"the expression {sql_text[:80]!r}... is nested too deeply for {_ADVICE}")
+        return sql_text
+
+    def with_children(self, children: Sequence[Tree]) -> Tree:
+        return replace(self, children=list(children))
+
+    def try_eval(self) -> Tree:
+        return _TriedTree("TryEval", [self], str)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the tree is no name, no lambda, and no short constant: some functions take only constants."""
+        if self.kind in (*ATTRIBUTES, LITERAL, LAMBDA, "Alias"):
+            return False
+        return self._has_names or len(self.sql) > CONSTANT_MAX
+
+    @cached_property
+    def _has_names(self) -> bool:
+        return self.kind in ATTRIBUTES or any(
+            isinstance(child, WrittenTree) and child._has_names for child in self.children
+        )
+
+    def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> None:
+        """Nothing: the session has a function of that name, see `lakehouse.spark.jvm.ksql_functions`."""
+
+    def column(self) -> Column:
+        return F.expr(self.sql)
+
+
+class _TriedTree(WrittenTree):
+    """A call over its computed arguments, each computed once; null where the call fails."""
+
+    @cached_property
+    def sql(self) -> str:
+        (tree,) = self.children
+        values: list[str] = []
+        arguments: list[Tree] = []
+        for child in tree.children:
+            if isinstance(child, WrittenTree) and child.is_computed:
+                arguments.append(_attribute(BOUND, f"a{len(values)}"))
+                values.append(child.sql)
+            else:
+                arguments.append(child)
+        call = tree.with_children(arguments)
+        assert isinstance(call, WrittenTree)
+        tried_call = f"if({FAILS.format(call.sql)}, null, {call.sql})"
+        if not values:
+            return tried_call
+        fields = ", ".join(f"'a{number}', {value}" for number, value in enumerate(values))
+        return f"element_at(transform(array(named_struct({fields})), `{BOUND}` -> {tried_call}), 1)"
+
+
+_ADVICE = "the public interfaces of Spark ([spark] internals = false): use simpler steps, or allow internals."
+
+
+@lru_cache(maxsize=4096)
+def parse_written(text: str) -> WrittenTree:
+    """Return the tree of an expression. Raises PlanError for one that needs Spark's internals."""
+    return _Reader(text).read(parse_as_written(text))
+
+
+@lru_cache(maxsize=1)
+def can_catch() -> bool:
+    """Say whether this Spark catches failures as this module needs it."""
+    session = SparkSession.builder.getOrCreate()
+    try:
+        tried_call = parse_written("element_at(array(id), cast(id AS int))").try_eval().column()
+        rows = session.range(2).select(tried_call.alias("x")).collect()
+    except PySparkException:
+        return False
+    return [row["x"] for row in rows] == [None, 1]
+
+
+def text_literal(text: str) -> str:
+    """Return a text as Spark SQL writes it; Spark would replace ${...} in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _attribute(*names: str) -> WrittenTree:
+    return _name("UnresolvedAttribute", *names)
+
+
+def _name(kind: str, *names: str) -> WrittenTree:
+    name_text = ".".join(map(_quoted, names))
+    return WrittenTree(kind, [], lambda: name_text, names=names)
+
+
+def field_of(owner: Tree, name: str) -> WrittenTree:
+    """Return a field of a struct."""
+    assert isinstance(owner, WrittenTree)
+    if owner.kind in ATTRIBUTES:
+        return _name(owner.kind, *owner.names, name)
+    return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{_quoted(name)}")
+
+
+def _literal(value: Any, type_text: str, sql_text: str) -> WrittenTree:
+    return WrittenTree(LITERAL, [], lambda: sql_text, literal=value, type_text=type_text)
+
+
+def _number(text: str) -> WrittenTree:
+    is_whole = text.removeprefix("-").isdigit()
+    sql_text = f"({text})" if text.startswith("-") else text  # two signs would begin a comment
+    return _literal(int(text) if is_whole else text, "int" if is_whole else "decimal", sql_text)
+
+
+class _Reader:
+    """Makes the tree of one expression of its tree in sqlglot."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def read(self, node: exp.Expression) -> WrittenTree:
+        for kinds, read_node in self._readers:
+            if isinstance(node, kinds):
+                return read_node(self, node)
+        if (binary := BINARY.get(type(node))) is not None:
+            return self._binary(node, *binary)
+        if (unary := UNARY.get(type(node))) is not None:
+            return self._unary(node, *unary)
+        raise self._refusal(node)
+
+    def _refusal(self, node: exp.Expression) -> PlanError:
+        return PlanError(f"{self._text!r}: {node.sql('spark')!r} can't be read for {_ADVICE}")
+
+    def _all(self, nodes: Sequence[Any]) -> list[Tree]:
+        return [self.read(node) for node in nodes if node is not None]
+
+    def _only(self, node: exp.Expression, *names: str) -> None:
+        """Raise PlanError for a node with further parts."""
+        if any(value for name, value in node.args.items() if name not in names):
+            raise self._refusal(node)
+
+    def _binary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
+        self._only(node, "this", "expression", "safe", "typed", "negate")
+        if isinstance(node.expression, exp.Any | exp.All):
+            raise self._refusal(node)
+        children = self._all([node.this, node.expression])
+        sign = f"NOT {sign}" if node.args.get("negate") else sign
+        return WrittenTree(kind, children, lambda left, right: f"({left} {sign} {right})")
+
+    def _unary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
+        child = self.read(node.this)
+        if kind == "UnaryMinus" and child.kind == LITERAL and child.type_text in ("int", "decimal"):
+            number = str(child.literal)
+            return _number(number[1:] if number.startswith("-") else f"-{number}")
+        return WrittenTree(kind, [child], lambda text: f"({sign} {text})")
+
+    def _paren(self, node: exp.Expression) -> WrittenTree:
+        return self.read(node.this)
+
+    def _constant(self, node: exp.Expression) -> WrittenTree:
+        match node:
+            case exp.Null():
+                return _literal(None, "void", "NULL")
+            case exp.Boolean():
+                return _literal(bool(node.this), "boolean", str(node.this))
+            case exp.HexString():
+                return _literal(str(node.this), "binary", f"X'{node.this}'")
+            case exp.RawString():
+                return _literal(str(node.this), "string", text_literal(node.this))
+            case exp.Literal(is_string=True):
+                return _literal(str(node.this), "string", text_literal(node.this))
+        return _number(str(node.this))
+
+    def _texts(self, node: exp.Expression) -> WrittenTree:
+        """Texts side by side are one text."""
+        parts = self._all(node.expressions)
+        if not all(part.kind == LITERAL and part.type_text == "string" for part in parts):
+            raise self._refusal(node)
+        text = "".join(str(part.literal) for part in parts)
+        return _literal(text, "string", text_literal(text))
+
+    def _interval(self, node: exp.Expression) -> WrittenTree:
+        if not isinstance(node.this, exp.Literal) or node.args.get("unit") is None:
+            raise self._refusal(node)
+        sql_text = f"INTERVAL {text_literal(node.this.this)} {node.args['unit'].sql('spark')}"
+        return _literal(sql_text, "interval", sql_text)
+
+    def _column(self, node: exp.Expression) -> WrittenTree:
+        assert isinstance(node, exp.Column)
+        return _attribute(*(part.name for part in node.parts))
+
+    def _variable(self, node: exp.Expression) -> WrittenTree:
+        return _name("UnresolvedNamedLambdaVariable", node.name)
+
+    def _field(self, node: exp.Expression) -> WrittenTree:
+        assert isinstance(node, exp.Dot)
+        if not isinstance(node.expression, exp.Identifier):
+            raise self._refusal(node)
+        return field_of(self.read(node.this), node.expression.name)
+
+    def _element(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "expressions")
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            raise self._refusal(node)
+        children = self._all([node.this, node.expressions[0]])
+        return WrittenTree("UnresolvedExtractValue", children, lambda text, place: f"{text}[{place}]")
+
+    def _alias(self, node: exp.Expression) -> WrittenTree:
+        name = _quoted(node.alias)
+        return WrittenTree("Alias", [self.read(node.this)], lambda text: f"{text} AS {name}")
+
+    def _is(self, node: exp.Expression) -> WrittenTree:
+        child, right = self.read(node.this), node.expression
+        if isinstance(right, exp.Null):
+            return WrittenTree("IsNull", [child], lambda text: f"({text} IS NULL)")
+        if not isinstance(right, exp.Boolean):
+            raise self._refusal(node)
+        return WrittenTree("EqualNullSafe", [child], lambda text: f"({text} IS {right.this})")
+
+    def _in(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "expressions")
+        return WrittenTree(
+            "In", self._all([node.this, *node.expressions]), lambda text, *items: f"({text} IN ({', '.join(items)}))"
+        )
+
+    def _between(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "low", "high")
+        children = self._all([node.this, node.args["low"], node.args["high"]])
+        return WrittenTree("Between", children, lambda text, low, high: f"({text} BETWEEN {low} AND {high})")
+
+    def _escape(self, node: exp.Expression) -> WrittenTree:
+        like, sign = self.read(node.this), text_literal(node.expression.name)
+        return replace(like, render=lambda *texts: f"{like.render(*texts)[:-1]} ESCAPE {sign})")
+
+    def _case(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "ifs", "default")
+        branches = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
+        has_subject, has_default = node.this is not None, node.args.get("default") is not None
+        children = self._all([node.this, *branches, node.args.get("default")])
+
+        def render(*texts: str) -> str:
+            subject = f" {texts[0]}" if has_subject else ""
+            inner_texts = texts[int(has_subject) : len(texts) - int(has_default)]
+            pairs = zip(inner_texts[::2], inner_texts[1::2], strict=True)
+            cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+            return f"(CASE{subject} {cases}{f' ELSE {texts[-1]}' if has_default else ''} END)"
+
+        return WrittenTree("CaseWhen", children, render)
+
+    def _if(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "true", "false")
+        children = self._all([node.this, node.args["true"], node.args.get("false") or exp.Null()])
+        return WrittenTree(FUNCTION, children, lambda *texts: f"if({', '.join(texts)})", function="if")
+
+    def _cast(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "to", "safe")
+        type_text = self._type(node.args["to"])
+        is_try = bool(node.args.get("safe"))
+        word = "try_cast" if is_try else "cast"
+        return WrittenTree(
+            "Cast",
+            [self.read(node.this)],
+            lambda text: f"{word}({text} AS {type_text})",
+            type_text=type_text,
+            is_try_cast=is_try,
+        )
+
+    def _type(self, node: exp.Expression) -> str:
+        """Return a type as Spark writes it, in lower case."""
+        if isinstance(node, exp.Interval):
+            return f"interval {node.args['unit'].sql('spark')}".lower()
+        assert isinstance(node, exp.DataType)
+        if isinstance(node.this, exp.Interval):
+            return f"interval {node.this.args['unit'].sql('spark')}".lower()
+        kind = str(node.this.value)
+        inner = node.expressions
+        if kind in ("ARRAY", "MAP"):
+            return f"{kind.lower()}<{', '.join(map(self._type, inner))}>"
+        if kind == "STRUCT":
+            fields = ", ".join(f"{_quoted(field.name)}: {self._type(field.args['kind'])}" for field in inner)
+            return f"struct<{fields}>"
+        if kind == "DECIMAL" and inner:
+            digits = [part.name for part in inner]
+            return f"decimal({digits[0]},{digits[1] if len(digits) > 1 else 0})"
+        return TYPES.get(kind, node.sql("spark").lower())
+
+    def _lambda(self, node: exp.Expression) -> WrittenTree:
+        children = self._all([node.this, *node.expressions])
+        is_single = len(node.expressions) == 1
+
+        def render(body: str, *names: str) -> str:
+            return f"{names[0]} -> {body}" if is_single else f"({', '.join(names)}) -> {body}"
+
+        return WrittenTree(LAMBDA, children, render)
+
+    def _call(self, node: exp.Expression) -> WrittenTree:
+        assert isinstance(node, exp.Anonymous)
+        name = name_of_call(node)
+        first = node.expressions[0] if node.expressions else None
+        if name in WITH_UNIT and isinstance(first, exp.Var):
+            kind = "TimestampAdd" if name in ("timestampadd", "dateadd", "date_add") else "TimestampDiff"
+            children, unit = self._all(node.expressions[1:]), first.name
+            return WrittenTree(kind, children, lambda left, right: f"{name}({unit}, {left}, {right})")
+        return self._function(name, self._all(node.expressions))
+
+    @staticmethod
+    def _function(name: str, children: list[Tree]) -> WrittenTree:
+        if not re.fullmatch(r"\w+", name):
+            raise PlanError(f"the function {name!r} can't be called by {_ADVICE}")
+        return WrittenTree(FUNCTION, children, lambda *texts: f"{name}({', '.join(texts)})", function=name)
+
+    def _extract(self, node: exp.Expression) -> WrittenTree:
+        unit = node.this.name
+        children: list[Tree] = [_literal(unit, "string", text_literal(unit)), self.read(node.expression)]
+        return WrittenTree(FUNCTION, children, lambda _, text: f"extract({unit} FROM {text})", function="extract")
+
+    def _trim(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "expression", "position")
+        side = str(node.args.get("position") or "BOTH")
+        if node.args.get("expression") is None:
+            return self._function(
+                {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side], self._all([node.this])
+            )
+        children = self._all([node.this, node.expression])
+        return WrittenTree(FUNCTION, children, lambda text, signs: f"trim({side} {signs} FROM {text})", function="trim")
+
+    def _substring(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "start", "length")
+        return self._function("substring", self._all([node.this, node.args.get("start"), node.args.get("length")]))
+
+    def _position(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "substr", "position")
+        return self._function("position", self._all([node.args["substr"], node.this, node.args.get("position")]))
+
+    def _overlay(self, node: exp.Expression) -> WrittenTree:
+        self._only(node, "this", "expression", "from_", "for_")
+        parts = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
+        return self._function("overlay", self._all(parts))
+
+    _readers: tuple[tuple[Any, Callable[[_Reader, exp.Expression], WrittenTree]], ...] = (
+        (exp.Paren, _paren),
+        (exp.Literal | exp.Null | exp.Boolean | exp.HexString | exp.RawString, _constant),
+        (exp.Concat, _texts),
+        (exp.Interval, _interval),
+        (exp.Column, _column),
+        (exp.Identifier, _variable),
+        (exp.Dot, _field),
+        (exp.Bracket, _element),
+        (exp.Alias, _alias),
+        (exp.Is, _is),
+        (exp.In, _in),
+        (exp.Between, _between),
+        (exp.Escape, _escape),
+        (exp.Case, _case),
+        (exp.If, _if),
+        (exp.Cast, _cast),  # TRY_CAST too
+        (exp.Lambda, _lambda),
+        (exp.Anonymous, _call),
+        (exp.Extract, _extract),
+        (exp.Trim, _trim),
+        (exp.Substring, _substring),
+        (exp.StrPosition, _position),
+        (exp.Overlay, _overlay),
+    )
