@@ -45,9 +45,8 @@ class Cover:
     sent: how many records of later ticks are already published. at: the position of the last of these. next: the
     source's offsets after the tick, {topic id: {partition: offset}}. clock: the table's, if it has one. before: the
     earlier origins in this topic with their last ticks, the oldest first. state: the id of the topic with everything
-    that the table keeps, which may be the changelog's own; "" if there is none; None for a stream, or if an earlier
-    release began the topic. needed: for a table behind joins of streams, the source's offsets from which records can
-    still meet later ones, 0 where it says none.
+    that the table keeps, which may be the changelog's own; "" if there is none; None for a stream. needed: for a table
+    behind joins of streams, the source's offsets from which records can still meet later ones, 0 where it says none.
     """
 
     topic: str

@@ -31,10 +31,6 @@ FORMAT = "lakehouse.format"
 LEFT_OUT = "lakehouse.accumulators-left-out"
 LARGEST_INFLATED = 1 << 30  # a compressed header of a few kilobytes could take any amount of memory
 LIMIT = "max.message.bytes"
-EARLIER_RELEASE_HELP = (
-    "An earlier release of lakehouse published it. Build the table from bronze, and publish it to a new topic: this "
-    "release can't continue from what that topic has."
-)
 HELP = "It may have been written by another program, or with other headers: only lakehouse may write to the topic."
 
 
@@ -118,16 +114,14 @@ def _parse_position(position_text: str, record_place: str) -> Position:
         position_json = json.loads(position_text)
     except (ValueError, RecursionError):
         position_json = None
-    is_earlier = False
     if isinstance(position_json, list) and len(position_json) == 6:
         tick, order_time, topic, partition, offset, ordinals = position_json
-        is_earlier = _is_bigint(ordinals)
         ordinal_path: list[Any] = ordinals if isinstance(ordinals, list) else [None]
         if isinstance(topic, str) and all(map(_is_bigint, (tick, order_time, partition, offset, *ordinal_path))):
             return Position(tick, order_time, topic, partition, offset, tuple(ordinal_path))
     raise NotFound(
         f"record {record_place}: its {POSITION} header is {position_text[:100]!r}, expected a list of tick, order "
-        f"time, topic, partition, offset, list of ordinals. {EARLIER_RELEASE_HELP if is_earlier else HELP}"
+        f"time, topic, partition, offset, list of ordinals. {HELP}"
     )
 
 

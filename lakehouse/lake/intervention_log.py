@@ -38,8 +38,7 @@ def interventions_by_table(layout: Layout) -> dict[str, list[LoggedIntervention]
 def read_interventions(layout: Layout, table: str | None = None, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the interventions, the newest first, one row for each table; `details` is an object.
 
-    table: yield only those in this table. limit: the number of rows. A row of an earlier release has None as its
-    `decided_by`.
+    table: yield only those in this table. limit: the number of rows.
     """
     if not is_table(layout.interventions):
         return
@@ -50,4 +49,4 @@ def read_interventions(layout: Layout, table: str | None = None, limit: int | No
     rows = connection.sql(f'SELECT * FROM log {where_clause} ORDER BY "at" DESC, "table" {limit_clause}')
     for batch in rows.to_arrow_reader(ROWS_A_BATCH):
         for row in batch.to_pylist():
-            yield {"decided_by": None, **row, "details": json.loads(row["details"])}
+            yield {**row, "details": json.loads(row["details"])}

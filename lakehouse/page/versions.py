@@ -24,8 +24,8 @@ def versions(app: Application, table: TableInfo, limit: int = VERSIONS_MAX) -> d
 
     In a version, rows: counted back from the newest version by the inserted and deleted rows of each commit; None
     before a commit without these numbers. quiet: no row has changed. decided: {kind, by, reason} of the newest
-    intervention that it took in, else None; by: None if an earlier release did not record it. first_readable: VACUUM
-    has removed files of earlier versions. more: older versions were left out.
+    intervention that it took in, else None. first_readable: VACUUM has removed files of earlier versions. more: older
+    versions were left out.
     """
     table_history = History(app.layout, table.name)
     newest_commits = list(islice(reader.walk_log_rows(app.layout, table.name), limit + 1))
@@ -69,7 +69,7 @@ def newest_intervention(commit: dict[str, Any], decisions: list[dict[str, Any]])
     intervention = next((decision for decision in decisions if first_tick < decision["at"] <= last_tick), None)
     return intervention and {
         "kind": intervention["kind"],
-        "by": cut_text(intervention["decided_by"] or "") or None,
+        "by": cut_text(intervention["decided_by"]),
         "reason": cut_text(intervention["reason"] or ""),
     }
 

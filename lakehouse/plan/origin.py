@@ -302,9 +302,8 @@ class TableJoin(Node):
             "how": self.how,
             "prefix": self.prefix,
         }
-        join_part |= (
-            {"as_of": self.as_of} if self.as_of != "arrival" else {}
-        )  # fingerprints of earlier releases have no such part
+        if self.as_of != "arrival":
+            join_part["as_of"] = self.as_of
         return {
             **upstream_part("join", self.table),
             "stream": stream_part,

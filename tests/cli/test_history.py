@@ -13,7 +13,6 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.plan.evolution.change import PLAN
 from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
 
 from ..written_commits import batch
@@ -41,19 +40,18 @@ def test_a_future_tick(story):
 
 
 def test_a_table_whose_topics_are_unknown_is_known_at_its_own_ticks_alone(tmp_path):
-    """A table that another program wrote. For one of the first release the plan's text names the topics."""
+    """A table that another program wrote."""
     lake = WrittenLake(tmp_path)
     lake.tick(1, ("clicks", "ann", 0, 100, "a0"))
     lake.tick(2, ("views", "x", 0, 250, "x0"))
     lake.tick(3, ("clicks", "ann", 0, 300, "a1"))
-    plan = "TABLE planned (key user)\n  FROM topic clicks (stream s)\n"
-    for name, properties in (("plain", {}), ("planned", {PLAN: plan})):
+    for name, properties in (("plain", {}), ("declared", None)):
         VersionedTable(tmp_path, name, properties=properties).commit(1, visit("ann", 1, 1, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
     assert [History(layout, "plain").at(AtTick(n)) for n in (1, 2, 3)] == [1, None, None]
-    assert [History(layout, "planned").at(AtTick(n)) for n in (1, 2)] == [1, 1]
+    assert [History(layout, "declared").at(AtTick(n)) for n in (1, 2)] == [1, 1]
     with pytest.raises(NotFound, match="is at tick 1"):
-        History(layout, "planned").at(AtTick(3))
+        History(layout, "declared").at(AtTick(3))
     assert History(layout, "plain").at(parsed("offsets:clicks/0=1")) == 1
 
 

@@ -15,26 +15,26 @@ from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.lake.layout import Layout
 
 
-def write(root: Path, *rows: tuple[int, str, str], by: str | None) -> None:
-    """Append interventions: tick, table, reason. by: None in the log of a release that did not record it."""
+def write(root: Path, *rows: tuple[int, str, str], by: str) -> None:
+    """Append interventions: tick, table, reason."""
     made = [
         {"at": at, "id": f"i{at}", "table": table, "kind": "revert", "reason": reason,
          "decided_at": datetime(2026, 11, 22, tzinfo=UTC), "details": json.dumps({"tick": at - 2, "version": None}),
-         **({} if by is None else {"decided_by": by})}
+         "decided_by": by}
         for at, table, reason in rows
     ]  # fmt: skip
-    write_deltalake(Layout(str(root)).interventions, pa.Table.from_pylist(made), mode="append", schema_mode="merge")
+    write_deltalake(Layout(str(root)).interventions, pa.Table.from_pylist(made), mode="append")
 
 
 def test_the_log_names_the_person_who_decided(tmp_path, lakehouse):
-    write(tmp_path, (3, "totals", "a wrong release"), by=None)
+    write(tmp_path, (3, "totals", "a wrong release"), by="bob (user airflow)")
     lake = ("--lake", str(tmp_path))
     (old,) = map(json.loads, lakehouse("look", "interventions", "--json", *lake).out.splitlines())
-    assert (old["at"], old["decided_by"], old["details"]) == (3, None, {"tick": 1})
+    assert (old["at"], old["decided_by"], old["details"]) == (3, "bob (user airflow)", {"tick": 1})
     write(tmp_path, (5, "totals", "again"), (5, "visits", "again"), by="ann (user airflow)")
     told = [json.loads(line) for line in lakehouse("look", "interventions", "--json", *lake).out.splitlines()]
     assert [(one["at"], one["table"], one["decided_by"]) for one in told] == [
-        (5, "totals", "ann (user airflow)"), (5, "visits", "ann (user airflow)"), (3, "totals", None),
+        (5, "totals", "ann (user airflow)"), (5, "visits", "ann (user airflow)"), (3, "totals", "bob (user airflow)"),
     ]  # fmt: skip
     out = lakehouse("look", "interventions", "visits", *lake).out
     assert "ann (user airflow)" in out

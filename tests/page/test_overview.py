@@ -81,14 +81,14 @@ def test_the_line_goes_on_across_a_new_declaration(own_shop, own_story, operatio
 
 
 def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story):
-    row = {"at": 3, "id": "i", "table": "visits", "kind": "revert", "reason": "wrong " * 400, "details": "{}"}
+    row = {"at": 3, "id": "i", "table": "visits", "kind": "revert", "reason": "wrong " * 400, "details": "{}",
+           "decided_by": "bob (user airflow)"}  # fmt: skip
     other = {**row, "table": "others", "at": 7, "reason": None}
-    for rows in ([row, other], [{**row, "at": 5, "kind": "swap", "reason": "v2", "decided_by": "ann (user airflow)"}]):
-        place = own_story.layout.interventions
-        write_deltalake(place, pa.Table.from_pylist(rows), mode="append", schema_mode="merge")
+    swap = {**row, "at": 5, "kind": "swap", "reason": "v2", "decided_by": "ann (user airflow)"}
+    write_deltalake(own_story.layout.interventions, pa.Table.from_pylist([row, other, swap]))
     decided = [one["decided"] for one in versions(own_shop, own_shop.table("visits"))["versions"]]
     assert decided[:3] == [None] * 3
-    assert (decided[3]["kind"], decided[3]["by"]) == ("revert", None)
+    assert (decided[3]["kind"], decided[3]["by"]) == ("revert", "bob (user airflow)")
     assert decided[3]["reason"].endswith("… (2,400 characters)")
     assert decided[4:] == [{"kind": "swap", "by": "ann (user airflow)", "reason": "v2"}, None]
 

@@ -292,7 +292,7 @@ def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) ->
     assert count_quarantined_records(lake, "orders") == (5, 5)
     decide(lake, 4, "fixed", "newest sums", (0, 1), stream="orders")
     decide(lake, 5, "fixed", "newest", (2,), stream="another")
-    decide(lake, 6, "fixed", "newest sums", (1, 3))
+    decide(lake, 6, "fixed", "newest sums", (1, 3), stream="orders")
     assert told() == [4, 6, None, 6, None]
     assert (count_quarantined_records(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
     assert sum(one.open for one in read_reasons(lake, "orders")) == 2

@@ -84,17 +84,17 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
         tables.create_table(open_lake(spark, layout).open(other.table("hours")))
 
 
-def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_what_to_do(
+def test_a_table_with_other_hidden_columns_is_refused_with_what_to_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums of wide decimals were one DECIMAL(37, s) then. The job failed at a MERGE that Spark could not resolve."""
+    """Another release wrote its sums in another form. Without the check, a MERGE that Spark can't resolve fails."""
     layout, stream = Layout(str(tmp_path)), lh.stream("orders", key="id string", schema="n decimal(38, 30)")
 
     def sums_table() -> Table:
         return stream.group_by("id").agg(total=lh.sum("n"), mean=lh.avg("n")).table("sums")
 
-    with monkeypatch.context() as earlier:
-        earlier.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
+    with monkeypatch.context() as other_release:
+        other_release.setattr("lakehouse.plan.aggregation.PART_DIGITS", 99)
         tables.create_table(open_lake(spark, layout).open(sums_table()))
     sums = sums_table()
     with pytest.raises(PlanError) as refused:
@@ -102,7 +102,8 @@ def test_a_table_with_the_accumulators_of_an_earlier_release_is_refused_with_wha
     message = str(refused.value)
     assert "_acc_total: found decimal(37,30); expected struct<high:" in message
     assert "_acc_mean: found struct<sum:decimal(37,30)" in message
-    assert "remove the folder silver/sums" in message
+    assert "another release of lakehouse or Spark wrote it" in message
+    assert "remove the folders silver/sums and anchors/sums" in message
     folders.remove_folder(spark, layout.silver("sums"))
     tables.create_table(open_lake(spark, layout).open(sums))
     tables.create_table(open_lake(spark, layout).open(sums))

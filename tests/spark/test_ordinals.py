@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import PlanError, StorageError
 from lakehouse.formats.decode import decode_record
-from lakehouse.lake.layout import Layout
 from lakehouse.model import model
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.run.scenario.scenario import on_model
@@ -107,79 +104,3 @@ def test_five_levels_give_the_models_positions_in_any_batches(spark: SparkSessio
     assert max(len(change.position.ordinals) for change in expected.changelogs["by_n"]) == 6
     found = SparkReplay(spark, tmp_path)(app, records)
     assert (found.tables, found.changelogs, found.topics) == (expected.tables, expected.changelogs, expected.topics)
-
-
-def test_what_an_earlier_release_wrote_is_refused_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    """Its positions end with one number."""
-    from pyspark.sql import functions as F
-
-    from lakehouse.cli.look import late
-    from lakehouse.run.audit.audit import audit
-    from lakehouse.run.audit.missing import KafkaAccess
-    from lakehouse.spark.bronze import interventions
-    from lakehouse.spark.changelog.net import net_changes
-    from lakehouse.spark.changelog.upstream import open_lake
-    from lakehouse.spark.table import tables
-
-    layout = Layout(str(tmp_path))
-    lake, table = open_lake(spark, layout), BOXES.latest("boxes_now")
-    number = F.lit(0).cast("bigint").alias("ordinal")
-    made = spark.createDataFrame([], tables.visible_schema(spark, table))
-    fields = [F.col(f"_position.{name}") for name in Position._fields[:-1]]
-    tables.create_table(lake.open(table))
-    old = made.withColumn("_position", F.struct(*fields, number))
-    old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(layout.silver("boxes_now"))
-    with pytest.raises(
-        PlanError, match=r"(?s)earlier release.*_position: found struct<.*remove the folder silver/boxes_"
-    ):
-        tables.create_table(lake.open(table))
-    reads: list[Callable[[], object]] = [
-        lambda: net_changes(lake.open(table), 0, 1),
-        lambda: audit(lake.open(table), lh.app(table), KafkaAccess(None)),
-    ]
-    for read in reads:
-        with pytest.raises(StorageError, match=r"rows of table 'boxes_now': .*remove the folder silver/boxes_now"):
-            read()
-    rows = spark.createDataFrame(
-        [(1, "boxes", 0, 0, 0)], "tick bigint, topic string, partition int, offset bigint, ordinal bigint"
-    )
-    rows.write.format("delta").save(layout.late("boxes_now"))
-    with pytest.raises(StorageError, match=r"expected a column ordinals.*remove the folder silver/boxes_now"):
-        list(late.read_late_records(layout, "boxes_now", None))
-    rows.withColumn("id", F.lit("1")).write.format("delta").save(layout.intervention_records)
-    for use in (
-        lambda: interventions.keep_records(lake, rows),
-        lambda: interventions.read_intervention_records(lake, [interventions.Intervention(2, "1", "late")]),
-    ):
-        with pytest.raises(StorageError, match=r"the interventions of the lake: .*Begin another lake"):
-            use()
-
-
-def test_copies_of_an_earlier_release_are_refused_and_go_with_their_table(spark: SparkSession, tmp_path: Path) -> None:
-    from pyspark.sql import functions as F
-
-    from lakehouse.lake.moment.cut import Cut
-    from lakehouse.spark.changelog.upstream import open_lake
-    from lakehouse.spark.history import anchors
-    from lakehouse.spark.history.moments import Past
-    from lakehouse.spark.table import tables
-
-    layout = Layout(str(tmp_path))
-    opened = open_lake(spark, layout).open(BOXES.latest("boxes_now"))
-    folder = Path(layout.anchors("boxes_now"))
-    there = spark.createDataFrame([], tables.visible_schema(spark, opened.table)).withColumn("_anchor", F.lit(1))
-    there.write.format("delta").save(f"{folder}/kept")
-    tables.create_table(opened)
-    assert folder.exists(), "copies of this release stay"
-    of_earlier = there.withColumn("_position", F.struct(F.lit(1).alias("tick"), F.lit(0).alias("ordinal")))
-    of_earlier.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(f"{folder}/kept")
-    index = spark.createDataFrame([(1, None, "upkeep", None, None)], anchors.INDEX)
-    index.write.format("delta").save(f"{folder}/index")
-    with pytest.raises(StorageError, match=r"rows of table 'boxes_now': .*remove the folder silver/boxes_now"):
-        Past(opened).visible(Cut(1))
-    rebuilt = Layout(str(tmp_path / "rebuilt"))
-    moved = Path(rebuilt.anchors("boxes_now"))
-    moved.parent.mkdir(parents=True)
-    folder.rename(moved)
-    tables.create_table(opened.at(rebuilt))
-    assert not moved.exists()

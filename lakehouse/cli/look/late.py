@@ -76,13 +76,11 @@ def read_late_records(layout: Layout, table: str, limit: int | None) -> Iterator
     Each has the columns of the late table, `key` as an object, and the record's timestamp, record_key and value.
     """
     from lakehouse.lake import reader
-    from lakehouse.lake.earlier import check_late_positions
     from lakehouse.lake.record import late_records
 
     reader.read_table_facts(layout, "silver", table)
     if table not in reader.table_names(layout, "late"):
         return
-    check_late_positions(reader.open_dataset(layout.late(table)).schema.names, table)
     connection, records_left = reader.connect_lake(layout), limit
     connection.register("taken_in", late_records.late_places_taken_in(layout, table))
     place_columns = late_records.place_columns_sql()

@@ -16,7 +16,7 @@ class Cut:
     """The records that count: those up to a tick; and of these only those up to an event time, or before offsets.
 
     ids: by topic name, the id of the topic to which the offsets belong. All records of an earlier topic of that name
-    count. Without an id, the offsets apply to any topic of that name: an earlier release wrote the cut.
+    count. Without an id, the offsets apply to any topic of that name.
     """
 
     tick: int

@@ -83,8 +83,7 @@ def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:
         one.id: one.at
         for interventions in interventions_by_table.values()
         for one in interventions
-        # A fix of an earlier release does not name its stream.
-        if one.kind == "fixed" and one.details.get("stream", stream) == stream
+        if one.kind == "fixed" and one.details["stream"] == stream
     }
     for interventions in interventions_by_table.values():
         ids_in_effect = {one.id for one in interventions_in_effect(interventions, EVER)}

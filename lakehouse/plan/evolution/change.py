@@ -34,7 +34,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +47,6 @@ from lakehouse.plan.table import Table
 # A table's properties: its declaration for people, and the declaration's fingerprint.
 PLAN = "lakehouse.plan"
 DECLARATION = "lakehouse.declaration"
-FROM = re.compile(r"^\s*FROM topic (\S+) \(stream ", re.MULTILINE)  # in the plan's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +68,9 @@ def declaration_properties(table: Table) -> dict[str, str]:
 
 def topics_of(properties: Mapping[str, str]) -> frozenset[str] | None:
     """Return the topics that a table in the lake reads, according to its properties; None if they don't tell."""
-    if DECLARATION in properties:
-        return frozenset(_upstream_topics(json.loads(properties[DECLARATION])["stream"]))
-    return frozenset(FROM.findall(properties[PLAN])) if PLAN in properties else None
+    if DECLARATION not in properties:
+        return None
+    return frozenset(_upstream_topics(json.loads(properties[DECLARATION])["stream"]))
 
 
 def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
@@ -104,27 +102,19 @@ def _input_streams(stream: Json) -> list[Json]:
 def change_of(properties: Mapping[str, str], table: Table) -> Evolution:
     """Compare the declaration in the properties of a table in the lake with its present declaration.
 
-    Raises PlanError for a table of a later release.
+    Raises PlanError for a table whose declaration has a version that is not read here.
     """
-    if DECLARATION in properties:
-        return compare_fingerprints(json.loads(properties[DECLARATION]), table_fingerprint(table))
-    # A table of the first release has only the text, which can only be compared for equality.
-    if PLAN not in properties:
+    if DECLARATION not in properties:
         return Evolution("new_table", ("declaration: found none; another program wrote it: use another name.",))
-    old_text, new_text = properties[PLAN], declaration_text(table)
-    if old_text == new_text:
-        return Evolution("same")
-    return Evolution(
-        "refold", (f"declaration: found, by an earlier release,\n{old_text}\n  declared\n{new_text}\n  refold it.",)
-    )
+    return compare_fingerprints(json.loads(properties[DECLARATION]), table_fingerprint(table))
 
 
 def compare_fingerprints(old_plan: Json, new_plan: Json) -> Evolution:
-    """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of a later release."""
-    if old_plan["version"] > VERSION:
+    """Compare the old and the new fingerprint of a table. Raises PlanError for a fingerprint of another version."""
+    if old_plan["version"] != VERSION:
         raise PlanError(
-            f"a table in the lake has a declaration of version {old_plan['version']}, by a later release of lakehouse; "
-            f"this one reads version {VERSION}. Use that release."
+            f"a table in the lake has a declaration of version {old_plan['version']}, by another release of lakehouse; "
+            f"this one reads version {VERSION}. Use that release, or begin another lake: it is built from the topics."
         )
     verdicts = sorted(find_differences(old_plan, new_plan), key=lambda verdict: -KINDS.index(verdict.kind))
     return Evolution(verdicts[0].kind if verdicts else "same", tuple(verdict.text for verdict in verdicts))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.json_text import write_json
-from lakehouse.lake.earlier import check_row_positions
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, explain_refusal
 from lakehouse.plan.operator import Expire, Final
@@ -67,7 +66,6 @@ def audit(
     change = change_of(read_properties(open_table.spark, visible_place.path), table)
     if not change.can_go_on:
         raise PlanError(explain_refusal(table.name, change))
-    check_row_positions(open_table.lake.read(visible_place.path).select("_position.*").columns, table.name)
     table_version, progress = version_and_progress(open_table.spark, visible_place)
     tick, complete_tick = progress.tick, latest_complete_tick(open_table.lake)
 

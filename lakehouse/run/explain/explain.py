@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake import reader
-from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.store import is_table
 from lakehouse.model import fold, keyed_table, model
@@ -158,7 +157,6 @@ def _late_windows(
     # A table may have many late records, but a key only a few.
     column_names = ("tick", "topic", "partition", "offset", "ordinals", *WINDOW_COLUMNS)
     late_rows = reader.open_dataset(layout.late(table.name))
-    check_late_positions(late_rows.schema.names, table.name)
     for batch in late_rows.to_batches(columns=list(column_names), batch_size=LATE_A_READ):
         for row in batch.to_pylist():
             *place, ordinals, window_start, window_end = (row[name] for name in column_names)

@@ -27,7 +27,6 @@ from lakehouse.kafka.headers import RecordHeaders, parse_headers
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
-from lakehouse.plan.app import leaves_out
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
@@ -222,14 +221,14 @@ def _start_reading(records: Iterator[Newest]) -> Iterator[Newest]:
 
 def _find_state_topic(cluster: Cluster, cover: Cover, table: Table, topic: str) -> str | None:
     """Return the topic beside the changelog that has the table's whole state; None if the changelog has it."""
-    if cover.state == cover.topic or (cover.state is None and not leaves_out(table)):
+    if cover.state == cover.topic:
         return None
     state_name = state_topic(topic)
     if not cover.state:
         raise PlanError(
             f"topic {topic!r} leaves out some of what table {table.name!r} keeps (final results, HAVING, order_by, "
-            f"suppress), and no topic {state_name!r} has it: an earlier release of lakehouse began the topic, or it "
-            f"has the net changes. {_PUBLISH_AGAIN}"
+            f"suppress), and no topic {state_name!r} has it: the topic has the net changes, or left more out for a "
+            f"while. {_PUBLISH_AGAIN}"
         )
     if state_name not in cluster.names() or cluster.topics([state_name])[state_name].id != cover.state:
         raise StorageError(

@@ -165,7 +165,7 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
     if cover is None or is_new_topic(topic_id, cover):
         return topic_id if tells_all else existing_id or ""
     if cover.state in (None, "", topic_id):
-        return cover.state if tells_all else ""
+        return topic_id if tells_all and cover.state else ""
     if not has_own_topic:
         return ""  # the state's topic ends here, and the changelog lacks the rows that were left out until now
     if cover.state != existing_id:

@@ -31,7 +31,6 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.commit_metadata import BronzeTick, InterventionCommit
-from lakehouse.lake.earlier import check_ordinals
 from lakehouse.lake.place import intervention_log_place
 from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.semantics.epoch import NO_TICK, Progress
@@ -45,17 +44,12 @@ from lakehouse.spark.transaction import (
     is_delta_table,
     new_table,
     open_epoch,
-    quote_name,
 )
 
 Kind = Literal["late", "fixed", "refold", "revert", "swap"]
 LOG = (
     "at bigint, id string, table string, kind string, reason string, decided_at timestamp, details string, "
     "decided_by string"
-)
-LAKE_INTERVENTIONS, ADVICE = (
-    "the interventions of the lake",
-    "Begin another lake: what was decided in this one can't be folded into tables.",
 )
 # Of a late record, only the place; a fixed record is a whole row of bronze.
 RECORDS = f"id string, ordinals {ORDINALS_TYPE}, {bronze.SCHEMA}"
@@ -172,9 +166,7 @@ def read_interventions(lake: OpenLake, table: str) -> list[Intervention]:
         return []
     rows = lake.read(lake.layout.interventions).where(F.col("table") == table).orderBy("at")
     rows = rows if lake.layout.beside is None else rows.where(F.col("kind").isin("late", "fixed"))
-    # The log of an earlier release does not say who decided, until something else is decided.
-    decided_by = F.col("decided_by") if "decided_by" in rows.columns else F.lit("")
-    rows = rows.select("at", "id", "kind", "details", "reason", decided_by.alias("by"))
+    rows = rows.select("at", "id", "kind", "details", "reason", F.col("decided_by").alias("by"))
     return [Intervention(**{**row.asDict(), "details": json.loads(row["details"])}) for row in rows.collect()]
 
 
@@ -192,9 +184,7 @@ def read_intervention_records(lake: OpenLake, interventions: Iterable[Interventi
     intervention_ids = [intervention.id for intervention in interventions]
     if not intervention_ids or not lake.exists(lake.layout.intervention_records):
         return None
-    stored_records = lake.read(lake.layout.intervention_records)
-    check_ordinals(stored_records.columns, LAKE_INTERVENTIONS, ADVICE)
-    return stored_records.where(F.col("id").isin(intervention_ids))
+    return lake.read(lake.layout.intervention_records).where(F.col("id").isin(intervention_ids))
 
 
 def read_fixed_records(lake: OpenLake, interventions: Iterable[Intervention]) -> DataFrame | None:
@@ -242,9 +232,3 @@ def _append_tick(lake: OpenLake, state: BronzeState) -> BronzeState:
 def _create_table(spark: SparkSession, path: str, columns: str) -> None:
     if not is_delta_table(spark, path):
         new_table(spark, path, columns).execute()
-        return
-    existing_columns = spark.read.format("delta").load(path).columns
-    if columns == RECORDS:
-        check_ordinals(existing_columns, LAKE_INTERVENTIONS, ADVICE)
-    elif "decided_by" not in existing_columns:
-        spark.sql(f"ALTER TABLE delta.{quote_name(path)} ADD COLUMNS (decided_by string)")

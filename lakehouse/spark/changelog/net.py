@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.earlier import check_row_positions
 from lakehouse.plan.table import Table
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expression.arrow_functions import literal_map
@@ -29,7 +28,6 @@ def net_changes(open_table: OpenTable, after_tick: int, to_tick: int, *, ticks: 
     )
     if commits and commits[0].tick > after_tick:
         raise gone_error  # the log begins later
-    check_row_positions(open_table.lake.read(table_path).select("_position.*").columns, table.name)
     version_ticks = {commit.version: commit.tick for commit in commits if after_tick < commit.tick <= to_tick}
     if not version_ticks:
         return net_frame(

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.earlier import check_row_positions
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.semantics.clock import ClockState
@@ -225,7 +224,6 @@ class Past:
             if base_anchor is None:
                 base_anchor = Anchor(NO_TICK, self._no_rows, self._no_rows if is_final(self._table) else None)
             else:
-                check_row_positions(base_anchor.rows.select("_position.*").columns, self._table.name)
                 visible_rows = (
                     None if base_anchor.visible is None else _with_columns(base_anchor.visible, self._columns)
                 )

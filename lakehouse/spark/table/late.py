@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_metadata import LateCommit
-from lakehouse.lake.earlier import check_late_positions
 from lakehouse.lake.keys import drop_window_columns
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
@@ -48,7 +47,6 @@ def select_late(open_table: OpenTable, key: str | None, start: datetime | None, 
     """
     table = open_table.table
     rows = open_table.lake.read(open_table.late)
-    check_late_positions(rows.columns, table.name)
     if key is not None:
         column_names = drop_window_columns(table.key)
         key_types = open_table.lake.read(open_table.visible.path).select(*column_names).schema
@@ -61,10 +59,8 @@ def select_late(open_table: OpenTable, key: str | None, start: datetime | None, 
 
 def create_late_table(open_table: OpenTable) -> None:
     """Create a table's late table if it does not exist yet."""
-    table_path = open_table.late
-    if not open_table.lake.exists(table_path):
-        new_table(open_table.spark, table_path, SCHEMA).execute()
-    check_late_positions(open_table.lake.read(table_path).columns, open_table.name)
+    if not open_table.lake.exists(open_table.late):
+        new_table(open_table.spark, open_table.late, SCHEMA).execute()
 
 
 def write_late(
@@ -132,6 +128,4 @@ def late_rows_at(open_table: OpenTable, tick: int, swaps: Iterable[int]) -> Data
     version = None
     if any(swap_tick > tick for swap_tick in swaps):
         version = version_before_swap(commit_log_of(open_table.spark, table_place.path), table_place.name, tick)
-    rows = open_table.lake.read(table_place.path, version)
-    check_late_positions(rows.columns, open_table.name)
-    return rows.where(F.col("tick") <= tick)
+    return open_table.lake.read(table_place.path, version).where(F.col("tick") <= tick)

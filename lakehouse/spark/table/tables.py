@@ -150,19 +150,9 @@ def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
         # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
         for table_path in (open_table.layout.state(table.name), open_table.late):
             folders.remove_folder(open_table.spark, table_path)
-        _remove_earlier_anchors(open_table)
     _create_place(open_table, open_table.visible, visible_schema, swapped=swapped)
     if open_table.state != open_table.visible:
         _create_place(open_table, open_table.state, state_schema, swapped=swapped)
-
-
-def _remove_earlier_anchors(open_table: OpenTable) -> None:
-    """Remove copies that an earlier release kept: their positions have another form. Bronze gives the same rows."""
-    folder = open_table.layout.anchors(open_table.name)
-    if open_table.lake.exists(f"{folder}/kept"):
-        fields = open_table.lake.read(f"{folder}/kept").select("_position.*").columns
-        if "ordinals" not in fields:
-            folders.remove_folder(open_table.spark, folder)
 
 
 def _create_place(
@@ -184,7 +174,7 @@ def _create_place(
         elif not change.can_go_on:
             raise PlanError(explain_refusal(table.name, change))
         elif changed_columns := _changed_hidden_columns(spark, table_place, schema_of(spark, table)):
-            raise PlanError(_earlier_release_refusal(table, changed_columns))
+            raise PlanError(_other_layout_refusal(table, changed_columns))
         if {name: present_properties.get(name) for name in declared_properties} != declared_properties:
             set_properties(spark, table_place.path, declared_properties, NEW_DECLARATION)
         return
@@ -213,15 +203,15 @@ def _changed_hidden_columns(
     ]
 
 
-def _earlier_release_refusal(table: Table, changed_columns: list[tuple[str, str, str]]) -> str:
+def _other_layout_refusal(table: Table, changed_columns: list[tuple[str, str, str]]) -> str:
     return "\n".join(
         [
-            f"table {table.name!r} was written by an earlier release of lakehouse, and can't continue under this one:",
+            f"table {table.name!r} has hidden columns of another layout (another release of lakehouse or Spark wrote "
+            "it), and can't go on here:",
             *(f"  {name}: found {old_type}; expected {new_type}" for name, old_type, new_type in changed_columns),
-            "Earlier releases dropped digits of sums, and gave records made from one the same position if there were "
-            "too many. Declare the table under another name: it is built from bronze, while "
-            f"{table.name} stays. Or stop its job, remove the folder silver/{table.name} of the lake and run the "
-            "application: it is built from bronze under its own name.",
+            f"Use that release. Or declare the table under another name: it is built from bronze, while {table.name} "
+            f"stays. Or stop its job, remove the folders silver/{table.name} and anchors/{table.name} of the lake and "
+            "run the application: it is built from bronze under its own name.",
         ]
     )
 

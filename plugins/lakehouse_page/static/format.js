@@ -58,5 +58,5 @@ export function table(columns, rows, attributes) {
 export function decided(of) {
   if (!of.decided) return "";
   const { kind, by, reason } = of.decided;
-  return `${kind} by ${by ?? "somebody (not written down)"}${reason ? `: ${reason}` : ""}`;
+  return `${kind} by ${by}${reason ? `: ${reason}` : ""}`;
 }
