@@ -1,4 +1,4 @@
-"""The wheel takes along what runs outside of the package: Airflow's DAGs and plugins, and the jobs that they start.
+"""The wheel takes along what runs outside of the package: Airflow's DAGs and plugins, their jobs, and the demo.
 
 Everything else about the build is in pyproject.toml.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-FOLDERS = ("dags", "plugins", "spark_jobs")
+FOLDERS = ("dags", "plugins", "spark_jobs", "examples/year_of_flights")
 NOT_TAKEN = shutil.ignore_patterns("__pycache__")
 
 

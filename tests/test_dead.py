@@ -13,7 +13,6 @@ PROJECT = ROOT.parent
 FOLDERS = ("lakehouse", "spark_jobs", "dags", "plugins")
 ALLOWED = {
     "lakehouse.testing.Replay": "what people test their applications with",
-    "lakehouse.demo.flights.read_records": "what `load` produces, without a Kafka",
 }
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

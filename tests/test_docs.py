@@ -19,8 +19,8 @@ PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / 
 BASES = ("", "lakehouse/", "lakehouse/semantics/aggregate/")
 # A folder below one of these belongs to this project; others belong to a lake or to a reader.
 FOLDERS = (
-    "airflow", "benchmarks", "cli", "dags", "demo", "docs", "formats", "infra", "kafka", "lake", "lakehouse", "model",
-    "page", "plan", "plugins", "run", "semantics", "settings", "spark", "spark_jobs", "tests",
+    "airflow", "benchmarks", "cli", "dags", "docs", "examples", "formats", "infra", "kafka", "lake", "lakehouse",
+    "model", "page", "plan", "plugins", "run", "semantics", "settings", "spark", "spark_jobs", "tests",
 )  # fmt: skip
 # Files of a reader's own application; no file here has their names.
 READERS = {"test_app.py"}

@@ -28,9 +28,8 @@ ROOMS = (
     "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",
     "run/sql",
-    "lakehouse", "testing", "page", "airflow", "demo",
+    "lakehouse", "testing", "page", "airflow",
     "cli/terminal", "cli/start", "cli/kafka", "cli/look", "cli/past", "cli/repair", "cli/test", "cli/serve", "cli/sql",
-    "cli/demo",
     "cli",
 )  # fmt: skip
 UNKNOWN = {
@@ -46,7 +45,6 @@ UNKNOWN = {
     "airflow": {"semantics", "formats", "lake", "spark", "run", "lakehouse", "testing", "page", "model"},
     "lakehouse": {"settings", "formats", "kafka", "lake", "spark", "model"},
     "testing": {"settings", "kafka", "lake", "spark", "lakehouse"},
-    "demo": {"durable", "testing", "page", "airflow", "model"},
     "cli": {"durable", "testing", "page"},
 }
 # A stream begins with tables, and a table is made of a stream: these name each other's types, in hints alone.
@@ -164,11 +162,10 @@ def test_a_room_can_be_looked_over() -> None:
 
 
 def test_one_noun_a_subject() -> None:
-    """A class's name means one thing everywhere. `demo/independent_fold.py` is a program of its own."""
-    paths = [path for path in modules() if path.name != "independent_fold.py"]
+    """A class's name means one thing everywhere."""
     names = Counter(
         node.name
-        for path in paths
+        for path in modules()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
@@ -194,7 +191,7 @@ def test_exports() -> None:
         assert getattr(lakehouse, name).__doc__, name
 
 
-@pytest.mark.parametrize("folder", ["lakehouse", "dags", "spark_jobs", "tests", "benchmarks", "infra"])
+@pytest.mark.parametrize("folder", ["lakehouse", "dags", "spark_jobs", "examples", "tests", "benchmarks", "infra"])
 def test_files_stay_small(folder: str) -> None:
     long = [path for path in sorted((PROJECT / folder).rglob("*.py")) if len(path.read_text().splitlines()) > LINES_MAX]
     assert not long, f"past {LINES_MAX} lines: does the file have one subject?"

@@ -12,7 +12,6 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli.demo import demo
 from lakehouse.cli.kafka import broker, produce
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
@@ -21,7 +20,7 @@ from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
-from lakehouse.cli.start import init, plan, run_app, setup, status
+from lakehouse.cli.start import demo, init, plan, run_app, setup, status
 from lakehouse.cli.test import audit, backtest, capture, check, drill, test
 
 Command = Callable[..., None]

@@ -31,7 +31,10 @@ def checkout_folder() -> Path | None:
 
 
 def project_folder() -> Path:
-    """Return the folder with ``dags/``, ``plugins/`` and ``spark_jobs/``: the checkout, or the wheel's copy of them."""
+    """Return the folder with ``dags/``, ``plugins/``, ``spark_jobs/`` and the demo's ``examples/year_of_flights/``.
+
+    It is the checkout, or the wheel's copy of these.
+    """
     return checkout_folder() or PACKAGE / "project"
 
 

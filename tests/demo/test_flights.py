@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakehouse.demo import flights, source
+from examples.year_of_flights import flights, source
 from lakehouse.errors import NotFound
 
 NEW_YORK = ZoneInfo("America/New_York")

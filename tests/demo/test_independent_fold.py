@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakehouse.demo import independent_fold as proof
+from examples.year_of_flights import independent_fold as proof
 
 PARTITION = ("flights", 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from lakehouse.demo import flights, joined, looked_up, source
+from examples.year_of_flights import flights, joined, looked_up, source
 from lakehouse.model.model import Result
 from lakehouse.run.scenario.replay import SparkReplay
 from lakehouse.run.scenario.scenario import on_model

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.demo import flights
+from examples.year_of_flights import flights
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.semantics.moment import AtTick, parsed

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lakehouse.demo.airmap import points_along, project_to_map
-from lakehouse.demo.picture import DrawnPlanes, planes_in_the_air
+from examples.year_of_flights.airmap import points_along, project_to_map
+from examples.year_of_flights.picture import DrawnPlanes, planes_in_the_air
 
 NOON = datetime(2013, 6, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -44,15 +44,19 @@ def test_without_the_set_up_a_command_says_what_to_run(elsewhere: Elsewhere) -> 
     assert (done.stdout, done.stderr) == ("", TOLD.format(elsewhere.jars()))
 
 
-def test_what_airflow_needs_is_in_the_wheel(elsewhere: Elsewhere) -> None:
-    """Its lock, the DAGs and the page, where `lakehouse airflow up` looks for them. Nothing of Airflow is installed."""
+def test_what_airflow_and_the_demo_need_is_in_the_wheel(elsewhere: Elsewhere) -> None:
+    """Airflow's lock, the DAGs, the page and the demo, where the commands look for them. No Airflow is installed."""
     code = (
         "from lakehouse.setup import places; r = places.project(); "
         "print(*sorted(p.relative_to(r) for p in r.rglob('*') if p.is_file()), places.AIRFLOW_LOCK.name, sep='\\n')"
     )
     carried = set(elsewhere.works(f'python -c "{code}"').splitlines())
-    listed = subprocess.run(["git", "ls-files", "dags", "plugins", "spark_jobs"], cwd=PROJECT, capture_output=True)
+    folders = ("dags", "plugins", "spark_jobs", "examples/year_of_flights")
+    listed = subprocess.run(["git", "ls-files", *folders], cwd=PROJECT, capture_output=True)
     assert carried - {places.AIRFLOW_LOCK.name} == set(listed.stdout.decode().splitlines())
+    done = elsewhere.run("lakehouse demo --out picture.gif")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "expected a file that ends with .png, .svg, .pdf" in done.stderr
 
 
 def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) -> None:

@@ -6,8 +6,9 @@
     airports   FAA code          JSON: name, place                               2013-01-01T00:00Z      1,462
 
 Weather is of the three airports that the flights leave from, in order of its hours. Its records have one timestamp, so
-that in a batch they come before the flights; their hour is in the value. The airports are those of ``demo.source``, the
-four of the Caribbean among them. ``python -m lakehouse.demo.looked_up`` loads these, the flights and the planes.
+that in a batch they come before the flights; their hour is in the value. The airports are those of ``source.py``, the
+four of the Caribbean among them. In a checkout, ``python -m
+examples.year_of_flights.looked_up`` loads these, the flights and the planes.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.demo import flights, source
-from lakehouse.demo.flights import FlightRecord
 from lakehouse.errors import NotFound
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.start.kafka import running_servers
 from lakehouse.settings import config
+
+from . import flights, source
+from .flights import FlightRecord
 
 TOPICS = ("weather", "airlines", "airports")
 _PARTITIONS = 4

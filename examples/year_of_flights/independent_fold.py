@@ -1,6 +1,6 @@
 """The proof: recompute the demo's tables from Kafka, with other code than the lakehouse's, and compare.
 
-    python lakehouse/demo/independent_fold.py --bootstrap HOST:PORT --lake FOLDER [--option KEY=VALUE ...]
+    python examples/year_of_flights/independent_fold.py --bootstrap HOST:PORT --lake FOLDER [--option KEY=VALUE ...]
 
 Run it by its path. It imports nothing of this project and no Spark: a Kafka consumer, plain dictionaries, and
 the deltalake reader. It reads the topics from their beginning to where they end when it starts, and checks

@@ -11,10 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lakehouse.demo
 from lakehouse.cli.past.changes import change_event
 from lakehouse.cli.terminal import show
-from lakehouse.demo import app as flying
 from lakehouse.errors import JobFailed
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.topics import Cluster
@@ -22,6 +20,8 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.settings.config import Settings
 from lakehouse.spark.changelog import published
+
+from . import app as flying
 
 if TYPE_CHECKING:
     from lakehouse.run.lake import Lake
@@ -125,7 +125,7 @@ def show_past_place(lake: Lake) -> None:
 
 def draw_picture(lake: Lake, moment: datetime, picture_path: Path) -> None:
     """Draw the planes in the air at a moment: the changelog of airborne, folded up to it."""
-    from lakehouse.demo.picture import planes_in_the_air
+    from .picture import planes_in_the_air
 
     changes = lake.changes(flying.airborne).where(f"_event_time_ms <= {_milliseconds(moment)}")
     last_changes = lake.spark.sql(LAST_OF_EACH, changes=changes)
@@ -135,7 +135,7 @@ def draw_picture(lake: Lake, moment: datetime, picture_path: Path) -> None:
 
 def show_proof(settings: Settings, servers: str) -> bool:
     """Run the independent fold in its own process and show its results; return whether everything is equal."""
-    fold_script = Path(lakehouse.demo.__file__).with_name("independent_fold.py")
+    fold_script = Path(__file__).with_name("independent_fold.py")
     command = [sys.executable, str(fold_script), "--bootstrap", servers, "--lake", settings.lake.path]
     process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if process.returncode not in (0, 1):

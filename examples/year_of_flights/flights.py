@@ -27,8 +27,9 @@ import duckdb
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lakehouse.demo import source
 from lakehouse.errors import KafkaUnavailable, NotFound
+
+from . import source
 
 ShowProgress = Callable[[str, int, int], None]
 """Called with (topic, records handed over so far, records of the topic)."""

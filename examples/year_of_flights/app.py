@@ -1,4 +1,4 @@
-"""The demo's application: four tables and a changelog topic over the topics of ``lakehouse.demo.flights``.
+"""The demo's application: four tables and a changelog topic over the topics of ``flights.py``.
 
     location           per plane: where its last flight that left went, and when
     visits             per plane: how many flights left, and their miles

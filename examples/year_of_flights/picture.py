@@ -25,8 +25,8 @@ from matplotlib.path import Path as Outline
 from matplotlib.patheffects import withStroke
 from matplotlib.transforms import Affine2D
 
-from lakehouse.demo import source
-from lakehouse.demo.airmap import points_along, project_to_map
+from . import source
+from .airmap import points_along, project_to_map
 
 Row = Mapping[str, Any]
 

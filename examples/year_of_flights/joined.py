@@ -9,7 +9,7 @@ The application `app` makes:
     delays             a running mean of the delays for each manufacturer of planes, made from the rows of departures
     late               an alert, as a topic: manufacturers whose mean delay passes 15 minutes
 
-The topics are those of ``lakehouse.demo.flights`` and ``lakehouse.demo.looked_up``.
+The topics are those of ``flights.py`` and ``looked_up.py``.
 """
 
 from __future__ import annotations
