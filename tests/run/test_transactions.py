@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ import lakehouse as lh
 from lakehouse.errors import KafkaUnavailable, StorageError
 from lakehouse.kafka.headers import POSITION
 from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.lake.layout import Layout
 from lakehouse.run.job import transactions
 from lakehouse.run.job.transactions import Transaction, cut_changes, position_header
 
@@ -96,7 +99,6 @@ def test_the_restored_rows_are_complete_only_with_the_first_tick() -> None:
 def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python closed them later, perhaps after Spark's end: "Exception ignored in generator"."""
     from lakehouse.run.job import publishing
-    from lakehouse.run.start.standing import OwnPublication, ResumePoint
 
     open_ones: list[str] = []
 
@@ -107,21 +109,31 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
         finally:
             open_ones.remove("changes")
 
-    class Failing:
+    class FailingPublisher:
         topic_id = "T"
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def remember(self, tick: int) -> None: ...
 
         def publish(self, *_: object) -> int:
             raise KafkaUnavailable("gone")
 
-    sink = object.__new__(publishing._OpenSink)
-    mine = OwnPublication(None, "lake", AFTER + 2)  # type: ignore[arg-type]
-    for name, value in {"_resume_point": ResumePoint(AFTER), "_own_publication": mine, "_publisher": Failing()}.items():
-        setattr(sink, name, value)
-    stream = lh.stream("in", key="k string", schema="v string")
-    for name, value in {"_lake": None, "_sink": stream.to_topic("out")}.items():
-        setattr(sink, name, value)
+    topic_facts = {name: SimpleNamespace(id="T", partitions=1) for name in ("in", "out", "out-covers")}
+    cluster: Any = SimpleNamespace(names=lambda: list(topic_facts), topics=lambda names: topic_facts)
+    lake: Any = SimpleNamespace(layout=Layout("lake"))
+    lake.own_session = lambda: lake
+    settings: Any = SimpleNamespace(kafka=SimpleNamespace(options={}))
+    monkeypatch.setattr(publishing.bronze, "create_tables", lambda *_: None)
+    monkeypatch.setattr(publishing.covers, "read_newest_cover", lambda *_: None)
+    monkeypatch.setattr(publishing, "latest_complete_tick", lambda _: AFTER + 2)
+    monkeypatch.setattr(publishing, "Publisher", FailingPublisher)
+    monkeypatch.setattr(publishing.published, "origin_of", lambda *_: "lake")
+    monkeypatch.setattr(publishing.published, "next_offsets", lambda *_: {})
+    monkeypatch.setattr(publishing.published, "needed_offsets", lambda *_: None)
     monkeypatch.setattr(publishing.published, "producer_records", records)
-    monkeypatch.setattr(sink, "_cover", lambda part, mine: None, raising=False)
-    with pytest.raises(KafkaUnavailable) as failed:
-        sink.publish(AFTER + 2)
-    assert not open_ones, failed.value.__traceback__  # the traceback keeps the functions' values alive
+    app = lh.app(lh.stream("in", key="k string", schema="v string").to_topic("out"))
+    with publishing.Publishing(lake, settings, app, cluster) as open_publishing:
+        with pytest.raises(KafkaUnavailable) as failed:
+            list(open_publishing.publish(AFTER + 2))
+        assert not open_ones, failed.value.__traceback__  # the traceback keeps the functions' values alive
