@@ -18,9 +18,10 @@ from pathlib import Path
 
 from common import show
 
-from lakehouse.airflow import environment, members, report
+from lakehouse.airflow import members, report
 from lakehouse.kafka.process import find_free_port
 from lakehouse.settings.config import Airflow
+from lakehouse.setup.airflow import set_up_airflow
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
     options.add_argument("--idle", type=int, default=60, metavar="SECONDS", help="how long to look at it doing nothing")
     options.add_argument("--workers", type=int, default=2, help="tasks at a time: so many processes wait for work")
     given = options.parse_args()
-    environment.set_up_airflow()  # installing is not measured
+    set_up_airflow()  # installing is not measured
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-benchmark-"))
     (folder / "lakehouse.toml").write_text(f"[airflow]\nport = {find_free_port()}\nworkers = {given.workers}\n")
     home = folder / ".lakehouse" / "airflow"

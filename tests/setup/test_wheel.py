@@ -47,7 +47,7 @@ def test_without_the_set_up_a_command_says_what_to_run(elsewhere: Elsewhere) -> 
 def test_what_airflow_and_the_demo_need_is_in_the_wheel(elsewhere: Elsewhere) -> None:
     """Airflow's lock, the DAGs, the page and the demo, where the commands look for them. No Airflow is installed."""
     code = (
-        "from lakehouse.setup import places; r = places.project(); "
+        "from lakehouse.setup import places; r = places.project_folder(); "
         "print(*sorted(p.relative_to(r) for p in r.rglob('*') if p.is_file()), places.AIRFLOW_LOCK.name, sep='\\n')"
     )
     carried = set(elsewhere.works(f'python -c "{code}"').splitlines())
