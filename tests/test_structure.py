@@ -21,7 +21,8 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable", "signals", "markup",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
-    "plan/names", "plan/refused", "plan/written", "plan", "plan/evolution", "plan/lineage", "model/function", "model",
+    "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan", "plan/evolution", "plan/lineage",
+    "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql", "formats", "settings", "setup", "kafka",
     "lake", "lake/moment", "lake/record", "lake/row",
     "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold", "spark/table",

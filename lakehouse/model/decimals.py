@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakehouse.model.logic import BITS
 from lakehouse.model.scalar import BLANKS, negate_number, wrap_around
+from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
@@ -83,7 +84,6 @@ _WHOLE_OPERATORS: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul,
 }  # fmt: skip
 _INT_MAX = 2**31 - 1
-_LONG_CALLS = ("unix_millis", "unix_micros", "unix_seconds")
 
 
 def _is_long(node: exp.Expression) -> bool:
@@ -95,7 +95,7 @@ def _is_long(node: exp.Expression) -> bool:
     if isinstance(node, exp.Literal):
         return not node.is_string and node.name.isdecimal() and int(node.name) > _INT_MAX
     if isinstance(node, exp.Anonymous):
-        return name_of_call(node) in _LONG_CALLS
+        return function_named(name_of_call(node)).type == "bigint"
     return type(node) in _WHOLE_OPERATORS and (_is_long(node.this) or _is_long(node.expression))
 
 

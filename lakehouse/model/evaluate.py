@@ -13,7 +13,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model.decimals import DECIMALS, long_arithmetic, negation_for_type, to_decimal
 from lakehouse.model.function.json_text import Variant, cast_variant
 from lakehouse.model.function.pattern import matches_like
-from lakehouse.model.functions import FUNCTION_ALIASES, STRICT, WITH_NULLS
+from lakehouse.model.functions import FUNCTIONS
 from lakehouse.model.logic import (
     BITS,
     ColumnValues,
@@ -46,6 +46,7 @@ from lakehouse.model.scalar import (
 from lakehouse.plan.aggregation import decimal_digits
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import Column
+from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
 
 
@@ -71,9 +72,9 @@ def _raise_needs_spark(message: str, values: ColumnValues) -> Any:
 
 def _compile_top(node: exp.Expression) -> Evaluator:
     """Compile a whole expression: only its final value becomes null for a moment beyond the years 1 to 9999."""
-    if not isinstance(node, exp.Anonymous) or name_of_call(node) not in _MOMENT_FUNCTIONS:
+    if not isinstance(node, exp.Anonymous) or not function_named(name_of_call(node)).leaves_years:
         return _compile_node(node)
-    return strict_function(null_beyond_years(STRICT[name_of_call(node)]), *map(_compile_node, node.expressions))
+    return strict_function(null_beyond_years(FUNCTIONS[name_of_call(node)]), *map(_compile_node, node.expressions))
 
 
 def _compile_node(node: exp.Expression) -> Evaluator:
@@ -89,20 +90,22 @@ def _compile_node(node: exp.Expression) -> Evaluator:
 
 
 def _compile_call(node: exp.Anonymous) -> Evaluator:
-    function_name = FUNCTION_ALIASES.get(name_of_call(node), name_of_call(node))
+    record = function_named(name_of_call(node))
+    function_name = record.same_as or record.name
     if (builder := _CALLS.get(function_name)) is not None:
         return builder(node)
     evaluators = [
         _compile_lambda(argument) if isinstance(argument, exp.Lambda) else _compile_node(argument)
         for argument in node.expressions
     ]
-    if (function := WITH_NULLS.get(function_name)) is not None:
-        return lambda values: function(*(evaluator(values) for evaluator in evaluators))
+    if not record.model:
+        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
     if function_name == "abs" and (bits := node.meta.get(BITS)):
         return strict_function(lambda value: wrap_around(abs(value), bits), *evaluators)
-    if function_name not in STRICT:
-        raise NeedsSpark(f"{node.sql('spark')!r} has no Python form in the model; run this on Spark.")
-    return strict_function(STRICT[function_name], *evaluators)
+    function = FUNCTIONS[function_name]
+    if record.model == "strict":
+        return strict_function(function, *evaluators)
+    return lambda values: function(*(evaluator(values) for evaluator in evaluators))
 
 
 def _compile_lambda(node: exp.Expression) -> Evaluator:
@@ -246,10 +249,9 @@ def _compile_trim(node: exp.Expression) -> Evaluator:
 
 
 def _compile_position(node: exp.Expression) -> Evaluator:
-    if node.args.get("position") is None:
-        return strict_function(STRICT["position"], _compile_node(node.args["substr"]), _compile_node(node.this))
-    evaluators = [_compile_node(argument) for argument in (node.args["substr"], node.this, node.args["position"])]
-    return lambda values: WITH_NULLS["locate"](*(argument(values) for argument in evaluators))
+    arguments = (node.args["substr"], node.this, node.args.get("position"))
+    evaluators = [_compile_node(argument) for argument in arguments if argument is not None]
+    return lambda values: FUNCTIONS["locate"](*(evaluator(values) for evaluator in evaluators))
 
 
 def _compile_substring(node: exp.Expression) -> Evaluator:
@@ -259,8 +261,6 @@ def _compile_substring(node: exp.Expression) -> Evaluator:
     )
 
 
-# Functions that may give a moment beyond the years 1 to 9999.
-_MOMENT_FUNCTIONS = ("timestamp_millis", "date_from_unix_date", "add_months", "date_add")
 _BINARY: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.EQ: strict_comparison(operator.eq),
     exp.NEQ: strict_comparison(operator.ne),
@@ -304,7 +304,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.StrPosition: _compile_position,
     exp.Trim: _compile_trim,
     exp.RegexpLike: lambda node: strict_function(
-        STRICT["rlike"], _compile_node(node.this), _compile_node(node.expression),
+        FUNCTIONS["rlike"], _compile_node(node.this), _compile_node(node.expression),
     ),
     exp.Substring: _compile_substring,
 }  # fmt: skip
@@ -314,7 +314,7 @@ _CALLS: dict[str, Callable[[exp.Expression], Evaluator]] = {
     "coalesce": _compile_coalesce,
     "struct": _compile_struct,
     "named_struct": _compile_named_struct,
-    "%": lambda node: strict_function(java_modulo, *map(_compile_node, node.expressions)),
-    "-": lambda node: strict_function(negation_for_type(node), *map(_compile_node, node.expressions)),
-    "<=>": lambda node: null_safe_equality(*map(_compile_node, node.expressions)),
+    "mod": lambda node: strict_function(java_modulo, *map(_compile_node, node.expressions)),
+    "negative": lambda node: strict_function(negation_for_type(node), *map(_compile_node, node.expressions)),
+    "equal_null": lambda node: null_safe_equality(*map(_compile_node, node.expressions)),
 }

@@ -1,7 +1,7 @@
 """Spark's functions in Python, for the model: those whose result depends on no type that a Python value lacks.
 
-A function that is missing here needs Spark, and so does a value for which Spark's result is not certain. Arguments are
-never null, except for the functions of `WITH_NULLS`.
+The records of `lakehouse.plan.spark_functions.table` say which functions the model has, and which of them take nulls. A
+value for which Spark's result is not certain needs Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
 from lakehouse.model.scalar import is_equal, negate_number, to_string, whole_rest, wrap_result
-from lakehouse.plan.refused.sizes import MADE_MAX
+from lakehouse.plan.spark_functions.bounds import MADE_MAX
 from lakehouse.semantics.moment import to_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -206,15 +206,7 @@ def _map_from_pairs(pairs: list[Mapping[str, Any]]) -> dict[Any, Any] | None:
     return _merge_maps(*({key: value} for key, value in (pair.values() for pair in pairs)))
 
 
-# Other names of a function, with the same arguments.
-FUNCTION_ALIASES = {
-    "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length", "character_length": "length",
-    "ceiling": "ceil", "signum": "sign", "pow": "power", "regexp": "rlike", "regexp_like": "rlike",
-    "reduce": "aggregate", "char": "chr", "cardinality": "size", "nvl": "coalesce", "ifnull": "coalesce",
-    "position": "locate", "mod": "%", "day": "dayofmonth", "substr": "substring", "date_diff": "datediff",
-    "negative": "-", "equal_null": "<=>",
-}  # fmt: skip
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "timestamp_millis": lambda ms: _EPOCH + timedelta(milliseconds=ms),
     "unix_millis": to_milliseconds,
     "date_from_unix_date": lambda days: _DAY + timedelta(days=days),
@@ -225,14 +217,14 @@ STRICT: dict[str, Callable[..., Any]] = {
     "upper": str.upper,
     "lower": str.lower,
     "abs": lambda value: abs(value) if isinstance(value, float) else negate_number(value) if value < 0 else value,
-    **text_functions.STRICT,
-    **moment_functions.STRICT,
-    **number_functions.STRICT,
-    **json_text.STRICT,
-    **json_node.STRICT,
-    **java_text.STRICT,
-    **java_time.STRICT,
-    **url.STRICT,
+    **text_functions.FUNCTIONS,
+    **moment_functions.FUNCTIONS,
+    **number_functions.FUNCTIONS,
+    **json_text.FUNCTIONS,
+    **json_node.FUNCTIONS,
+    **java_text.FUNCTIONS,
+    **java_time.FUNCTIONS,
+    **url.FUNCTIONS,
     "concat": _concat_values,
     "array_max": _extreme_of_array(max),
     "array_min": _extreme_of_array(min),
@@ -274,8 +266,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "repeat": lambda text, times: text * times if times * max(len(text), 1) <= MADE_MAX else None,
     "chr": lambda code: chr(code % 256) if code >= 0 else "",
     "pmod": _positive_remainder,
-}
-WITH_NULLS: dict[str, Callable[..., Any]] = {
     "concat_ws": lambda by, *texts: None if by is None else by.join(
         to_string(part) for text in texts for part in (text if isinstance(text, list) else [text]) if part is not None
     ),
@@ -284,7 +274,6 @@ WITH_NULLS: dict[str, Callable[..., Any]] = {
     "least": _extreme_of_values(min),
     "map": lambda *parts: None if None in parts[::2] else dict(zip(parts[::2], parts[1::2], strict=True)),
     "size": lambda value: -1 if value is None else len(value),
-    **text_functions.WITH_NULLS,
     "aggregate": lambda items, start, merge: None if items is None else _reduce_items(items, start, merge),
     "pi": lambda: math.pi,
     "isnull": lambda value: value is None,

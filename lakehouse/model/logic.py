@@ -12,6 +12,8 @@ from sqlglot import exp
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.scalar import is_equal
 from lakehouse.plan.schema import Column
+from lakehouse.plan.spark_functions.record import SparkFunction
+from lakehouse.plan.spark_functions.table import NO_FUNCTION, function_named
 from lakehouse.plan.written.parse import name_of_call
 
 # A mark at a node that computes whole numbers of a known type: how many bits they have.
@@ -135,7 +137,7 @@ def cast_to_one_type(tree: exp.Expression, columns: Iterable[Column]) -> exp.Exp
     tree = tree.copy()
     _add_parameter_types(tree, column_types)
     for node in list(tree.walk()):
-        is_arithmetic = isinstance(node, _ARITHMETIC) or _is_call(node, ("abs", "negative"))
+        is_arithmetic = isinstance(node, _ARITHMETIC) or _called_function(node).name in ("abs", "negative")
         if is_arithmetic and any(_plain_type(part, column_types) in _NARROW for part in node.iter_expressions()):
             raise NeedsSpark(f"{node.sql('spark')!r} is computed in a narrow type; run this on Spark.")
         if is_arithmetic and (bits := _BITS.get(_plain_type(node, column_types) or "")):
@@ -166,9 +168,7 @@ def _add_parameter_types(tree: exp.Expression, types: dict[str, str]) -> None:
         array_type = _plain_type(call.expressions[0], types) or "" if isinstance(last_argument, exp.Lambda) else ""
         if not isinstance(last_argument, exp.Lambda) or not array_type.startswith("array<"):
             continue
-        parameter_types = (
-            [_plain_type(call.expressions[1], types)] if name_of_call(call) in ("aggregate", "reduce") else []
-        )
+        parameter_types = [_plain_type(call.expressions[1], types)] if _called_function(call).folds else []
         for parameter_name, element_type in zip(
             [item.name.lower() for item in last_argument.expressions],
             [*parameter_types, array_type[6:-1]],
@@ -184,8 +184,8 @@ _CASTS_OF_FLOAT = ("double", "bigint", "int")
 _NARROW = ("tinyint", "smallint", "float")
 
 
-def _is_call(node: exp.Expr, names: Iterable[str]) -> bool:
-    return isinstance(node, exp.Anonymous) and name_of_call(node) in names
+def _called_function(node: exp.Expr) -> SparkFunction:
+    return function_named(name_of_call(node)) if isinstance(node, exp.Anonymous) else NO_FUNCTION
 
 
 def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
@@ -195,7 +195,7 @@ def _choice_branches(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Case):
         default = node.args.get("default")
         return [*(branch.args["true"] for branch in node.args["ifs"]), *([default] if default is not None else [])]
-    return list(node.expressions) if _is_call(node, ("array", "coalesce", "greatest", "ifnull", "least", "nvl")) else []
+    return list(node.expressions) if _called_function(node).chooses else []
 
 
 def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
@@ -211,10 +211,9 @@ def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
             return _wider_type([node.this, node.expression], column_types)
         case exp.IntDiv():
             return "bigint"
-        case exp.Anonymous() if name_of_call(node) in _INT_FUNCTIONS:
-            return "int"
-        case exp.Anonymous() if name_of_call(node) in _TYPE_KEEPING_FUNCTIONS:
-            return _wider_type(node.expressions, column_types)
+        case exp.Anonymous():
+            function_type = _called_function(node).type
+            return _wider_type(node.expressions, column_types) if function_type == "widest" else function_type or None
         case exp.Case() | exp.If():
             return _wider_type(_choice_branches(node), column_types)
         case exp.Boolean():
@@ -224,10 +223,6 @@ def _plain_type(node: exp.Expr, column_types: Mapping[str, str]) -> str | None:
         case exp.Literal():
             return "string" if node.is_string else _number_type(node.name)
     return None
-
-
-_INT_FUNCTIONS = ("length", "size", "ksql_length", "ksql_find", "unix_date", "year", "month")
-_TYPE_KEEPING_FUNCTIONS = ("abs", "negative", "coalesce", "greatest", "least", "ifnull", "nvl", "pmod")
 
 
 def _wider_type(nodes: Iterable[exp.Expr], types: Mapping[str, str]) -> str | None:

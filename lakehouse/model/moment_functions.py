@@ -147,7 +147,7 @@ def _to_date(text: Any, java_format: str | None = None) -> date | None:
     return None if moment is None else moment.date()
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "year": _day_function(lambda day: day.year),
     "month": _day_function(lambda day: day.month),
     "date_format": format_moment,

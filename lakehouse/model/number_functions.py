@@ -69,7 +69,7 @@ def _natural_logarithm(value: Any) -> float | None:
     return math.log(value) if value > 0 else None
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sign": _sign_of_number,
     "ln": _natural_logarithm,
     "asin": _double_function(math.asin),

@@ -277,13 +277,12 @@ def _refuse_json_constant(word: str) -> Any:
     raise NeedsSpark(f"the model does not read {word} as JSON; run this on Spark.")
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "split": split_by_pattern,
     "btrim": lambda text, characters=" ": text.strip(characters),
     "left": lambda text, count: text[: max(count, 0)],
     "right": lambda text, count: text[-count:] if count > 0 else "",
     "initcap": _capitalize_words,
-    "position": lambda part, text: text.find(part) + 1,
     "rlike": lambda text, find: compile_pattern(find).search(text) is not None,
     "regexp_replace": _replace_pattern,
     "regexp_extract": _extract_group,
@@ -298,8 +297,6 @@ STRICT: dict[str, Callable[..., Any]] = {
     "get_json_object": _read_json_path,
     "json_array_length": _json_array_length,
     "json_object_keys": _json_object_keys,
-}
-WITH_NULLS: dict[str, Callable[..., Any]] = {
     "locate": _locate_part,
     "decode": _decode_bytes,
     "mask": lambda text, *masks: None if text is None else _mask_characters(text, *masks),

@@ -21,8 +21,8 @@ from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import typed
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
-from lakehouse.plan.refused.spark_functions import ALLOWED, OWN, WORDS, is_refused, suggest_function
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
+from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, parse_as_written
 
@@ -163,14 +163,15 @@ def _check_functions(sql_text: str) -> None:
             raise ExpressionError(
                 f"expression {sql_text!r}: found {token.text}() after a dot; expected {token.text}(...)."
             )
-        if is_refused(function_name) or (
-            function_name == "unix_timestamp" and tokens[tokens.index(next_token) + 1].token_type is _CLOSES
-        ):
-            raise _refusal_error(sql_text, f"{token.text}()")
-        if function_name not in ALLOWED and function_name not in WORDS and function_name not in OWN:
+        function = function_named(function_name)
+        if function is NO_FUNCTION and function_name not in WORDS:
             raise ExpressionError(
                 f"expression {sql_text!r}: Spark has no function {token.text!r}.{suggest_function(function_name)}"
             )
+        if function is not NO_FUNCTION and (
+            function.refused or (function.refused_empty and tokens[tokens.index(next_token) + 1].token_type is _CLOSES)
+        ):
+            raise _refusal_error(sql_text, f"{token.text}()")
 
 
 _CLOSES = TokenType.R_PAREN

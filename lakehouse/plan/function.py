@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, MethodType, ModuleType
 from typing import Any
 
-from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.plan.spark_functions.record import word_set
 
 DIGITS = 8
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")

@@ -18,9 +18,10 @@ from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.casts import check_cast
-from lakehouse.plan.refused.spark_functions import word_set
 from lakehouse.plan.refused.types import check_cast_type
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
+from lakehouse.plan.spark_functions.record import word_set
+from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, name_of_call
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -37,8 +38,7 @@ TIME_FUNCTIONS = word_set(
     """
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
-# Functions that take the types of their input from a text; and functions that convert a text and a moment to one type.
-PARSERS = word_set("from_csv from_json from_xml")
+# Functions that convert a text and a moment to one type.
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 # sqlglot widens the result type of these, an INT to a BIGINT; Spark does not.
 _SPARK: dict[type[exp.Expr], dict[str, Any]] = Dialect.get_or_raise("spark").EXPRESSION_METADATA
@@ -100,19 +100,11 @@ _KINDS: Mapping[str, Iterable[object]] = {
 }
 
 
-# Spark's types of functions for which sqlglot gives another type; "" is a type that can't be told here.
-_SPARKS = {
-    "array_position": "bigint", "bit_get": "tinyint", "bround": "", "datediff": "int", "date_diff": "int", "day": "int",
-    "getbit": "tinyint", "map_from_arrays": "", "round": "", "timestampdiff": "bigint", "trunc": "date",
-    "try_divide": "", "weekofyear": "int", "year": "int",
-}  # fmt: skip
-
-
 def is_mistyped_by_sqlglot(tree: exp.Expression) -> bool:
     """Say whether sqlglot may give another type than Spark's for a tree, as it is written."""
     return any(
         (isinstance(node, exp.Extract) and node.name.upper() == "SECOND")
-        or (isinstance(node, exp.Anonymous) and name_of_call(node) in _SPARKS)
+        or (isinstance(node, exp.Anonymous) and function_named(name_of_call(node)).mistyped)
         or (
             isinstance(node, exp.Anonymous) and name_of_call(node) == "sequence" and node.find(exp.Interval) is not None
         )
@@ -139,7 +131,8 @@ def corrected_type(tree: exp.Expression, argument_type: str | None = None) -> st
         "double",
     ):
         return argument_type
-    return _SPARKS.get(function_name) or None
+    function = function_named(function_name)
+    return (function.type or None) if function.mistyped else None
 
 
 def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
@@ -169,7 +162,7 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
             _check_pair(node.this, node.args["high"], subject, sql_text)
         elif isinstance(node, ONE_OF_MANY):
             _check_branches(node, subject, sql_text)
-        elif isinstance(node, exp.Func) and _function_name(node) in PARSERS:
+        elif isinstance(node, exp.Func) and function_named(_function_name(node)).parses:
             _check_parser(node, subject, sql_text)
         elif isinstance(node, exp.Cast) and node.is_type(*exp.DataType.NESTED_TYPES):
             check_cast(node, _spark_sql(node.this), subject, sql_text)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.plan.refused.spark_functions import ALLOWED, word_set
+from lakehouse.plan.spark_functions.record import word_set
+from lakehouse.plan.spark_functions.table import ALLOWED
 
 from ..seeds import seeds
 from .comparing import compare, judged, listed, needing

@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ExpressionError, NeedsSpark, PlanError
-from lakehouse.plan.refused.spark_functions import ALLOWED
+from lakehouse.plan.spark_functions.table import ALLOWED
 from lakehouse.testing import Replay
 from tests.seeds import seeds
 

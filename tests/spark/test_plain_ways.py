@@ -20,9 +20,9 @@ import lakehouse as lh
 from lakehouse.errors import Fenced, PlanError
 from lakehouse.lake import reader
 from lakehouse.lake.place import TablePlace
-from lakehouse.model.functions import STRICT
+from lakehouse.model.functions import FUNCTIONS as MODEL_FUNCTIONS
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.refused.spark_functions import OWN
+from lakehouse.plan.spark_functions.table import RECORDS
 from lakehouse.run.scenario.scenario import read_scenario
 from lakehouse.semantics.epoch import Progress
 from lakehouse.spark.expression.declared import column_of
@@ -187,8 +187,9 @@ def test_a_text_that_spark_reads_as_a_moment_is_refused_without_internals(plain_
 
 
 def test_every_function_of_ours_has_a_form_in_python() -> None:
-    assert ksql_functions.TYPES.keys() == OWN == FUNCTIONS.keys()
-    assert STRICT.keys() >= OWN
+    own_functions = {record.name for record in RECORDS if record.own}
+    assert ksql_functions.TYPES.keys() == own_functions == FUNCTIONS.keys()
+    assert MODEL_FUNCTIONS.keys() >= own_functions
 
 
 def test_a_wrong_pattern_is_refused_without_internals(plain_spark: SparkSession) -> None:

@@ -26,6 +26,8 @@ CALLS: dict[str, Any] = {
     "s RLIKE '^(a|b)*$'": True, "s RLIKE p": True, "regexp_like(upper(s), '^(A|B)+$')": True,
     "size(split(s, '(a|b)*c'))": 1, "regexp_replace(s, '(a|b)*c', '')": "aa", "regexp_extract(s, '(a|b)*', 1)": "a",
     "regexp_substr(s, '(a|b)+')": "aa", "size(str_to_map(s, p))": 1, "regexp_count(s, '(a|b){2,}')": 1,
+    "size(regexp_extract_all(left(s, 20000), '(?=(.*))', 1))": 3, "size(regexp_extract_all(left(s, 9), p))": 1,
+    "length(ksql_json_pointer(concat('$', replace(s, 'a', '.a'))))": 4,
     "size(transform(xs, x -> concat(x, s)))": 2, "size(transform(xs, (x, i) -> repeat(s, i)))": 2,
     "transform(xs, (x, i) -> concat(s, x, i))[1]": "aay1",
     f"transform_values({MAP}, (k, v) -> concat(v, s))[1]": "yaa",
@@ -43,7 +45,9 @@ MANY = {
 SMALL = {
     "length(replace(s, s, 'xyz'))": 3,
     "format_string(left(f, 1) || '1$s 123456789', left(s, 2))": "aa 123456789",
-}  # these make the value smaller, so they are computed
+    "size(regexp_extract_all(left(s, 9), p))": 2,
+    "length(ksql_json_pointer(concat('$', replace(s, 'a', '.a'))))": 2 * LONG,
+}  # these do not make the value far larger, so they are computed
 
 
 def run(spark: SparkSession, folder: Path, calls: dict[str, Any], values: list[dict[str, Any]]) -> list[dict[str, Any]]:

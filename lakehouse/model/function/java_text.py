@@ -39,7 +39,7 @@ def _find_occurrence(text: str, part: str, start: int, occurrence: int) -> int:
     return index
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ksql_length": lambda text: len(_to_java_units(text)),
     "ksql_substring": _substring_of_units,
     "ksql_find": _find_occurrence,

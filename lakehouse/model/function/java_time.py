@@ -205,7 +205,7 @@ def _parse_time(text: str, java_format: str) -> int | None:
     return ((hour * 60 + minute) * 60 + second) * 1000 + int(fields.get("f", "0").ljust(9, "0")[:3])
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ksql_format_timestamp": _format_timestamp,
     "ksql_format_date": _format_date,
     "ksql_format_time": _format_time,

@@ -95,7 +95,7 @@ def _read_text(text: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ksql_json_at": _null_for_invalid(_value_at_pointer),
     "ksql_json_fields": _null_for_invalid(_fields_as_json),
     "ksql_json_items": _null_for_invalid(_items_as_json),

@@ -221,7 +221,7 @@ def _to_json_text(value: Any) -> str:
     raise NeedsSpark(f"the model does not write {value!r:.60} as JSON; run this on Spark.")
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "try_parse_json": try_parse_json,
     "schema_of_variant": schema_of_variant,
     "from_json": from_json,

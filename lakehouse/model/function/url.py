@@ -59,7 +59,7 @@ def _decode_url_text(text: str) -> str | None:
     return unquote_plus(text, errors="replace")
 
 
-STRICT: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "try_parse_url": parse_url,
     "parse_url": parse_url,
     "try_url_decode": _decode_url_text,

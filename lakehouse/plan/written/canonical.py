@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.plan.spark_functions.record import word_set
 
 _LEXEMES = re.compile(
     r"""

@@ -17,9 +17,6 @@ from lakehouse.formats.text_value import INTEGER_BITS
 from lakehouse.semantics.number_text import EXPONENT_MAX, LENGTH_MAX
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 
-# Functions that are casts.
-FUNCTIONS = (*INTEGER_BITS, "decimal", "string", "timestamp")
-
 # The cast `1` of `0` to a text: Spark takes any bytes for a text, and a reader that expects UTF-8 fails.
 TEXT = "if(typeof(`0`) = 'binary', try_validate_utf8(`1`), `1`)"
 

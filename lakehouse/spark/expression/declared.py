@@ -17,37 +17,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.plan.expression import Expression
-from lakehouse.plan.refused.spark_functions import word_set
+from lakehouse.plan.spark_functions.bounds import null_condition
+from lakehouse.plan.spark_functions.record import Arguments
 from lakehouse.spark.expression import cast_values, element_values, json_numbers
 from lakehouse.spark.expression.java_functions import FUNCTIONS
-from lakehouse.spark.expression.refused_values import refused_condition
+from lakehouse.spark.expression.operators import LEAVES, record_of_node
 from lakehouse.spark.jvm import ksql_functions
 from lakehouse.spark.jvm.parsed import parse_tree, takes_catalyst
 from lakehouse.spark.jvm.tree import ATTRIBUTES, Tree
 
-# Nodes and functions that do not raise themselves, though their arguments may: Spark's classes, and its functions.
-LEAVES = word_set("UnresolvedAttribute Literal UnresolvedNamedLambdaVariable NamePlaceholder")
-HARMLESS = word_set(
-    """
-    LambdaFunction Alias If CaseWhen And Or Not IsNull
-    IsNotNull EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In UnresolvedExtractValue
-    CreateNamedStruct Cast
-    """
-)
-HARMLESS_FUNCTIONS = word_set(
-    """
-    array coalesce concat contains endswith greatest if ifnull isnotnull isnull least length lower ltrim
-    named_struct nullif nvl nvl2 round rtrim size startswith struct substr substring trim upper
-    """
-)
-# The places of the arguments that a function reads as moments, if they are texts; not to_timestamp with a format.
-MOMENTS = {
-    "convert_timezone": (-1,), "date_format": (0,), "date_part": (1,), "date_trunc": (1,), "datepart": (1,),
-    "extract": (1,), "from_utc_timestamp": (0,), "hour": (0,), "minute": (0,), "months_between": (0, 1),
-    "second": (0,), "timestamp": (0,), "to_timestamp": (0,), "to_timestamp_ltz": (0,), "to_timestamp_ntz": (0,),
-    "to_utc_timestamp": (0,), "try_to_timestamp": (0,), "unix_micros": (0,), "unix_millis": (0,), "unix_seconds": (0,),
-    "TimestampAdd": (1,), "TimestampDiff": (0, 1),  # the parser has nodes of its own for these
-}  # fmt: skip
 BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
 # Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.
 JSON_NAME = re.compile(r"""\["([^"'?]+)"\]""")
@@ -78,8 +56,10 @@ def _guard_tree(tree: Tree) -> Tree:
     kind, name = tree.kind, tree.function
     if kind in LEAVES:
         return tree
-    children = tree.children
-    if name in cast_values.FUNCTIONS and len(children) == 1:
+    children, record = tree.children, record_of_node(kind, name)
+    if len(children) < record.least or (record.lambda_calls and not _is_lambda(children[-1])):
+        return tree  # Spark says which arguments it needs
+    if record.casts and len(children) == 1:
         return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
     if kind == "Cast":
         return _guard_cast(tree, children[0])
@@ -99,13 +79,13 @@ def _guard_tree(tree: Tree) -> Tree:
         )
     for place in moment_places(tree):
         guarded_children[place] = _guard_moment(guarded_children[place])
-    if len(guarded_children) > 2 and element_values.may_double(name, children[2]):
+    if record.folds and len(children) > 2 and _is_lambda(children[2]) and not element_values.is_small(children[2]):
         guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
     if any(
         child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
     ):
         tree = tree.with_children(guarded_children)
-    if kind in HARMLESS or (kind == "UnresolvedFunction" and name in HARMLESS_FUNCTIONS):
+    if not record.raises:
         return tree
     if (java_function := FUNCTIONS.get(name)) is not None:
         argument_forms, java_call, result_form = java_function
@@ -121,12 +101,12 @@ def _guard_tree(tree: Tree) -> Tree:
         )
     by_interval = name == "sequence" and _is_interval(guarded_children[-1])
     conditions, measured_lambdas = [], []
-    if name in element_values.ENTRIES:
+    if record.lambda_calls:
         # First, as the other conditions compute all its values.
-        conditions = [element_values.size_condition(name, children[-1], len(guarded_children))]
+        conditions = [element_values.size_condition(record, children[-1], len(guarded_children))]
         measured_lambdas = [_wrap_lambda(guarded_children[-1], element_values.LENGTH)]
     conditions.append(
-        refused_condition(name or kind, [_literal_text(child) for child in guarded_children], by_interval=by_interval)
+        null_condition(record, Arguments([_literal_text(child) for child in guarded_children], by_interval))
     )
     condition = " OR ".join(filter(None, conditions))
     return _null_where(condition, tree, guarded_children, measured_lambdas) if condition else tree.try_eval()
@@ -136,7 +116,7 @@ def moment_places(tree: Tree) -> list[int]:
     """Return the places of the arguments that a function reads as moments, if they are texts."""
     if tree.function.removeprefix("try_").startswith("to_timestamp") and len(tree.children) > 1:
         return []  # it has a format
-    return [place for place in MOMENTS.get(tree.name, ()) if place < len(tree.children)]
+    return [place for place in record_of_node(tree.kind, tree.function).moments if place < len(tree.children)]
 
 
 def _quote_json_path(tree: Tree) -> Tree:
@@ -218,6 +198,10 @@ def _exact_numbers(form: str, children: list[Tree]) -> Tree:
 def _is_value(tree: Tree) -> bool:
     """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
     return tree.kind == "Literal" and tree.literal is not None
+
+
+def _is_lambda(tree: Tree) -> bool:
+    return tree.kind == "LambdaFunction"
 
 
 def _wrap_lambda(lambda_: Tree, form: str) -> Tree:

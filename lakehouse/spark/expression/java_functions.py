@@ -1,4 +1,4 @@
-"""The functions of `plan.refused.spark_functions.OWN` on Spark. The model has them in `model/function/`."""
+"""The functions on Spark whose records are `own`. The model has them in `model/function/`."""
 
 from __future__ import annotations
 
@@ -124,15 +124,16 @@ def _substring(text: Any, begin: Any, end: Any) -> Any:
     return spark_text(invoke_method(java_text(text), "substring", STRING, begin, end))
 
 
-# plan/names/json_path.py in patterns of Java, as Spark SQL has them.
+# plan/names/json_path.py in patterns of Java, as Spark SQL has them. *+ does not try other ways to match, so that Java
+# does not recurse for each step of a long path.
 _SIMPLE = r"""\\.([^.\\[\\]"\\s]+)"""
 _PLACE = r"""\\[([^.\\[\\]"\'\\s]+)\\]"""
-_DOUBLE = r"""\\["((?:[^"\\\\]|\\\\["\\\\])*)"\\]"""
+_DOUBLE = r"""\\["((?:[^"\\\\]|\\\\["\\\\])*+)"\\]"""
 _SINGLE = r"""\\[\'([^\']*)\'\\]"""
 _STEP = f"{_SIMPLE}|{_PLACE}|{_DOUBLE}|{_SINGLE}"
 _STEPS = "replace(replace(substring(`0`, 2), '~', '~0'), '/', '~1')"
 _POINTER = (
-    rf"CASE WHEN `0` RLIKE '^\\$({_STEP})*$' THEN "
+    rf"CASE WHEN `0` RLIKE '^\\$(?:{_STEP})*+$' THEN "
     rf"regexp_replace(regexp_replace({_STEPS}, '{_STEP}', '/$1$2$3$4'), '\\\\(.)', '$1') END"
 )
 
