@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake import reader
+from lakehouse.errors import LakehouseError, NotFound, StorageError
+from lakehouse.lake import reader, store
 from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
@@ -273,6 +273,11 @@ def test_a_table_without_bronze(tmp_path):
         History(layout, "visits").at(parsed("offsets:clicks/0=1"))
 
 
-def test_a_lake_on_an_object_store_needs_spark():
-    with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
+def test_a_store_that_does_not_answer_is_told_with_its_settings():
+    options = {"endpoint": "http://127.0.0.1:9", "path_style": "true", "access_key": "me", "secret_key": "hush"}
+    store.use_store("s3a://bucket/lake", options)
+    with pytest.raises(
+        StorageError, match=r"s3a://bucket/lake/.* can't be read: .*Look at \[lake\] options"
+    ) as refusal:
         History(Layout("s3a://bucket/lake"), "visits").at(AtTick(1))
+    assert "hush" not in str(refusal.value)
