@@ -184,8 +184,7 @@ def test_a_text_that_spark_reads_as_a_moment_is_refused_without_internals(plain_
         try:
             check_application(plain_spark, lh.app(events.filter(text).latest("a")))
         except PlanError as error:
-            assert "as a timestamp: '12:30' would be of the day" in str(error), text
-            return True
+            return "as a timestamp: '12:30' would be of the day" in str(error)
         return False
 
     hidden = ["nullif(t, at) IS NULL", "equal_null(t, at)", "decode(t, at, 1) = 1"]
