@@ -109,13 +109,12 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 def plain_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """The session, with the public interfaces of Spark and Delta alone: [spark] internals = false."""
     from lakehouse.spark.jvm.capability import allow_internals
-    from lakehouse.spark.jvm.ksql_functions import register_functions
+    from lakehouse.spark.jvm.session import new_session
 
     monkeypatch.setenv("LAKEHOUSE_SPARK_INTERNALS", "false")  # for who opens a lake by its settings
     allow_internals(allowed=False)
     try:
-        register_functions(spark)
-        yield spark
+        yield new_session(spark)
     finally:
         allow_internals(allowed=True)
 

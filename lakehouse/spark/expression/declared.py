@@ -53,6 +53,10 @@ def guarded_tree(text: str) -> Tree:
 
 def _guard_tree(tree: Tree) -> Tree:
     """Return a tree with every call wrapped that may raise."""
+    return tree if tree.kind in LEAVES else _guard_node(tree).as_guarded()
+
+
+def _guard_node(tree: Tree) -> Tree:
     kind, name = tree.kind, tree.function
     if kind in LEAVES:
         return tree

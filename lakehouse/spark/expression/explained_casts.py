@@ -19,12 +19,17 @@ from lakehouse.spark.jvm.ksql_functions import without_lambdas
 from lakehouse.spark.jvm.tree import LITERAL, Tree, all_nodes
 from lakehouse.spark.jvm.written_tree import WrittenTree, parse_written
 
-# A null of a cast's type, over the cast's argument: it stands for the cast.
+# They stand for a cast to a type, over the cast's argument. Spark must not find that they are all the same.
+MOMENT = "if(isnull(`0`), timestamp_micros(0), timestamp_micros(1))"
 NULL_CAST = "if(isnull(`0`), cast(null AS {0}), cast(null AS {0}))"
 TO_TYPE = re.compile(r" as ([^()]*(?:\(\d+,\d+\)[^()]*)*)\)")
 DATES = ("to_date(", "date_add(", "date_sub(", "add_months(", "last_day(", "next_day(", "trunc(", "make_date(",
          "date_from_unix_date(", "current_date(")  # fmt: skip
-PLAN = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n== Optimized Logical Plan ==", re.DOTALL)
+# A function that Spark replaces by others (nullif, between) hides its casts until the plan is optimized, which drops
+# some parts: so both plans count.
+PLANS = re.compile(
+    r"== Analyzed Logical Plan ==\n[^\n]*\n(.*?)\n== Optimized Logical Plan ==\n(.*?)\n== Physical Plan ==", re.DOTALL
+)
 
 
 def explain_casts(
@@ -37,7 +42,7 @@ def explain_casts(
     tree = _without_own_casts(without_lambdas(parse_written(text), text), moment_places)
     literals = {str(node.literal) for node in all_nodes(tree) if node.kind == LITERAL and node.type_text == "string"}
     plan_text = _explain(frame, tree)
-    for argument in [tree.sql] if plan_text is None else _cast_arguments(plan_text):
+    for argument in [tree.sql] if plan_text is None else dict.fromkeys(_cast_arguments(plan_text)):
         yield ResolvedCast(
             _argument_type(frame, argument),
             TimestampType(),
@@ -60,7 +65,7 @@ def _without_own_casts(tree: Tree, moment_places: Callable[[Tree], Iterable[int]
 
 
 def _null_cast(tree: Tree, type_text: str) -> WrittenTree:
-    null_cast = parse_written(NULL_CAST.format(type_text))
+    null_cast = parse_written(MOMENT if type_text == "timestamp" else NULL_CAST.format(type_text))
     condition, *values = null_cast.children
     changed_tree = null_cast.with_children([condition.with_children([tree]), *values])
     assert isinstance(changed_tree, WrittenTree)
@@ -68,9 +73,11 @@ def _null_cast(tree: Tree, type_text: str) -> WrittenTree:
 
 
 def _explain(frame: DataFrame, tree: WrittenTree) -> str | None:
-    """Return the resolved plan of an expression as text; None if Spark shows none."""
+    """Return the plans of an expression as text; None if Spark shows none."""
     view_name, spark = f"explained_{uuid4().hex}", frame.sparkSession
-    frame.createOrReplaceTempView(view_name)
+    # Spark does not know that it is empty, and computes nothing in advance.
+    rows = spark.createDataFrame(spark.sparkContext.emptyRDD(), frame.schema)
+    rows.createOrReplaceTempView(view_name)
     fields_setting = "spark.sql.debug.maxToStringFields"
     fields_before = spark.conf.get(fields_setting)
     spark.conf.set(fields_setting, "100000")  # else a long list of arguments is cut off
@@ -80,9 +87,9 @@ def _explain(frame: DataFrame, tree: WrittenTree) -> str | None:
         spark.conf.set(fields_setting, str(fields_before))
         spark.catalog.dropTempView(view_name)
     assert row is not None
-    plan = PLAN.search(row[0])
-    # After the first line, which has the type, and before the plans of the frame itself.
-    return None if plan is None else plan[1].split("\n", 1)[1].split("\n+- ", 1)[0]
+    plans = PLANS.search(row[0])
+    # Only the first node: below it are the plans of the rows.
+    return None if plans is None else "\n".join(plan.split("\n+- ", 1)[0] for plan in plans.groups())
 
 
 def _cast_arguments(plan_text: str) -> Iterator[str]:

@@ -42,7 +42,7 @@ class Capability(Enum):
 # Java's errors, and Py4J's, for a class, a method or a field that this build does not have.
 ABSENT = (
     "NoSuchMethod", "NoSuchField", "NoClassDefFound", "ClassNotFound", "IllegalAccess", "InaccessibleObject",
-    "IncompatibleClassChange", "AbstractMethodError", "does not exist", "JavaPackage",
+    "IncompatibleClassChange", "AbstractMethodError", "does not exist", "Package' object is not callable",
 )  # fmt: skip
 OFF = (
     "Spark's internals are off ([spark] internals = false): results are the same, and everything is slower. "

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pyarrow import fs
 from pyspark.sql import SparkSession
@@ -171,7 +171,8 @@ class _HadoopLines:
 
 def _arrow_system(path: str) -> tuple[fs.FileSystem, str]:
     """Return pyarrow's file system of a path, and the path in it. Hadoop's s3a is s3 there."""
-    system, inner_path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
+    scheme, _, rest = path.partition("://")
+    system, inner_path = fs.FileSystem.from_uri(f"{re.sub('^s3[an]$', 's3', scheme)}://{quote(rest, safe='/:@?=&')}")
     return system, inner_path
 
 

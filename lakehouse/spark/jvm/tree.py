@@ -62,6 +62,9 @@ class Tree(Protocol):
     def try_eval(self) -> Tree:
         """Return a tree that is null where this one raises."""
 
+    def as_guarded(self) -> Tree:
+        """Return the same tree, marked as one that never raises."""
+
     def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> Tree | None:
         """Return a call of a Java method over the arguments; None if this tree's call is a function of the session."""
 
@@ -111,6 +114,9 @@ class CatalystTree:
     def with_children(self, children: Sequence[Tree]) -> Tree:
         java_children = active_jvm().PythonUtils.toSeq([_java(tree) for tree in children])
         return CatalystTree(self.java.withNewChildren(java_children))
+
+    def as_guarded(self) -> Tree:
+        return self
 
     def try_eval(self) -> Tree:
         return CatalystTree(active_jvm().org.apache.spark.sql.catalyst.expressions.TryEval(self.java))

@@ -63,6 +63,7 @@ class WrittenTree:
     literal: Any = None
     type_text: str = ""
     is_try_cast: bool = False
+    is_guarded: bool = False  # it never raises
 
     @property
     def name(self) -> str:
@@ -81,7 +82,10 @@ class WrittenTree:
         return sql_text
 
     def with_children(self, children: Sequence[Tree]) -> Tree:
-        return replace(self, children=list(children))
+        return replace(self, children=list(children), is_guarded=False)
+
+    def as_guarded(self) -> Tree:
+        return replace(self, is_guarded=True)
 
     def try_eval(self) -> Tree:
         return _TriedTree("TryEval", [self], str)
@@ -107,20 +111,25 @@ class WrittenTree:
 
 
 class _TriedTree(WrittenTree):
-    """A call over its computed arguments, each computed once; null where the call fails."""
+    """A tree that is null where its only child fails. What is guarded below the child is computed once, before it."""
 
     @cached_property
     def sql(self) -> str:
         (tree,) = self.children
+        places: dict[int, int] = {}  # by a value's identity, its field
         values: list[str] = []
-        arguments: list[Tree] = []
-        for child in tree.children:
-            if isinstance(child, WrittenTree) and child.is_computed:
-                arguments.append(_attribute(BOUND, f"a{len(values)}"))
-                values.append(child.sql)
-            else:
-                arguments.append(child)
-        call = tree.with_children(arguments)
+
+        def bind_values(node: Tree) -> Tree:
+            if not isinstance(node, WrittenTree) or node.kind == LAMBDA:
+                return node  # what is inside depends on the lambda's variables
+            if node.is_guarded and node.is_computed:
+                if id(node) not in places:
+                    places[id(node)] = len(values)
+                    values.append(node.sql)
+                return _attribute(BOUND, f"a{places[id(node)]}")
+            return node.with_children([bind_values(child) for child in node.children])
+
+        call = tree.with_children([bind_values(child) for child in tree.children])
         assert isinstance(call, WrittenTree)
         tried_call = f"if({FAILS.format(call.sql)}, null, {call.sql})"
         if not values:
