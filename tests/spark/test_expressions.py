@@ -165,7 +165,7 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
         ),
         (
             events.select("at - interval '1' dayy AS x").latest("a"),
-            r"Spark can't take .*: \[PARSE_SYNTAX_ERROR\] .*day",
+            r"Spark can't take .*: \[INVALID_TYPED_LITERAL\] .*INTERVAL",
         ),
         (events.select(f"{'9' * 41} AS x").latest("a"), r"Spark can't take .*: \[DECIMAL_PRECISION"),
         (by.agg(n=lh.count("substring(t)")).table("a"), r"table 'a': Spark can't take 'substring\(t\)'"),
