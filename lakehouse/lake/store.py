@@ -7,7 +7,8 @@ A path is that of a local folder, or a Hadoop URI such as s3a://bucket/lake. How
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,8 +84,8 @@ def all_exist(paths: Iterable[str]) -> bool:
     path_list = list(paths)
     if not path_list or not is_remote(path_list[0]):
         return all(map(os.path.exists, path_list))
-    with _Reaching(path_list[0]) as reaching:
-        infos = reaching.file_system.get_file_info([reaching.inner_path(path) for path in path_list])
+    with _file_system_of(path_list[0]) as (file_system, inner_path):
+        infos = file_system.get_file_info([inner_path(path) for path in path_list])
     return all(info.type.name != "NotFound" for info in infos)
 
 
@@ -105,8 +106,8 @@ def read_lines(path: str) -> Iterator[str]:
             for line in lines:
                 yield line.decode()
         return
-    with _Reaching(path) as reaching:
-        content = reaching.file_system.open_input_stream(reaching.inner_path(path)).readall()
+    with _file_system_of(path) as (file_system, inner_path):
+        content = file_system.open_input_stream(inner_path(path)).readall()
     yield from content.decode().splitlines(keepends=True)
 
 
@@ -116,9 +117,8 @@ def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:
         return sorted(entry.name for entry in os.scandir(path) if is_kind(entry)) if Path(path).is_dir() else []
     from pyarrow.fs import FileSelector
 
-    with _Reaching(path) as reaching:
-        selector = FileSelector(reaching.inner_path(path), allow_not_found=True)
-        infos = reaching.file_system.get_file_info(selector)
+    with _file_system_of(path) as (file_system, inner_path):
+        infos = file_system.get_file_info(FileSelector(inner_path(path), allow_not_found=True))
     return sorted(info.base_name for info in infos if info.type.name == kind)
 
 
@@ -128,35 +128,29 @@ def _options_of(path: str) -> Mapping[str, str]:
     return _options_by_root[max(roots, key=len)] if roots else {}
 
 
-class _Reaching:
-    """Arrow's file system of a path's store. A context manager: an error in it names the path and the settings."""
+@contextmanager
+def _file_system_of(path: str) -> Iterator[tuple[Any, Callable[[str], str]]]:
+    """Give Arrow's file system of a path's store, and what makes a path one of its own: without the scheme.
 
-    def __init__(self, path: str) -> None:
-        from pyarrow.fs import FileSystem
+    An error of the store in the block becomes a StorageError that names the path and the settings.
+    """
+    from pyarrow.fs import FileSystem
 
-        self._path = path
-        scheme = path.partition("://")[0]
-        self.file_system: Any
+    scheme = path.partition("://")[0]
+    try:
         if scheme == "s3a":
-            self.file_system = _s3_file_system(_options_of(path))
-            self._prefix = f"{scheme}://"
+            file_system, prefix = _s3_file_system(_options_of(path)), f"{scheme}://"
         else:
-            self.file_system, inner_path = FileSystem.from_uri(path)
-            self._prefix = path.removesuffix(inner_path)
-
-    def inner_path(self, path: str) -> str:
-        """Return a path as the file system has it: without its scheme."""
-        return path.removeprefix(self._prefix)
-
-    def __enter__(self) -> _Reaching:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise StorageError(
-                f"{self._path} can't be read: {error}. Expected a store that this user may read. Look at [lake] "
-                "options: endpoint, region, path_style, access_key, secret_key."
-            ) from error
+            file_system, inner_path = FileSystem.from_uri(path)
+            prefix = path.removesuffix(inner_path)
+        yield file_system, lambda any_path: any_path.removeprefix(prefix)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{path} can't be read: {error}. Expected a store that this user may read. Look at [lake] options: "
+            "endpoint, region, path_style, access_key, secret_key."
+        ) from error
 
 
 def _s3_file_system(options: Mapping[str, str]) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.look.read import stored_table_name
 from lakehouse.cli.sql import shell
 from lakehouse.errors import SqlError
 from lakehouse.ksql.script import Script
@@ -141,11 +140,6 @@ def test_a_table_is_found_in_any_case(lakehouse: Command, lake: Path, words: tup
     """SQL's names are in upper case in the lake; people write them as in their statements."""
     said = lakehouse(*words, "--lake", "lake").err  # this lake has no feed of changes, so some end with that
     assert not any(nothing in said for nothing in ("does not exist", "is not in this application", "no such")), said
-
-
-def test_a_table_of_a_lake_elsewhere_is_named_as_it_is_written() -> None:
-    """A lake in an object store is read with Spark alone: nothing looks for its folders here."""
-    assert stored_table_name("Visits", Layout("s3://bucket/lake")) == "Visits"
 
 
 def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
