@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import lakehouse as lh
 from lakehouse.errors import Fenced, PlanError
 from lakehouse.lake import reader
+from lakehouse.lake.commit_metadata import UnchangedRows, VisibleCommit
 from lakehouse.lake.place import TablePlace
 from lakehouse.model.functions import FUNCTIONS as MODEL_FUNCTIONS
 from lakehouse.plan.expression import Expression
@@ -39,6 +40,7 @@ from tests.spark.test_scenarios import FOLDER, SCENARIOS, whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONTENT = VisibleCommit(from_tick=0, run="run", keys=3)
 FEW = ("explode", "aggregates_top", "join_left_by_arrival", "final_hopping", "join_streams_at_once")
 
 
@@ -73,8 +75,8 @@ def told(snapshot: delta_log.LogSnapshot) -> dict[str, Any]:
 def test_a_log_says_the_same_by_every_way(plain_spark: SparkSession, things: TablePlace) -> None:
     with internals(allowed=True):
         open_epoch(plain_spark, things)
-        append(rows(plain_spark, "a", "b", "b"), things, Progress(1, 1), {})
-        append_empty_commit(plain_spark, TablePlace(things.path, "others"), Progress(7, 9), {})
+        append(rows(plain_spark, "a", "b", "b"), things, Progress(1, 1), CONTENT)
+        append_empty_commit(plain_spark, TablePlace(things.path, "others"), Progress(7, 9), CONTENT)
         wanted = told(delta_log.newest_snapshot(plain_spark, things.path))
     assert wanted["numbers"] == {
         "lakehouse.things": Progress(1, 1).version, "lakehouse.others": Progress(7, 9).version, "nobody": None
@@ -86,12 +88,13 @@ def test_a_log_says_the_same_by_every_way(plain_spark: SparkSession, things: Tab
 
 def test_a_commit_without_rows_by_an_append(plain_spark: SparkSession, things: TablePlace) -> None:
     open_epoch(plain_spark, things)
-    append_empty_commit(plain_spark, things, Progress(1, 1), {"operation": "nothing", "records": 0})
-    said = reader.parse_user_metadata(next(iter(reader.open_table(things.path, things.path).history(1))))
-    assert (said["epoch"], said["tick"], said["operation"], said["records"]) == (1, 1, "nothing", 0)
+    append_empty_commit(plain_spark, things, Progress(1, 1), UnchangedRows(operation="nothing"))
+    metadata = reader.parse_commit(reader.open_table(things.path, things.path).history(1)[0], things.path)
+    assert metadata is not None
+    assert (metadata.number.epoch, metadata.tick, metadata.content) == (1, 1, UnchangedRows(operation="nothing"))
     open_epoch(plain_spark, things, 3)
     with pytest.raises(Fenced, match="Another writer has taken it over"):
-        append_empty_commit(plain_spark, things, Progress(1, 5), {})
+        append_empty_commit(plain_spark, things, Progress(1, 5), CONTENT)
     assert read_progress(plain_spark, things) == Progress(3, 1)
     assert plain_spark.read.format("delta").load(things.path).count() == 0
 
@@ -245,8 +248,8 @@ def test_another_delta_is_asked_by_its_public_ways(
     monkeypatch.setattr(capability, "_missing", set())
     monkeypatch.setattr(delta_log, "_delta_log", lambda session, path: session._jvm.org.absent.DeltaLog.forTable(path))
     open_epoch(spark, things)
-    append(rows(spark, "a"), things, Progress(1, 1), {})
-    append_empty_commit(spark, things, Progress(1, 2), {})
+    append(rows(spark, "a"), things, Progress(1, 1), CONTENT)
+    append_empty_commit(spark, things, Progress(1, 2), CONTENT)
     assert read_progress(spark, things) == Progress(1, 2)
     assert capability._missing == {Capability.DELTA_LOG, Capability.DELTA_COMMIT}
 
