@@ -60,7 +60,7 @@ def _guard_tree(tree: Any) -> Any:
     if kind in LEAVES:
         return tree
     children, record = _child_trees(tree), record_of_node(kind, name)
-    if len(children) < record.least or (record.lambda_calls and not _is_lambda(children[-1])):
+    if len(children) < record.least:
         return tree  # Spark says which arguments it needs
     if record.casts and len(children) == 1:
         return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
@@ -84,7 +84,7 @@ def _guard_tree(tree: Any) -> Any:
         for place in record.moments:
             if place < len(guarded_children):
                 guarded_children[place] = _guard_moment(guarded_children[place])
-    if record.folds and len(children) > 2 and _is_lambda(children[2]) and not element_values.is_small(children[2]):
+    if record.folds and not element_values.is_small(children[2]):
         guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
     if any(
         child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
@@ -192,10 +192,6 @@ def _exact_numbers(form: str, children: list[Any]) -> Any:
 def _is_value(tree: Any) -> bool:
     """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
     return bool(tree.getClass().getSimpleName() == "Literal") and tree.value() is not None
-
-
-def _is_lambda(tree: Any) -> bool:
-    return _class_and_name(tree)[0] == "LambdaFunction"
 
 
 def _wrap_lambda(lambda_: Any, form: str) -> Any:
