@@ -66,11 +66,23 @@ def _extract_group(text: str, pattern_text: str, group_number: int = 1) -> str |
 
 
 def _extract_all_groups(text: str, pattern_text: str, group_number: int = 1) -> list[str] | None:
+    groups = _all_groups(text, pattern_text, group_number)
+    return None if groups is None else [group or "" for group in groups]
+
+
+def _first_group(text: str, pattern_text: str, group_number: int) -> str | None:
+    """Return what a group has in the first match, null if it took no part in it."""
+    match = compile_pattern(pattern_text).search(text)
+    return None if match is None or not 0 <= group_number <= match.re.groups else match[group_number]
+
+
+def _all_groups(text: str, pattern_text: str, group_number: int) -> list[str | None] | None:
+    """Return what a group has in each match, null where it took no part."""
     _check_empty_matches(text, pattern_text)
     matches = list(compile_pattern(pattern_text).finditer(text))
     if matches and not 0 <= group_number <= matches[0].re.groups:
         return None
-    return [match[group_number] or "" for match in matches]
+    return [match[group_number] for match in matches]
 
 
 def split_by_pattern(text: str, separator: str, limit: int = -1) -> list[str]:
@@ -287,6 +299,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "regexp_replace": _replace_pattern,
     "regexp_extract": _extract_group,
     "regexp_extract_all": _extract_all_groups,
+    "ksql_regexp_group": _first_group,
+    "ksql_regexp_groups": _all_groups,
     "hex": _to_hex,
     "unhex": _from_hex,
     "base64": lambda data: base64.b64encode(data).decode("ascii"),

@@ -24,7 +24,7 @@ from lakehouse.plan.refused.place import Place, calling_place
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
-from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, parse_as_written
+from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, name_of_call, parse_as_written
 
 REFUSED_NODES = (
     exp.Query, exp.Window, exp.AggFunc, exp.Star, exp.Placeholder, exp.Parameter, exp.Command, exp.DDL, exp.DML,
@@ -250,7 +250,22 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
                 f"exist.{suggest_near(name, [*known_names, *PSEUDO_COLUMNS])} "
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
+    _check_lambdas(subject, sql_text)
     typed.check_types(tree, columns, subject, sql_text)
+
+
+def _check_lambdas(subject: str, sql_text: str) -> None:
+    """Raise ExpressionError for a value in the place of a lambda: Spark would take it for each element, unmeasured."""
+    for call in _tree_as_written(sql_text).find_all(exp.Anonymous):
+        function = function_named(name_of_call(call))
+        if len(call.expressions) < function.least or not (function.lambda_calls or function.folds):
+            continue
+        argument = call.expressions[2 if function.folds else -1]
+        if not isinstance(argument, exp.Lambda):
+            raise ExpressionError(
+                f"{subject}: {sql_text!r} gives {argument.sql('spark')!r} to {function.name}(), which expects a "
+                "lambda, such as x -> upper(x)."
+            )
 
 
 def expression_type(expression: Expression, columns: Iterable[Column]) -> str | None:

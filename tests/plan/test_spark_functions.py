@@ -100,6 +100,21 @@ def test_every_function_with_a_lambda_bounds_its_values() -> None:
         assert record.lambda_calls or record.folds, name
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "transform(xs, s)",
+        "aggregate(xs, s, concat(s, s))",
+        "zip_with(xs, xs, s)",
+        "transform(xs, x -> transform(xs, s))",
+    ],
+)
+def test_a_value_in_the_place_of_a_lambda_is_refused(text: str) -> None:
+    """Spark takes it for each element: its length is not measured like a lambda's."""
+    with pytest.raises(ExpressionError, match=r"which expects a lambda, such as x -> upper\(x\)"):
+        declared(text)
+
+
 def test_every_function_of_patterns_bounds_how_deep_java_recurses() -> None:
     """regexp_substr is computed as regexp_extract."""
     named = [record for record in USED if re.match("regexp|rlike|split$|str_to_map", record.name)]

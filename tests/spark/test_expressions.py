@@ -55,10 +55,10 @@ RAISING: dict[str, Any] = {
     "cast(concat(z, 'e-999999999') AS decimal(5, 2)) = 0": True,
     "from_json(concat('{\"a\":', z, 'e-999999999}'), 'a decimal(5, 2)').a": None, "cast(z * 1e20 AS timestamp)": None,
 }  # fmt: skip
-# Too few arguments, or no lambda where the guards expect one.
+# Too few arguments for the guards, or a lambda with too few or too many names.
 WRONG_ARGUMENTS = (
     "format_number(n)", "regexp_replace(t, p)", "printf()", "ksql_length()",
-    "ksql_substring(t)", "transform(xs, 1)", "transform_keys(m)", "aggregate(xs, 0, 1)",
+    "ksql_substring(t)", "transform_keys(m)",
     "zip_with(xs, xs, x -> concat(x, t))", "transform(xs, (a, b, c, d) -> concat(t, a))",
 )  # fmt: skip
 GOOD = {

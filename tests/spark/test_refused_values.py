@@ -27,6 +27,7 @@ CALLS: dict[str, Any] = {
     "size(split(s, '(a|b)*c'))": 1, "regexp_replace(s, '(a|b)*c', '')": "aa", "regexp_extract(s, '(a|b)*', 1)": "a",
     "regexp_substr(s, '(a|b)+')": "aa", "size(str_to_map(s, p))": 1, "regexp_count(s, '(a|b){2,}')": 1,
     "size(regexp_extract_all(left(s, 20000), '(?=(.*))', 1))": 3, "size(regexp_extract_all(left(s, 9), p))": 1,
+    "CASE WHEN s RLIKE p THEN ksql_regexp_group(s, p, 1) END": "a",
     "length(ksql_json_pointer(concat('$', replace(s, 'a', '.a'))))": 4,
     "size(transform(xs, x -> concat(x, s)))": 2, "size(transform(xs, (x, i) -> repeat(s, i)))": 2,
     "transform(xs, (x, i) -> concat(s, x, i))[1]": "aay1",

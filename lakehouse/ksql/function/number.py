@@ -46,6 +46,12 @@ def _absolute(number: Sql) -> str:
     return f"cast(regexp_replace(cast({number.text} AS string), '^-', '') AS {number.kind.spark})"
 
 
+def _sign_of(number: Sql) -> str:
+    """Return -1, 0 or 1; 0 for NaN, as Java casts it to an INT."""
+    sign = f"cast(sign({number.text}) AS int)"
+    return f"CASE WHEN {number.text} IS NOT NULL THEN coalesce({sign}, 0) END" if number.kind == k.DOUBLE else sign
+
+
 def _round_number(number: Sql, places: Sql | None = None) -> str:
     """Return ROUND: a half is rounded up, also below zero."""
     if number.kind.is_whole:
@@ -238,8 +244,8 @@ FUNCTIONS: tuple[Function, ...] = (
         ("TRUNC(1.15e0, 2)", 1.15), ("TRUNC(-1.29e0, 1)", -1.2), differs=_PLACES,
     ),
     define_function(
-        "SIGN", _FAMILY, "number", "cast(sign({0}) AS int)", k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0),
-        ("SIGN(2.5)", 1),
+        "SIGN", _FAMILY, "number", _sign_of, k.INTEGER, ("SIGN(-7)", -1), ("SIGN(0)", 0), ("SIGN(2.5)", 1),
+        ("SIGN(CAST('NaN' AS DOUBLE))", 0), ("SIGN(CAST(NULL AS DOUBLE))", None),
     ),
     *_double_functions(
         ("SQRT", "9", 3.0), ("EXP", "0", 1.0), ("CBRT", "27", 3.0), ("SIN", "0", 0.0), ("COS", "0", 1.0),

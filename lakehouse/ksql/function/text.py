@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from lakehouse.errors import SqlError
 from lakehouse.ksql.function.in_bytes import BYTES_OF_A, EMPTY, joined_bytes, split_bytes
 from lakehouse.ksql.function.record import STRICT, Function, Signature, define_function
@@ -59,14 +57,17 @@ def _split_to_map(source: Sql, pair_separator: Sql, key_separator: Sql) -> str:
 
 
 def _regexp_extract(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
-    number = group.text if group else "0"
-    return (
-        f"CASE WHEN {source.text} RLIKE {pattern.text} THEN regexp_extract({source.text}, {pattern.text}, {number}) END"
-    )
+    """Spark gives an empty text for a group that took no part in a match, where ksqlDB and Java give a null."""
+    arguments = f"({source.text}, {pattern.text}, {group.text if group else '0'})"
+    function_name = "ksql_regexp_group" if group and group.literal != "0" else "regexp_extract"
+    return f"CASE WHEN {source.text} RLIKE {pattern.text} THEN {function_name}{arguments} END"
 
 
 def _regexp_extract_all(pattern: Sql, source: Sql, group: Sql | None = None) -> str:
-    return f"regexp_extract_all({source.text}, {pattern.text}, {group.text if group else '0'})"
+    arguments = f"({source.text}, {pattern.text}, {group.text if group else '0'})"
+    if group is None or group.literal in (None, "0"):  # Java's loop over the matches knows no column
+        return f"regexp_extract_all{arguments}"
+    return f"CASE WHEN regexp_extract_all{arguments} IS NOT NULL THEN ksql_regexp_groups{arguments} END"
 
 
 def _mask_text(source: str, masks: tuple[Sql, ...]) -> str:
@@ -123,15 +124,8 @@ def _character_of_code(code_value: Sql) -> str:
 
 
 def _unescape_text(source: Sql) -> str:
-    """Return a text with Java's escapes replaced by their characters; null for a text without an escape."""
-    if source.literal is None:
-        code_units = f"array_join(regexp_extract_all({source.text}, '\\\\\\\\u([0-9a-fA-F]{{4}})', 1), '')"
-        is_escaped = f"{source.text} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}})+$'"
-        return f"CASE WHEN {is_escaped} THEN decode(unhex({code_units}), 'UTF-16BE') END"
-    codes = re.findall(r"\\u([0-9a-fA-F]{4})", source.literal)
-    if "".join(f"\\u{code}" for code in codes) != source.literal or not codes:
-        return "cast(NULL AS string)"
-    return text_literal(bytes.fromhex("".join(codes)).decode("utf-16-be", "replace"))
+    """Return a text that begins with a code unit, with Java's escapes replaced; null for another text."""
+    return f"CASE WHEN {source.text} RLIKE '^\\\\\\\\u' THEN ksql_unescape({source.text}) END"
 
 
 def _first_letters(source: Sql) -> str:
@@ -207,11 +201,15 @@ FUNCTIONS: tuple[Function, ...] = (
     define_function(
         "REGEXP_EXTRACT", _FAMILY, "text text int?", _regexp_extract, k.STRING,
         ("REGEXP_EXTRACT('b(.)d', 'abcd', 1)", "c"), ("REGEXP_EXTRACT('b.', 'abcd')", "bc"),
-        ("REGEXP_EXTRACT('x', 'abcd')", None),
+        ("REGEXP_EXTRACT('x', 'abcd')", None), ("REGEXP_EXTRACT('(x)|b', 'abcd', 1)", None),
+        ("REGEXP_EXTRACT('(x*)b', 'abcd', 1)", ""),
     ),
     define_function(
         "REGEXP_EXTRACT_ALL", _FAMILY, "text text int?", _regexp_extract_all, k.array_of(k.STRING),
         ("REGEXP_EXTRACT_ALL('[0-9]+', 'a1b22')", ["1", "22"]), ("REGEXP_EXTRACT_ALL('x', 'abcd')", []),
+        ("REGEXP_EXTRACT_ALL('(x)|b', 'abxb', 1)", [None, "x", None]),
+        differs="an empty array, not null, if nothing matches and the pattern has no such group; an empty text, not "
+        "null, for a group that took no part in a match, if its number is not written out",
     ),
     define_function(
         "REGEXP_REPLACE", _FAMILY, "text text text", "regexp_replace({0}, {1}, {2})", k.STRING,
@@ -226,7 +224,7 @@ FUNCTIONS: tuple[Function, ...] = (
         (Signature(("int",), _character_of_code, k.STRING), Signature(("text",), _unescape_text, k.STRING)),
         (
             ("CHR(75)", "K"), ("CHR(22909)", "\u597d"), ("CHR(-1)", None), ("CHR('\\u4e2d')", "\u4e2d"),
-            ("CHR('x')", None),
+            ("CHR('x')", None), ("CHR('\\u0041b\\tc')", "Ab\tc"), ("CHR('b\\u0041')", None), ("CHR('\\u004')", None),
         ),
     ),
     define_function(

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
+
+from lakehouse.errors import NeedsSpark
+
+# What Java writes behind a backslash: a code unit, a code in octal digits, a control character. Any other character
+# stands for itself.
+_ESCAPE = re.compile(r"\\(?:u+\+?(.{0,4})|([0-3][0-7]{0,2}|[0-7]{1,2})|(.?))", re.DOTALL)
+_CONTROLS = {"b": "\b", "n": "\n", "t": "\t", "f": "\f", "r": "\r"}
 
 
 def _to_java_units(text: str) -> str:
@@ -39,9 +47,28 @@ def _find_occurrence(text: str, part: str, start: int, occurrence: int) -> int:
     return index
 
 
+def _unescape(text: str) -> str | None:
+    """Return a text with Java's escapes replaced by their characters; null for a unit that is not four digits."""
+    parts, next_index = [], 0
+    for escape in _ESCAPE.finditer(text):
+        unit, octal, other = escape.groups()
+        parts.append(text[next_index : escape.start()])
+        next_index = escape.end()
+        if unit is None:
+            parts.append(chr(int(octal, 8)) if octal else _CONTROLS.get(other, other))
+        elif re.fullmatch("[0-9A-Fa-f]{4}", unit):
+            parts.append(chr(int(unit, 16)))
+        elif unit.isascii() and unit[:1] not in ("+", "-"):
+            return None
+        else:
+            raise NeedsSpark(f"the model does not read {unit!r} as hexadecimal digits; run this on Spark.")
+    return _from_java_units("".join([*parts, text[next_index:]]))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ksql_length": lambda text: len(_to_java_units(text)),
     "ksql_substring": _substring_of_units,
     "ksql_find": _find_occurrence,
+    "ksql_unescape": _unescape,
     "ksql_reverse": lambda text: text[::-1],
 }

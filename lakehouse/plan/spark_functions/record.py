@@ -25,55 +25,35 @@ Form = str | Callable[[Arguments], str | None] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkFunction:
-    """One function of Spark SQL, as an expression may call it.
-
-    refused: why an expression may not call it; "" for a function that it may call.
-    refused_empty: whether the call without arguments is refused: it reads a clock.
-    own: SQL has it and Spark lacks it; Java computes it, as in ksqlDB.
-    same_as: the function of which this is another name.
-    least: how many arguments it needs at least, where another fact speaks of them.
-
-    raises: whether it may raise, though none of its arguments does: then the call is wrapped in TryEval.
-    size: "small" for a value of a few bytes; "linear" for one of the arguments, or a few times all of them; else "any".
-    length: how many characters or elements the value may have, where the record decides: too many make it null.
-    null_key: the condition under which a key of the map is null, which would spoil the next record's map.
-    patterns: the places of regular expressions over the first argument, in which Java recurses; like: of LIKE.
-    parses: whether it reads texts by the types in its second argument; Java writes a decimal's digits one by one.
-    lambda_calls: an array with an element for each call of the lambda at the end: its variables as v0, v1, ...
-    folds: whether its lambda gets the result of the lambda's call before.
-    moments: the places of arguments that are read as timestamps, if they are texts.
-    casts: whether it is a cast to the type of its name, which must be guarded as a cast.
-
-    type: the type of its value, as far as something needs it; "widest" is the widest of its arguments' types.
-    mistyped: whether sqlglot gives another type than Spark.
-    chooses: whether its value is, or contains, its arguments, which Spark casts to one type.
-    leaves_years: whether it may give a moment beyond the years 1 to 9999.
-
-    model: how the model computes it: "strict" (null for a null), "nulls" (it takes nulls), or from its "tree"; "" if it
-    needs Spark.
-    """
+    """One function of Spark SQL, as an expression may call it."""
 
     name: str
-    refused: str = ""
-    refused_empty: bool = False
-    own: bool = False
-    same_as: str = ""
-    least: int = 0
-    raises: bool = True
-    size: Literal["small", "linear", "any"] = "any"
-    length: Form = None
-    null_key: Form = None
-    patterns: tuple[int, ...] = ()
-    like: bool = False
-    parses: bool = False
-    lambda_calls: str = ""
-    folds: bool = False
-    moments: tuple[int, ...] = ()
-    casts: bool = False
-    type: str = ""
-    mistyped: bool = False
-    chooses: bool = False
-    leaves_years: bool = False
+    same_as: str = ""  # the function of which this is another name
+    refused: str = ""  # why an expression may not call it
+    refused_empty: bool = False  # without arguments it is refused: it reads a clock
+    own: bool = False  # SQL has it and Spark lacks it; Java computes it, as in ksqlDB
+    least: int = 0  # how many arguments it needs at least, where a fact below speaks of them
+
+    # The guards on Spark
+    raises: bool = True  # it may raise, though none of its arguments does: the call is wrapped in TryEval
+    size: Literal["small", "linear", "any"] = "any"  # a few bytes; at most a few times its arguments together; any
+    length: Form = None  # how many characters or elements the record may make: with too many the value is null
+    null_key: Form = None  # where a key of its map is null, which would spoil the next record's map
+    patterns: tuple[int, ...] = ()  # the places of regular expressions over the first argument, in which Java recurses
+    like: bool = False  # the second argument is a pattern of LIKE
+    parses: bool = False  # it reads texts by the types in its second argument, and decimals digit by digit
+    lambda_calls: str = ""  # an array with an element for each call of its last argument: the variables as v0, v1, ...
+    folds: bool = False  # its lambda gets what the call before has given
+    moments: tuple[int, ...] = ()  # the places of arguments that are read as timestamps, if they are texts
+    casts: bool = False  # it is a cast to the type of its name
+
+    # The type of its value
+    type: str = ""  # as far as something needs it; "widest" is the widest of its arguments' types
+    mistyped: bool = False  # sqlglot gives another type than Spark
+    chooses: bool = False  # its value is, or contains, its arguments, which Spark casts to one type
+    leaves_years: bool = False  # it may give a moment beyond the years 1 to 9999
+
+    # How the model computes it: null for a null; in Python also for nulls; from the call's tree; not at all
     model: Literal["strict", "nulls", "tree", ""] = ""
 
 

@@ -124,7 +124,7 @@ _GROUPS = (
     records("map_from_arrays", least=2, null_key="exists(`0`, x -> x IS NULL)", mistyped=True),
     records("map_from_entries", least=1, null_key=bounds.NULL_KEY_OF_ENTRY, model="strict"),
     # Lambdas, whose values together are measured one by one.
-    records("aggregate/reduce", folds=True, model="nulls"),
+    records("aggregate/reduce", least=3, folds=True, model="nulls"),
     records(
         "transform", least=2, lambda_calls="transform(`0`, (x, i) -> named_struct('v0', x, 'v1', i))", model="strict"
     ),
@@ -143,15 +143,16 @@ _GROUPS = (
     # SQL functions that Spark lacks: as in ksqlDB, Java computes them (spark/expression/java_functions.py); on the
     # model, Python does (model/function/).
     records(
-        "ksql_json_fields ksql_json_items ksql_json_pointer ksql_json_text ksql_reverse", own=True,
+        "ksql_json_fields ksql_json_items ksql_json_pointer ksql_json_text ksql_reverse ksql_unescape", own=True,
         least=1, model="strict",
     ),
     records(
         "ksql_format_date ksql_format_time ksql_json_at ksql_parse_date ksql_parse_time", own=True, least=2,
         model="strict",
     ),
+    # SQL calls the two of patterns where a function of Spark has matched, which bounds how far Java recurses.
     records(
-        "ksql_format_timestamp ksql_substring", own=True, least=3, model="strict"
+        "ksql_format_timestamp ksql_regexp_group ksql_regexp_groups ksql_substring", own=True, least=3, model="strict"
     ),
     records("ksql_length", own=True, least=1, type="int", model="strict"),
     records("ksql_find", own=True, least=4, type="int", model="strict"),

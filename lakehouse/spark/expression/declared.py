@@ -61,7 +61,7 @@ def _guard_node(tree: Tree) -> Tree:
     if kind in LEAVES:
         return tree
     children, record = tree.children, record_of_node(kind, name)
-    if len(children) < record.least or (record.lambda_calls and not _is_lambda(children[-1])):
+    if len(children) < record.least:
         return tree  # Spark says which arguments it needs
     if record.casts and len(children) == 1:
         return _guard_tree(_fill_template(f"cast(`0` AS {name})", children))
@@ -83,7 +83,7 @@ def _guard_node(tree: Tree) -> Tree:
         )
     for place in moment_places(tree):
         guarded_children[place] = _guard_moment(guarded_children[place])
-    if record.folds and len(children) > 2 and _is_lambda(children[2]) and not element_values.is_small(children[2]):
+    if record.folds and not element_values.is_small(children[2]):
         guarded_children[2] = _wrap_lambda(guarded_children[2], element_values.KEPT)
     if any(
         child_after is not child_before for child_after, child_before in zip(guarded_children, children, strict=True)
@@ -202,10 +202,6 @@ def _exact_numbers(form: str, children: list[Tree]) -> Tree:
 def _is_value(tree: Tree) -> bool:
     """Say whether a tree is a literal, and not null: a null as a map's key would raise."""
     return tree.kind == "Literal" and tree.literal is not None
-
-
-def _is_lambda(tree: Tree) -> bool:
-    return tree.kind == "LambdaFunction"
 
 
 def _wrap_lambda(lambda_: Tree, form: str) -> Tree:

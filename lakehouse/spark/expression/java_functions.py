@@ -26,6 +26,7 @@ TIME = "java.time."
 FORMATTER = f"{TIME}format.DateTimeFormatter"
 BUILDER = f"{TIME}format.DateTimeFormatterBuilder"
 TEXTS = "org.apache.commons.lang3.StringUtils"
+REGEX = "java.util.regex."
 
 
 def _date_formatter(format: Any) -> Any:
@@ -124,6 +125,43 @@ def _substring(text: Any, begin: Any, end: Any) -> Any:
     return spark_text(invoke_method(java_text(text), "substring", STRING, begin, end))
 
 
+def _unescape(text: Any) -> Any:
+    return spark_text(
+        invoke_static("org.apache.commons.lang3.StringEscapeUtils", "unescapeJava", STRING, java_text(text))
+    )
+
+
+def _match_results(text: Any, *pattern_arguments: Any) -> Any:
+    """Return the matches of a pattern in a text as a stream.
+
+    Spark computes once what two expressions share, and a matcher changes when it is used: calls that go on with the
+    stream in different ways must compile the pattern by different arguments.
+    """
+    pattern = invoke_static(f"{REGEX}Pattern", "compile", f"{REGEX}Pattern", *pattern_arguments)
+    matcher = invoke_method(pattern, "matcher", f"{REGEX}Matcher", java_text(text))
+    return invoke_method(matcher, "results", "java.util.stream.Stream")
+
+
+def _first_group(text: Any, pattern: Any, group: Any) -> Any:
+    """Return what a group has in the first match, null if it took no part in it. Java raises if nothing matches."""
+    first_match = invoke_method(_match_results(text, java_text(pattern)), "findFirst", "java.util.Optional")
+    return spark_text(invoke_method(invoke_method(first_match, "get", f"{REGEX}MatchResult"), "group", STRING, group))
+
+
+def _all_groups(text: Any, pattern: Any, group: Any) -> Any:
+    """Return what a group has in each match, null where it took no part.
+
+    The group is a literal: Spark may interpret the loop over the matches, and then has no other columns there.
+    """
+    match_variable = loop_variable("match", f"{REGEX}MatchResult")
+    matches = _match_results(text, java_text(pattern), constant_object(0, "int"))
+    return map_list(
+        invoke_method(matches, "toList", "java.util.List"),
+        match_variable,
+        spark_text(invoke_method(match_variable, "group", STRING, group)),
+    )
+
+
 # plan/names/json_path.py in patterns of Java, as Spark SQL has them. *+ does not try other ways to match, so that Java
 # does not recurse for each step of a long path.
 _SIMPLE = r"""\\.([^.\\[\\]"\\s]+)"""
@@ -159,6 +197,13 @@ FUNCTIONS: dict[str, tuple[Sequence[str], Callable[..., Any], str]] = {
     "ksql_find": (
         ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)", "cast(`3` AS int)"), _find_nth, "`0`"
     ),
+    "ksql_regexp_group": (
+        ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)"), _first_group, "`0`"
+    ),
+    "ksql_regexp_groups": (
+        ("cast(`0` AS string)", "cast(`1` AS string)", "cast(`2` AS int)"), _all_groups, "`0`"
+    ),
+    "ksql_unescape": (("cast(`0` AS string)",), _unescape, "`0`"),
     "ksql_reverse": (
         ("cast(`0` AS string)",),
         lambda text: spark_text(invoke_static(TEXTS, "reverse", STRING, java_text(text))),

@@ -49,6 +49,9 @@ TYPES: dict[str, tuple[tuple[str, ...], str]] = {
     "ksql_substring": (("string", "int", "int"), "string"),
     "ksql_find": (("string", "string", "int", "int"), "int"),
     "ksql_reverse": (("string",), "string"),
+    "ksql_regexp_group": (("string", "string", "int"), "string"),
+    "ksql_regexp_groups": (("string", "string", "int"), "array<string>"),
+    "ksql_unescape": (("string",), "string"),
 }
 
 
