@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze, compaction
 from lakehouse.spark.changelog.upstream import open_lake

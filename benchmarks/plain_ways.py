@@ -22,7 +22,7 @@ from tables import TABLES, batches, write_tick
 
 from lakehouse.lake.commit_metadata import VisibleCommit
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.settings.config import load
 from lakehouse.spark.jvm.session import open_session
 from lakehouse.spark.transaction import append_empty_commit, new_table, open_epoch

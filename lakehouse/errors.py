@@ -56,11 +56,17 @@ def _cut_text(text: str, length: int) -> str:
 class SqlError(PlanError):
     """A statement of ksqlDB's SQL can't be read, or means nothing here; the message points at the place in it.
 
-    at: the place, in characters from the statement's beginning. found, expected: the text there, and possible texts.
+    position: the place, in characters from the statement's beginning. found, expected: the text there, and possible
+    texts.
     """
 
-    def __init__(self, what: str, at: int = 0, *, found: str = "", expected: str = "") -> None:
-        self.what, self.at, self.found, self.expected = _cut_text(what, 1_000), at, _cut_text(found, 80), expected
+    def __init__(self, what: str, position: int = 0, *, found: str = "", expected: str = "") -> None:
+        self.what, self.position, self.found, self.expected = (
+            _cut_text(what, 1_000),
+            position,
+            _cut_text(found, 80),
+            expected,
+        )
         self.text = ""
         self.line_before = 0
         super().__init__(self._message())
@@ -74,8 +80,8 @@ class SqlError(PlanError):
     @property
     def place(self) -> tuple[int, int]:
         """The line and the column, from 1."""
-        text_before = self.text[: self.at]
-        return self.line_before + text_before.count("\n") + 1, self.at - (text_before.rfind("\n") + 1) + 1
+        text_before = self.text[: self.position]
+        return self.line_before + text_before.count("\n") + 1, self.position - (text_before.rfind("\n") + 1) + 1
 
     def _message(self) -> str:
         message_parts = [self.what if self.what.endswith((".", "?")) else f"{self.what}."]

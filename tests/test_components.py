@@ -32,8 +32,8 @@ def run(command: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_list_equals_the_locks() -> None:
     code = "import sys; sys.path.insert(0, 'infra'); import components; sys.stdout.write(components.rendered())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert done.stdout == (INFRA / "components.json").read_text(), "run make components"
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert process.stdout == (INFRA / "components.json").read_text(), "run make components"
 
 
 def test_no_locked_component_is_missing_and_each_has_a_version_and_a_checksum() -> None:
@@ -80,24 +80,27 @@ def osv() -> Iterator[Callable[[Any], str]]:
 
 
 def test_an_audit_that_asked_about_all_passes_or_names_known_problems(osv: Callable[[Any], str]) -> None:
-    done = run("audit", OSV_URL=osv({"results": [{} for _ in PURLS]}))
-    assert (done.returncode, done.stdout) == (0, f"audit: {len(PURLS)} components, nothing is known against them\n")
+    outcome = run("audit", OSV_URL=osv({"results": [{} for _ in PURLS]}))
+    assert (outcome.returncode, outcome.stdout) == (
+        0,
+        f"audit: {len(PURLS)} components, nothing is known against them\n",
+    )
     one = {"vulns": [{"id": "GHSA-1"}, {"id": "CVE-2"}]}
-    done = run("audit", OSV_URL=osv({"results": [one, *({} for _ in PURLS[1:])]}))
-    assert done.returncode == 1
-    assert f"{PURLS[0]}: GHSA-1, CVE-2" in done.stdout
+    outcome = run("audit", OSV_URL=osv({"results": [one, *({} for _ in PURLS[1:])]}))
+    assert outcome.returncode == 1
+    assert f"{PURLS[0]}: GHSA-1, CVE-2" in outcome.stdout
 
 
 @pytest.mark.parametrize(
     "answer", [b"", b"<html>sign in</html>", b"[]", b"null", {}, {"results": []}, {"results": [{}]}, {"results": None}]
 )
 def test_an_audit_that_could_not_ask_fails_and_says_so(osv: Callable[[Any], str], answer: Any) -> None:
-    done = run("audit", OSV_URL=osv(answer))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "NOT CHECKED" in done.stderr
+    outcome = run("audit", OSV_URL=osv(answer))
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert "NOT CHECKED" in outcome.stderr
 
 
 def test_an_audit_without_a_network_fails_and_says_so() -> None:
-    done = run("audit", OSV_URL="http://127.0.0.1:9")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "NOT CHECKED: http://127.0.0.1:9 gave no answer" in done.stderr
+    outcome = run("audit", OSV_URL="http://127.0.0.1:9")
+    assert (outcome.returncode, outcome.stdout) == (2, "")
+    assert "NOT CHECKED: http://127.0.0.1:9 gave no answer" in outcome.stderr

@@ -24,9 +24,9 @@ def name_of(path: Path) -> str:
 
 def definitions(tree: ast.Module) -> list[Definition]:
     """The functions and classes of a module, without those that a decorator registers elsewhere."""
-    found = [node for node in tree.body if isinstance(node, Definition)]
+    result = [node for node in tree.body if isinstance(node, Definition)]
     given = ("register", "callback")
-    return [node for node in found if not any(word in ast.dump(ast.Tuple(node.decorator_list)) for word in given)]
+    return [node for node in result if not any(word in ast.dump(ast.Tuple(node.decorator_list)) for word in given)]
 
 
 def reached(name: str, tree: ast.Module) -> Iterator[str]:
@@ -49,7 +49,7 @@ def test_nothing_is_there_for_tests_alone() -> None:
     modules = {
         name_of(path): ast.parse(path.read_text()) for folder in FOLDERS for path in (PROJECT / folder).rglob("*.py")
     }
-    used = {one for name, tree in modules.items() for one in reached(name.removeprefix("plugins."), tree)}
+    used = {item for name, tree in modules.items() for item in reached(name.removeprefix("plugins."), tree)}
     dead = [
         dotted
         for name, tree in modules.items()

@@ -60,7 +60,9 @@ def test_a_citation_names_a_page() -> None:
 
 
 def test_no_citation_by_number_is_left() -> None:
-    left = [(str(path), found) for path, text in texts().items() if path != INDEX for found in BY_NUMBER.findall(text)]
+    left = [
+        (str(path), actual) for path, text in texts().items() if path != INDEX for actual in BY_NUMBER.findall(text)
+    ]
     assert not left
 
 

@@ -91,8 +91,8 @@ def test_names_are_in_the_file_that_the_text_says(page: Path) -> None:
     missing = []
     for before, file, file_first, after in NAME_IN_FILE.findall(prose(page)):
         name, path = (before, file) if file else (after, file_first)
-        paths = [PROJECT / found for found in files_named(path)]
-        if paths and not any(re.search(rf"\b{name.split('.')[-1]}\b", found.read_text()) for found in paths):
+        paths = [PROJECT / actual for actual in files_named(path)]
+        if paths and not any(re.search(rf"\b{name.split('.')[-1]}\b", actual.read_text()) for actual in paths):
             missing.append(f"{name} in {path}")
     assert not missing
 

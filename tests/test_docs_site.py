@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert PACKAGES.is_dir(), "run make docs-packages"
     folder = tmp_path_factory.mktemp("docs")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(PROJECT / "infra" / "docs" / "build.py"), str(folder)],
         env={**os.environ, "PYTHONPATH": str(PACKAGES)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == ""
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stderr == ""
     return folder / "html"
 
 

@@ -18,9 +18,9 @@ EXAMPLES = PROJECT / "examples"
 @pytest.mark.parametrize("name", ["flights", "house", "shop"])
 def test_an_example_passes_its_own_test(name):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
-    done = subprocess.run(command, cwd=EXAMPLES / name, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"\d passed", done.stdout)
+    process = subprocess.run(command, cwd=EXAMPLES / name, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
+    assert re.search(r"\d passed", process.stdout)
 
 
 def test_the_house_is_the_one_of_the_readme():

@@ -67,8 +67,8 @@ def test_a_cell_is_found_by_its_row_and_column() -> None:
 def test_catch_up_is_held_against_its_targets() -> None:
     ours = {"seconds": 20.0, "bronze": 10.0, "memory": 2.5}
     median = {"lakehouse": ours, "recipe": {"seconds": 50.0, "bronze": 8.0}, "Kafka Streams": {"seconds": 20.0}}
-    found = figures.catch_up_figures(5_000_000, median)
-    assert [(each.what, each.value, each.met) for each in found] == [
+    actual = figures.catch_up_figures(5_000_000, median)
+    assert [(each.what, each.value, each.met) for each in actual] == [
         ("recipe's seconds / lakehouse's", 2.5, True),
         ("Kafka Streams's seconds / lakehouse's", 1.0, False),
         ("recipe's bronze / lakehouse's", 0.8, False),
@@ -123,9 +123,9 @@ PRINTED: dict[str, list[dict[str, Any]]] = {
     ],
 )
 def test_what_a_script_prints_becomes_figures(name: str, values: list[float], met: list[bool]) -> None:
-    found = parts.PARTS[name].figures(PRINTED[name])
-    assert [each.value for each in found] == pytest.approx(values, abs=0.001)
-    assert [each.met for each in found] == met
+    actual = parts.PARTS[name].figures(PRINTED[name])
+    assert [each.value for each in actual] == pytest.approx(values, abs=0.001)
+    assert [each.met for each in actual] == met
 
 
 def test_every_part_names_scripts_that_exist() -> None:
@@ -144,18 +144,18 @@ def test_a_printed_table_is_also_data(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "tables.jsonl"
     monkeypatch.setenv("LAKEHOUSE_BENCHMARK_JSON", str(file))
     common.show("a title", ["what", "seconds"], [["now", "0.5"]])
-    (found,) = [json.loads(line) for line in file.read_text().splitlines()]
-    assert figures.cell([found], "now", "seconds") == 0.5
+    (actual,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert figures.cell([actual], "now", "seconds") == 0.5
 
 
 def test_what_is_measured_is_left_though_a_part_failed(tmp_path: Path) -> None:
     rounds = {"lakehouse": [{"seconds": 2.0, "memory": 1.0}], "recipe": [{"seconds": 4.0, "memory": 1.0}]}
     figure = Figure("catch-up", "ratio", 2.0, "x", 2.0, at_least=True)
-    found = run.earlier(tmp_path)
-    found |= {"catch_up": {"1000": rounds}, "figures": {"1000": [figure.as_json()]}, "failed": {"start": "no Java"}}
-    found["measured"] = {"1000": "today, quiet", "growth": "today, quiet", "many": "yesterday"}
-    run.written(found, tmp_path)
-    assert run.earlier(tmp_path) == found
+    actual = run.earlier(tmp_path)
+    actual |= {"catch_up": {"1000": rounds}, "figures": {"1000": [figure.as_json()]}, "failed": {"start": "no Java"}}
+    actual["measured"] = {"1000": "today, quiet", "growth": "today, quiet", "many": "yesterday"}
+    run.written(actual, tmp_path)
+    assert run.earlier(tmp_path) == actual
     text = (tmp_path / "figures.md").read_text()
     assert "| lakehouse | 2.0 |" in text
     assert "| catch-up | ratio | 2.00 x | >= 2 x | met |" in text
@@ -179,6 +179,6 @@ def test_a_soak_leaves_its_warm_up_out() -> None:
     samples = [
         {**empty, "seconds": s, "memory": m, "batch": None} for s, m in [(0.0, 9.0), (1800.0, 1.0), (3600.0, 2.0)]
     ]
-    found = soak.slopes(samples, 900.0)
-    assert found["memory"] == pytest.approx((1.5, 2.0))
-    assert found["batch"] == (0.0, 0.0)
+    actual = soak.slopes(samples, 900.0)
+    assert actual["memory"] == pytest.approx((1.5, 2.0))
+    assert actual["batch"] == (0.0, 0.0)

@@ -73,20 +73,20 @@ def room_of(name: str) -> str:
 
 def imports(path: Path, *, hints: bool = False) -> set[str]:
     """The names of the modules that a file imports anywhere in it; hints: also those for type hints alone."""
-    found: set[str] = set()
+    result: set[str] = set()
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not hints:
             node.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names if node.module == "lakehouse" else {node.module}
+            result |= names if node.module == "lakehouse" else {node.module}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            found |= {name.value for name in node.args if isinstance(name, ast.Constant)}
-    return found
+            result |= {name.value for name in node.args if isinstance(name, ast.Constant)}
+    return result
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -177,8 +177,8 @@ def test_the_package_imports_no_spark() -> None:
     """`import lakehouse` declares; nothing heavy starts."""
     heavy = ("pyspark", "pandas", "pyarrow")
     code = f"import lakehouse.testing, sys; print(sorted(m for m in {heavy} if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_exports() -> None:
@@ -217,11 +217,11 @@ def test_forbidden_words() -> None:
 
 def test_commands_print_by_one_module_that_escapes_what_a_terminal_obeys() -> None:
     printing = re.compile(r"\b(typer\.(echo|secho)|(?<!_)print)\(|sys\.(stdout|stderr)\.write\(")
-    found = [
+    actual = [
         f"{path.name}:{number}: {line.strip()}"
         for path in sorted((ROOT / "cli").rglob("*.py"))
         if path.name != "show.py"
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if printing.search(line) and not re.search(r"def |importlib\.metadata\.version|show\.escaped", line)
     ]
-    assert found == [], "use show.say, show.table, show.as_json"
+    assert actual == [], "use show.say, show.table, show.as_json"

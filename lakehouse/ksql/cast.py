@@ -129,7 +129,7 @@ def as_moment(position: int, value: Sql, kind: Kind) -> Sql:
 
 def as_times(left_node: t.Expr, right_node: t.Expr, left: Sql, right: Sql) -> tuple[Sql, Sql]:
     """Return two values to compare; a text literal beside ROWTIME or a window's bound becomes a time."""
-    return _as_time(left, left_node.at, right_node), _as_time(right, right_node.at, left_node)
+    return _as_time(left, left_node.position, right_node), _as_time(right, right_node.position, left_node)
 
 
 def _as_time(value: Sql, position: int, other_node: t.Expr) -> Sql:

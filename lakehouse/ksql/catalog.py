@@ -58,7 +58,7 @@ class Entry:
     name: str
     topic: str
     formats: tuple[str, str]
-    made: Relational
+    relation: Relational
     statement: str
     query: Query | None = None
     insert_queries: tuple[tuple[str, Query], ...] = ()
@@ -74,7 +74,7 @@ class Entry:
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:
-        return self.made.columns
+        return self.relation.columns
 
     @property
     def pseudo_columns(self) -> tuple[SqlColumn, ...]:
@@ -86,7 +86,7 @@ class Entry:
     @property
     def is_windowed(self) -> bool:
         """Whether the key names windows."""
-        return is_windowed(self.made.node)
+        return is_windowed(self.relation.node)
 
 
 PSEUDO = {"ROWTIME": k.BIGINT, "ROWPARTITION": k.INTEGER, "ROWOFFSET": k.BIGINT}

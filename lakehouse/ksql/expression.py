@@ -14,7 +14,7 @@ from functools import partial
 from lakehouse.errors import SqlError
 from lakehouse.ksql.arithmetic import compile_arithmetic, element_at, escaped_pattern, like_pattern
 from lakehouse.ksql.cast import as_moment, as_times, cast
-from lakehouse.ksql.coerced import (
+from lakehouse.ksql.common_types import (
     cast_to_kind,
     coerce_list,
     common_list_kind,
@@ -44,7 +44,7 @@ class ScopeColumn:
     """A column that an expression may read: its name, its source's alias, and its Spark SQL."""
 
     name: str
-    of: str
+    source: str
     sql: Sql
 
 
@@ -73,7 +73,7 @@ class Visible:
         if len(compiled.text) > TEXT_MAX and not isinstance(
             node, t.Value
         ):  # some functions need an argument's text more than once
-            raise SqlError("this becomes too long as Spark SQL; compute a part of it in a stream before", node.at)
+            raise SqlError("this becomes too long as Spark SQL; compute a part of it in a stream before", node.position)
         return compiled
 
     def predicate(self, node: t.Expr, clause: str) -> str:
@@ -84,7 +84,7 @@ class Visible:
     def _compile_condition(self, node: t.Expr, clause: str) -> Sql:
         compiled = self.sql(node)
         if compiled.kind not in (k.BOOLEAN, k.NULL):
-            raise SqlError(f"{clause} takes a condition", node.at, found=f"a value of type {compiled.kind}")
+            raise SqlError(f"{clause} takes a condition", node.position, found=f"a value of type {compiled.kind}")
         return compiled
 
     def within(self, lambda_values: Mapping[str, Sql]) -> Visible:
@@ -97,51 +97,54 @@ class Visible:
         return literal_sql(node.value)
 
     def _name(self, node: t.Name) -> Sql:
-        if node.of is None and node.name in self.names:
+        if node.source is None and node.name in self.names:
             return self.names[node.name]
         scope_columns = (*self.columns, *self.pseudo_columns)
-        matches = [column for column in scope_columns if column.name == node.name and node.of in (None, column.of)]
-        if node.of is not None and node.of not in {column.of for column in scope_columns}:
+        matches = [
+            column for column in scope_columns if column.name == node.name and node.source in (None, column.source)
+        ]
+        if node.source is not None and node.source not in {column.source for column in scope_columns}:
             raise SqlError(
-                f"'{node.of}' is not a source of this statement."
-                f"{suggest_near(node.of, {column.of for column in scope_columns})}",
-                node.at,
+                f"'{node.source}' is not a source of this statement."
+                f"{suggest_near(node.source, {column.source for column in scope_columns})}",
+                node.position,
             )
         if not matches:
             known_names = [*(column.name for column in self.columns), *self.names]
             full_name, suggestion = (
-                f"{node.of}.{node.name}" if node.of else node.name,
+                f"{node.source}.{node.name}" if node.source else node.name,
                 suggest_near(node.name, known_names),
             )
-            if node.of is None and node.name == "DISTINCT":
+            if node.source is None and node.name == "DISTINCT":
                 suggestion = f" {NOT_HERE['DISTINCT']}."
-            if node.of is None and not node.name.isupper():  # it was written in double quotes
+            if node.source is None and not node.name.isupper():  # it was written in double quotes
                 suggestion += f" A text stands in single quotes: '{node.name}'."
             raise SqlError(
-                f"column '{full_name}' cannot be resolved.{suggestion} There are: {', '.join(known_names)}", node.at
+                f"column '{full_name}' cannot be resolved.{suggestion} There are: {', '.join(known_names)}",
+                node.position,
             )
         if len(matches) > 1:
             raise SqlError(
-                f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.of}.{s.name}' for s in matches)}",
-                node.at,
+                f"column '{node.name}' is ambiguous. Could be {' or '.join(f'{s.source}.{s.name}' for s in matches)}",
+                node.position,
             )
         return matches[0].sql
 
     def _sign(self, node: t.Sign) -> Sql:
-        operand = self.sql(node.of)
+        operand = self.sql(node.operand)
         if not operand.kind.is_number:
-            raise SqlError(f"a sign stands before a number, not before a {operand.kind}", node.at)
+            raise SqlError(f"a sign stands before a number, not before a {operand.kind}", node.position)
         return operand if node.sign == "+" else Sql(f"(- {operand.text})", operand.kind)
 
     def _binary(self, node: t.Binary) -> Sql:
         left, right = self.sql(node.left), self.sql(node.right)
         if node.sign in COMPARED:
             left, right = as_times(node.left, node.right, left, right)
-            left, right = self._compared_pair(left, right, node.sign, node.at)
+            left, right = self._compared_pair(left, right, node.sign, node.position)
             return condition_sql(f"({left.text} {node.sign} {right.text})")
         if node.sign == "||":
-            return call.compile_call("CONCAT", [left, right], node.at)
-        return compile_arithmetic(node.sign, left, right, node.at)
+            return call.compile_call("CONCAT", [left, right], node.position)
+        return compile_arithmetic(node.sign, left, right, node.position)
 
     def _compared_pair(self, left: Sql, right: Sql, sign: str, position: int) -> tuple[Sql, Sql]:
         """Return two values to compare; a text beside a moment becomes a moment. Raises SqlError."""
@@ -176,48 +179,48 @@ class Visible:
         return Sql(f"({exact_text})", k.BOOLEAN, loose=f"({loose_text})")
 
     def _not(self, node: t.Not) -> Sql:
-        return Sql(f"(NOT {self._compile_condition(node.of, 'NOT').text})", k.BOOLEAN)
+        return Sql(f"(NOT {self._compile_condition(node.operand, 'NOT').text})", k.BOOLEAN)
 
     def _isnull(self, node: t.IsNull) -> Sql:
-        return Sql(f"({self.sql(node.of).text} IS {'NOT ' if node.is_negated else ''}NULL)", k.BOOLEAN)
+        return Sql(f"({self.sql(node.operand).text} IS {'NOT ' if node.is_negated else ''}NULL)", k.BOOLEAN)
 
     def _distinct(self, node: t.Distinct) -> Sql:
-        left, right = self._compared_pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.at)
+        left, right = self._compared_pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.position)
         equal_text = f"({left.text} <=> {right.text})"
         return Sql(equal_text if node.is_negated else f"(NOT {equal_text})", k.BOOLEAN)
 
     def _between(self, node: t.Between) -> Sql:
-        operand = self.sql(node.of)
-        low, high = (as_times(node.of, bound, operand, self.sql(bound))[1] for bound in (node.low, node.high))
-        low = self._compared_pair(operand, low, ">=", node.low.at)[1]
-        high = self._compared_pair(operand, high, "<=", node.high.at)[1]
+        operand = self.sql(node.operand)
+        low, high = (as_times(node.operand, bound, operand, self.sql(bound))[1] for bound in (node.low, node.high))
+        low = self._compared_pair(operand, low, ">=", node.low.position)[1]
+        high = self._compared_pair(operand, high, "<=", node.high.position)[1]
         return _negate_if(
             condition_sql(f"({operand.text} >= {low.text} AND {operand.text} <= {high.text})"), node.is_negated
         )
 
     def _in(self, node: t.In) -> Sql:
-        operand, *item_values = coerce_list([node.of, *node.items], self.sql, node.at)
+        operand, *item_values = coerce_list([node.operand, *node.items], self.sql, node.position)
         present_items = [item_value for item_value in item_values if not item_value.kind.is_null]
         if operand.kind.inner and present_items:
             list_kind = (
                 common_list_kind([operand.kind, *(item_value.kind for item_value in present_items)]) or operand.kind
             )
             operand, *present_items = (
-                cast_to_kind(item_value, list_kind, node.at) for item_value in (operand, *present_items)
+                cast_to_kind(item_value, list_kind, node.position) for item_value in (operand, *present_items)
             )
-        pairs = [self._compared_pair(operand, item, "=", node.at) for item in present_items]
+        pairs = [self._compared_pair(operand, item, "=", node.position) for item in present_items]
         if not pairs:
             return Sql("true" if node.is_negated else "false", k.BOOLEAN)
         membership = condition_sql(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
         return _negate_if(membership, node.is_negated)
 
     def _like(self, node: t.Like) -> Sql:
-        operand, pattern = self.sql(node.of), self.sql(node.pattern)
-        for side, side_position in ((operand, node.of.at), (pattern, node.pattern.at)):
+        operand, pattern = self.sql(node.operand), self.sql(node.pattern)
+        for side, side_position in ((operand, node.operand.position), (pattern, node.pattern.position)):
             if side.kind not in (k.STRING, k.NULL):
                 raise SqlError(f"LIKE compares texts, found a {side.kind}", side_position)
         if pattern.literal is not None:
-            pattern_text = text_literal(like_pattern(pattern.literal, node.escape, node.pattern.at))
+            pattern_text = text_literal(like_pattern(pattern.literal, node.escape, node.pattern.position))
         else:
             pattern_text = escaped_pattern(pattern.text, node.escape)
         return Sql(f"({operand.text} {'NOT ' if node.is_negated else ''}LIKE {pattern_text})", k.BOOLEAN)
@@ -227,8 +230,8 @@ class Visible:
         for branch_condition, branch_value in node.branches:
             condition = (
                 branch_condition
-                if node.of is None
-                else t.Binary("=", node.of, branch_condition, at=branch_condition.at)
+                if node.operand is None
+                else t.Binary("=", node.operand, branch_condition, position=branch_condition.position)
             )
             branches.append((self.predicate(condition, "WHEN"), branch_value))
         value_nodes = [branch_value for _, branch_value in branches] + (
@@ -238,10 +241,10 @@ class Visible:
         case_kind = k.common_kind([value_sql.kind for value_sql in value_sqls])
         if case_kind is None:
             kinds = " and ".join(dict.fromkeys(str(value_sql.kind) for value_sql in value_sqls))
-            raise SqlError(f"all values of a CASE have one type, found {kinds}", node.at)
+            raise SqlError(f"all values of a CASE have one type, found {kinds}", node.position)
         if case_kind.is_null:
             raise SqlError("all values of this CASE are NULL, and have no type. Give one a type: CAST(NULL AS ...)",
-                           node.at)  # fmt: skip
+                           node.position)  # fmt: skip
         value_sqls = [as_kind(value_sql, case_kind) for value_sql in value_sqls]
         when_texts = [
             f"WHEN {branch_condition} THEN {branch_value.text}"
@@ -253,49 +256,52 @@ class Visible:
     # ---- values inside others
 
     def _cast(self, node: t.Cast) -> Sql:
-        return cast(self.sql(node.of), node.kind, node.at)
+        return cast(self.sql(node.operand), node.kind, node.position)
 
     def _fieldof(self, node: t.FieldOf) -> Sql:
-        struct = self.sql(node.of)
+        struct = self.sql(node.operand)
         if struct.kind.name != "STRUCT":
-            raise SqlError(f"-> reads a field of a STRUCT, found a {struct.kind}", node.at)
+            raise SqlError(f"-> reads a field of a STRUCT, found a {struct.kind}", node.position)
         if node.name is None:
-            raise SqlError("->* stands in a SELECT alone", node.at)
+            raise SqlError("->* stands in a SELECT alone", node.position)
         if node.name not in struct.kind.names:
             raise SqlError(
                 f"unknown field {node.name}.{suggest_near(node.name, struct.kind.names)} "
                 f"There are: {', '.join(struct.kind.names)}",
-                node.at,
+                node.position,
             )
         field_kind = struct.kind.inner[struct.kind.names.index(node.name)]
         return Sql(f"{struct.text}.{column_sql(node.name, field_kind).text}", field_kind)
 
     def _elementof(self, node: t.ElementOf) -> Sql:
-        container, index = self.sql(node.of), self.sql(node.index)
+        container, index = self.sql(node.operand), self.sql(node.index)
         if container.kind.name == "MAP":
             return Sql(f"try_element_at({container.text}, {index.text})", container.kind.inner[1])
         if container.kind.name != "ARRAY" or not index.kind.is_whole:
             raise SqlError(
-                f"[] reads an ARRAY by a number, or a MAP by a key; found {container.kind}[{index.kind}]", node.at
+                f"[] reads an ARRAY by a number, or a MAP by a key; found {container.kind}[{index.kind}]", node.position
             )
         return Sql(element_at(container.text, index), container.kind.inner[0])
 
     def _arrayof(self, node: t.ArrayOf) -> Sql:
-        items = coerce_list(node.items, self.sql, node.at)
-        item_kind = require_common_kind(items, "an ARRAY", node.at)
+        items = coerce_list(node.items, self.sql, node.position)
+        item_kind = require_common_kind(items, "an ARRAY", node.position)
         return Sql(
-            f"array({', '.join(cast_to_kind(item, item_kind, node.at).text for item in items)})", k.array_of(item_kind)
+            f"array({', '.join(cast_to_kind(item, item_kind, node.position).text for item in items)})",
+            k.array_of(item_kind),
         )
 
     def _mapof(self, node: t.MapOf) -> Sql:
-        keys, values = (coerce_list([pair[index] for pair in node.pairs], self.sql, node.at) for index in (0, 1))
+        keys, values = (coerce_list([pair[index] for pair in node.pairs], self.sql, node.position) for index in (0, 1))
         map_kind = k.map_of(
-            require_common_kind(keys, "the keys of a MAP", node.at),
-            require_common_kind(values, "the values of a MAP", node.at),
+            require_common_kind(keys, "the keys of a MAP", node.position),
+            require_common_kind(values, "the values of a MAP", node.position),
         )
         if map_kind.inner[0] != k.STRING:
-            raise SqlError(f"the keys of a MAP are texts, found {', '.join(str(key.kind) for key in keys)}", node.at)
-        values = [cast_to_kind(value, map_kind.inner[1], node.at) for value in values]
+            raise SqlError(
+                f"the keys of a MAP are texts, found {', '.join(str(key.kind) for key in keys)}", node.position
+            )
+        values = [cast_to_kind(value, map_kind.inner[1], node.position) for value in values]
         # Spark's maps have no null key; ksqlDB writes one as this text.
         key_texts = [key.text if key.literal is not None else f"coalesce({key.text}, 'null')" for key in keys]
         pairs = [f"{key_text}, {value.text}" for key_text, value in zip(key_texts, values, strict=True)]
@@ -303,7 +309,7 @@ class Visible:
 
     def _structof(self, node: t.StructOf) -> Sql:
         if not node.members:
-            raise SqlError("a STRUCT needs a field: STRUCT(name := value)", node.at)
+            raise SqlError("a STRUCT needs a field: STRUCT(name := value)", node.position)
         members = {name: self.sql(value) for name, value in node.members}
         member_texts = [f"{text_literal(name)}, {member_value.text}" for name, member_value in members.items()]
         return Sql(
@@ -313,23 +319,26 @@ class Visible:
 
     def _call(self, node: t.Call) -> Sql:
         if node.every:
-            raise SqlError(f"{node.name}(*) stands in the SELECT of a GROUP BY only", node.at)
+            raise SqlError(f"{node.name}(*) stands in the SELECT of a GROUP BY only", node.position)
         arguments = list(node.arguments)
-        if node.name in WITH_UNIT and arguments and isinstance(arguments[0], t.Name) and arguments[0].of is None:
-            arguments[0] = t.Value(arguments[0].name, at=arguments[0].at)
+        if node.name in WITH_UNIT and arguments and isinstance(arguments[0], t.Name) and arguments[0].source is None:
+            arguments[0] = t.Value(arguments[0].name, position=arguments[0].position)
         try:
             return call.compile_call(
-                node.name, [self._compile_argument(item) for item in arguments], node.at, partial(as_moment, node.at)
+                node.name,
+                [self._compile_argument(item) for item in arguments],
+                node.position,
+                partial(as_moment, node.position),
             )
         except SqlError as error:
-            error.at = error.at or node.at
+            error.position = error.position or node.position
             raise
 
     def _compile_argument(self, node: t.Expr) -> Sql | LambdaSql:
         return lambda_sql(node, self) if isinstance(node, t.Lambda) else self.sql(node)
 
     def _lambda(self, node: t.Lambda) -> Sql:
-        raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.at)
+        raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.position)
 
 
 def _negate_if(predicate: Sql, negated: bool) -> Sql:

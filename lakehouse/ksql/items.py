@@ -62,18 +62,18 @@ def named_items(
     next_number = 0
     for item in item_list:
         if item.expression is None:
-            if rowkey and item.of is None:
-                result_items.append(NamedItem(rowkey, t.Name(rowkey, at=item.at)))
+            if rowkey and item.source is None:
+                result_items.append(NamedItem(rowkey, t.Name(rowkey, position=item.position)))
             result_items += _expand_star(item, sides)
         elif isinstance(item.expression, t.FieldOf) and item.expression.name is None:
-            struct_node = item.expression.of
+            struct_node = item.expression.operand
             result_items += [
-                NamedItem(result_item, t.FieldOf(struct_node, result_item, at=item.at))
+                NamedItem(result_item, t.FieldOf(struct_node, result_item, position=item.position))
                 for result_item in scope.sql(struct_node).kind.names
             ]
         elif item.alias is not None:
             check_alias(item)
-            result_items.append(NamedItem(checked_name(item.alias, "column", item.at), item.expression))
+            result_items.append(NamedItem(checked_name(item.alias, "column", item.position), item.expression))
         elif isinstance(item.expression, t.Name):
             result_items.append(NamedItem(_column_name(item.expression, clashing_names), item.expression))
         elif isinstance(item.expression, t.FieldOf):
@@ -93,7 +93,7 @@ def named_items(
         if result_names.count(result_item.name) > 1:
             raise SqlError(
                 f"the projection contains the column {result_item.name} more than once. Give it an alias: AS ...",
-                result_item.expression.at,
+                result_item.expression.position,
             )
     return result_items
 
@@ -103,19 +103,19 @@ def check_alias(item: Item) -> None:
     alias = (item.alias or "").upper()
     is_own_name = isinstance(item.expression, t.Name | t.FieldOf) and (item.expression.name or "").upper() == alias
     if alias in RESERVED and not is_own_name:
-        raise SqlError(f"{alias} is a reserved column name. You cannot use it as an alias for a column", item.at,
+        raise SqlError(f"{alias} is a reserved column name. You cannot use it as an alias for a column", item.position,
                        expected="another name")  # fmt: skip
 
 
 def _expand_star(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
-    chosen_sides = [side for side in sides if item.of in (None, side.alias)]
+    chosen_sides = [side for side in sides if item.source in (None, side.alias)]
     if not chosen_sides:
-        raise SqlError(f"'{item.of}' is not a source of this statement", item.at)
+        raise SqlError(f"'{item.source}' is not a source of this statement", item.position)
     has_prefix = len(sides) > 1
     return [
         NamedItem(
             _prefixed_name(side.alias, column.name) if has_prefix else column.name,
-            t.Name(column.name, side.alias, at=item.at),
+            t.Name(column.name, side.alias, position=item.position),
         )
         for side in chosen_sides
         for column in side.columns
@@ -123,7 +123,9 @@ def _expand_star(item: Item, sides: Sequence[Side]) -> list[NamedItem]:
 
 
 def _column_name(node: t.Name, clashing_names: set[str]) -> str:
-    return _prefixed_name(node.of, node.name) if node.of is not None and node.name in clashing_names else node.name
+    return (
+        _prefixed_name(node.source, node.name) if node.source is not None and node.name in clashing_names else node.name
+    )
 
 
 def _prefixed_name(alias: str, name: str) -> str:
@@ -169,5 +171,6 @@ def check_places(node: t.Expr) -> None:
         inner_calls = [call for inner_part in outer_node.parts() for call in table_functions_in(inner_part)]
         if inner_calls:
             raise SqlError(
-                f"table functions {reason}. Select {inner_calls[0].name}(...) in a stream before", inner_calls[0].at
+                f"table functions {reason}. Select {inner_calls[0].name}(...) in a stream before",
+                inner_calls[0].position,
             )

@@ -30,7 +30,7 @@ WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
 @dataclass(frozen=True, slots=True)
 class WithClause:
-    """The properties of a statement. at: where the statement begins.
+    """The properties of a statement. position: where the statement begins.
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
@@ -44,7 +44,7 @@ class WithClause:
     timestamp: str | None
     timestamp_format: str | None
     key: str | None
-    at: int
+    position: int
     is_wrapped: bool | None = True
     key_delimiter: str = ","
     value_delimiter: str = ","
@@ -68,35 +68,40 @@ LIMITS = {"COLLECT_LIST": "ksql.functions.collect_list.limit", "COLLECT_SET": "k
 
 def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> WithClause:
     """Return the properties of CREATE over a topic. settings: those of SET. Raises SqlError."""
-    properties = _with_settings(statement.properties, settings, statement.at)
-    _check_known(properties, OF_SOURCE, statement.at)
+    properties = _with_settings(statement.properties, settings, statement.position)
+    _check_known(properties, OF_SOURCE, statement.position)
     topic = _text_property(properties, "KAFKA_TOPIC")
     if topic is None:
-        raise SqlError("missing required property KAFKA_TOPIC, which has no default value: WITH (KAFKA_TOPIC='...', "
-                       "VALUE_FORMAT='JSON')", statement.at)  # fmt: skip
+        raise SqlError(
+            "missing required property KAFKA_TOPIC, which has no default value: WITH (KAFKA_TOPIC='...', "
+            "VALUE_FORMAT='JSON')",
+            statement.position,
+        )
     both_formats = _format_property(properties, "FORMAT")
     value_format = _format_property(properties, "VALUE_FORMAT") or both_formats
     if value_format is None:
-        raise SqlError("missing required property VALUE_FORMAT, which has no default value: VALUE_FORMAT='JSON'",
-                       statement.at)  # fmt: skip
+        raise SqlError(
+            "missing required property VALUE_FORMAT, which has no default value: VALUE_FORMAT='JSON'",
+            statement.position,
+        )
     if value_format == "NONE":
         raise SqlError(
             "VALUE_FORMAT='NONE' reads no value, and the schema has value columns",
-            _format_position(properties, statement.at),
+            _format_position(properties, statement.position),
         )
     with_clause = _with_clause(
         properties,
         topic,
         _format_property(properties, "KEY_FORMAT") or both_formats or "KAFKA",
         value_format,
-        statement.at,
+        statement.position,
     )
     max_ahead = _text_property(properties, "MAX_AHEAD")
     if max_ahead is not None and with_clause.timestamp is None:
         raise SqlError(
             "MAX_AHEAD compares an event time with the record's own Kafka timestamp, and ROWTIME is that here. "
             "Name a column: TIMESTAMP='AT'",
-            properties["MAX_AHEAD"].at,
+            properties["MAX_AHEAD"].position,
         )
     return _with_wrap_setting(
         replace(with_clause, window=_window_size_ms(properties), max_ahead=max_ahead), properties, settings
@@ -111,7 +116,7 @@ def query_properties(
 ) -> WithClause:
     """Return the properties of CREATE ... AS. source_formats, source_delimiters: those of its first source."""
     properties = statement.properties
-    _check_known(properties, OF_QUERY, statement.at)
+    _check_known(properties, OF_QUERY, statement.position)
     both_formats = _format_property(properties, "FORMAT")
     key_format, value_format = (
         _format_property(properties, "KEY_FORMAT") or both_formats,
@@ -119,7 +124,8 @@ def query_properties(
     )
     if value_format == "NONE":
         raise SqlError(
-            "VALUE_FORMAT='NONE' writes no value, and the query has some", _format_position(properties, statement.at)
+            "VALUE_FORMAT='NONE' writes no value, and the query has some",
+            _format_position(properties, statement.position),
         )
     topic_name = check_topic(
         _text_property(properties, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name)
@@ -134,7 +140,7 @@ def query_properties(
         topic_name,
         key_format or default_key_format,
         value_format or source_formats[1],
-        statement.at,
+        statement.position,
         source_delimiters,
     )
     return _with_wrap_setting(with_clause, properties, settings)
@@ -168,7 +174,7 @@ def query_id(properties: Properties) -> str:
     """Return the name that WITH gives to a query, in upper case; empty if it gives none. Raises SqlError."""
     query_name = _text_property(properties, "QUERY_ID") or ""
     if query_name and not re.fullmatch(r"\w+", query_name, re.ASCII):
-        raise SqlError("QUERY_ID is of letters, digits and underscores", properties["QUERY_ID"].at)
+        raise SqlError("QUERY_ID is of letters, digits and underscores", properties["QUERY_ID"].position)
     return query_name.upper()
 
 
@@ -183,7 +189,7 @@ def _check_known(properties: Properties, known_names: tuple[str, ...], position:
         if name not in known_names:
             raise SqlError(
                 f"invalid config variable {name} in the WITH clause.{suggest_near(name, known_names)}",
-                value.at,
+                value.position,
                 expected=", ".join(known_names),
             )
     _number_property(properties, "REPLICAS")
@@ -210,7 +216,7 @@ def _with_settings(properties: Properties, settings: Mapping[str, str], position
     named_formats = {name for name in ("KEY_FORMAT", "VALUE_FORMAT") if name in properties or "FORMAT" in properties}
     properties = dict(properties)
     properties |= {
-        name: Value(settings[setting], at=position)
+        name: Value(settings[setting], position=position)
         for name, setting in DEFAULTS.items()
         if setting in settings and name not in named_formats
     }
@@ -222,29 +228,40 @@ def _window_size_ms(properties: Properties) -> int | None:
     kind, size_text = _text_property(properties, "WINDOW_TYPE"), _text_property(properties, "WINDOW_SIZE")
     if kind is None:
         if size_text is not None:
-            raise SqlError("WINDOW_SIZE is for a WINDOW_TYPE of TUMBLING or HOPPING", properties["WINDOW_SIZE"].at)
+            raise SqlError(
+                "WINDOW_SIZE is for a WINDOW_TYPE of TUMBLING or HOPPING", properties["WINDOW_SIZE"].position
+            )
         return None
     if kind.upper() not in WINDOW_TYPES:
         raise SqlError(
             f"unknown window type {kind}.{suggest_near(kind.upper(), WINDOW_TYPES)}",
-            properties["WINDOW_TYPE"].at,
+            properties["WINDOW_TYPE"].position,
             expected=", ".join(WINDOW_TYPES),
         )
     if kind.upper() == "SESSION":
         if size_text is not None:
-            raise SqlError("'WINDOW_SIZE' should not be set for SESSION windows", properties["WINDOW_SIZE"].at)
+            raise SqlError("'WINDOW_SIZE' should not be set for SESSION windows", properties["WINDOW_SIZE"].position)
         return 0
     if size_text is None:
-        raise SqlError(f"'WINDOW_SIZE' should be set for {kind.upper()} windows: WINDOW_SIZE='30 SECONDS'",
-                       properties["WINDOW_TYPE"].at)  # fmt: skip
+        raise SqlError(
+            f"'WINDOW_SIZE' should be set for {kind.upper()} windows: WINDOW_SIZE='30 SECONDS'",
+            properties["WINDOW_TYPE"].position,
+        )
     count_text, _, unit_word = size_text.strip().partition(" ")
     unit_ms = UNITS_MS.get(unit_word.strip().upper().removesuffix("S"))
     if unit_ms is None or not count_text.isdecimal() or not int(count_text):
-        raise SqlError("WINDOW_SIZE is a number and a unit of time", properties["WINDOW_SIZE"].at, found=size_text,
-                       expected="'30 SECONDS'")  # fmt: skip
+        raise SqlError(
+            "WINDOW_SIZE is a number and a unit of time",
+            properties["WINDOW_SIZE"].position,
+            found=size_text,
+            expected="'30 SECONDS'",
+        )
     if len(count_text) > 15 or int(count_text) * unit_ms > LONGEST_MS:
-        raise SqlError(f"WINDOW_SIZE is at most {LONGEST_MS // UNITS_MS['DAY']} DAYS", properties["WINDOW_SIZE"].at,
-                       found=size_text)  # fmt: skip
+        raise SqlError(
+            f"WINDOW_SIZE is at most {LONGEST_MS // UNITS_MS['DAY']} DAYS",
+            properties["WINDOW_SIZE"].position,
+            found=size_text,
+        )
     return int(count_text) * unit_ms
 
 
@@ -254,7 +271,7 @@ def _read_delimiter(properties: Properties, name: str) -> str | None:
         return DELIMITERS.get((text or "").upper())
     if len(text) != 1 or text.isspace() or text in ('"', "\\"):
         raise SqlError(
-            f"{name} takes one character, or {' or '.join(DELIMITERS)}", properties[name].at, found=repr(text)
+            f"{name} takes one character, or {' or '.join(DELIMITERS)}", properties[name].position, found=repr(text)
         )
     return text
 
@@ -266,9 +283,11 @@ def _is_wrapped(properties: Properties, value_format: str) -> bool:
         return True
     wrap_word = _property_text(wrap_property).upper()
     if wrap_word not in ("TRUE", "FALSE"):
-        raise SqlError("WRAP_SINGLE_VALUE is true or false", wrap_property.at, found=_property_text(wrap_property))
+        raise SqlError(
+            "WRAP_SINGLE_VALUE is true or false", wrap_property.position, found=_property_text(wrap_property)
+        )
     if wrap_word == "TRUE" and value_format != "JSON":
-        raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", wrap_property.at)
+        raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", wrap_property.position)
     return wrap_word == "TRUE" or value_format != "JSON"
 
 
@@ -281,7 +300,7 @@ def _text_property(properties: Properties, name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, Value) or not isinstance(value.value, str):
-        raise SqlError(f"{name} takes a text in quotes", value.at, found=_property_text(value))
+        raise SqlError(f"{name} takes a text in quotes", value.position, found=_property_text(value))
     return value.value
 
 
@@ -299,7 +318,7 @@ def _number_property(properties: Properties, name: str) -> int | None:
         return None
     number_text = _property_text(value)
     if not number_text.isdecimal() or not 1 <= int(number_text) <= 10_000:
-        raise SqlError(f"{name} takes a whole number from 1 to 10000", value.at, found=number_text)
+        raise SqlError(f"{name} takes a whole number from 1 to 10000", value.position, found=number_text)
     return int(number_text)
 
 
@@ -308,16 +327,19 @@ def _format_property(properties: Properties, name: str) -> str | None:
     if format_text is None:
         return None
     if format_text.upper() in LATER:
-        raise SqlError(f"{name}='{format_text}' needs a schema registry, which is not here yet", properties[name].at,
-                       expected=", ".join(FORMATS))  # fmt: skip
+        raise SqlError(
+            f"{name}='{format_text}' needs a schema registry, which is not here yet",
+            properties[name].position,
+            expected=", ".join(FORMATS),
+        )
     if format_text.upper() not in FORMATS:
         raise SqlError(
             f"unknown format {format_text}.{suggest_near(format_text, FORMATS)}",
-            properties[name].at,
+            properties[name].position,
             expected=", ".join(FORMATS),
         )
     return format_text.upper()
 
 
 def _format_position(properties: Properties, position: int) -> int:
-    return next((value.at for name, value in properties.items() if name.endswith("FORMAT")), position)
+    return next((value.position for name, value in properties.items() if name.endswith("FORMAT")), position)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, is_windowed, window_bound
-from lakehouse.ksql.coerced import check_key_type
+from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.collection import cube_arrays
 from lakehouse.ksql.function.sql import Sql, column_sql
-from lakehouse.ksql.grouped import compile_group_by
+from lakehouse.ksql.group_by import compile_group_by
 from lakehouse.ksql.items import NamedItem, Side, aggregates_in, check_places, named_items, table_functions_in
-from lakehouse.ksql.joined import compile_joins
-from lakehouse.ksql.joining import Joined, JoinKey, free_column_name
+from lakehouse.ksql.join import compile_joins
+from lakehouse.ksql.join_parts import Joined, JoinKey, free_column_name
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.plan.expression import name_text
@@ -35,7 +35,7 @@ class QueryTarget:
 
     kind: str
     name: str
-    at: int
+    position: int
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -46,14 +46,14 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
     """
     from_clause = compile_from(query, find, target.name)
     if query.moment is not None or query.limit is not None:
-        raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.at)
+        raise SqlError("AT and LIMIT are for a SELECT that is asked now, not for one that is kept", query.position)
     _check_aggregates(query)
     kind = "TABLE" if query.group_by or from_clause.is_table else "STREAM"
     if kind != target.kind:
         raise SqlError(
             f"invalid result type. Your SELECT query produces a {kind}. Please use CREATE {kind} AS SELECT "
             "statement instead",
-            target.at,
+            target.position,
         )
     _check_clauses(query, from_clause)
     stream = from_clause.node.rows if isinstance(from_clause.node, Table) else from_clause.node
@@ -73,7 +73,7 @@ def compile_query(query: Query, find: Find, target: QueryTarget) -> Relational:
 
 def compile_from(query: Query, find: Find, name: str) -> Joined:
     """Return a query's FROM, with the columns that its expressions read. name: the name of the query's result."""
-    left = find(query.relation.name, query.relation.at)
+    left = find(query.relation.name, query.relation.position)
     if query.joins:
         return compile_joins(query, left, find, name)
     source_alias = query.relation.alias
@@ -81,7 +81,7 @@ def compile_from(query: Query, find: Find, name: str) -> Joined:
         ScopeColumn(source_column.name, source_alias, column_sql(source_column.name, source_column.kind))
         for source_column in left.columns
     )
-    is_table = isinstance(left.made.node, Table)
+    is_table = isinstance(left.relation.node, Table)
     pseudo_columns = tuple(
         ScopeColumn(name, source_alias, column_sql(name.lower(), kind)) for name, kind in PSEUDO.items()
     )
@@ -94,10 +94,10 @@ def compile_from(query: Query, find: Find, name: str) -> Joined:
     # The bounds are part of * for tables alone, as in ksqlDB, which can't select from a table of windows.
     star_side = _source_side(left, source_alias, bound_columns if is_table else ())
     return Joined(
-        left.made.node,
+        left.relation.node,
         (star_side,),
         Visible(scope_columns, (*pseudo_columns, *bound_columns)),
-        left.made.key,
+        left.relation.key,
         (),
         is_table,
     )
@@ -119,13 +119,13 @@ def _source_side(entry: Entry, alias: str, bounds: tuple[ScopeColumn, ...]) -> S
 
 def _items_with_keys(query: Query) -> tuple[Item, ...]:
     """Return the items of a query; * includes the expressions of PARTITION BY, as the key."""
-    if not any(item.expression is None and item.of is None for item in query.items):
+    if not any(item.expression is None and item.source is None for item in query.items):
         return query.items
     listed_nodes = {item.expression for item in query.items}
     key_nodes = [
         key_node for key_node in query.partition_by if not _is_in_star(key_node) and key_node not in listed_nodes
     ]
-    return (*(Item(key_node, at=key_node.at) for key_node in key_nodes), *query.items)
+    return (*(Item(key_node, position=key_node.position) for key_node in key_nodes), *query.items)
 
 
 def _is_in_star(node: t.Expr) -> bool:
@@ -138,20 +138,20 @@ def _check_clauses(query: Query, from_clause: Joined) -> None:
         _check_table(query, from_clause)
     if query.group_by:
         if query.partition_by:
-            raise SqlError("GROUP BY and PARTITION BY can't be in one statement", query.partition_by[0].at)
+            raise SqlError("GROUP BY and PARTITION BY can't be in one statement", query.partition_by[0].position)
         return
     if query.window is not None:
-        raise SqlError("WINDOW clause requires a GROUP BY clause", query.window.at)
+        raise SqlError("WINDOW clause requires a GROUP BY clause", query.window.position)
     if query.having is not None:
-        raise SqlError("HAVING clause requires a GROUP BY clause", query.having.at)
+        raise SqlError("HAVING clause requires a GROUP BY clause", query.having.position)
     if query.emit == "FINAL":
-        raise SqlError("EMIT FINAL is only supported for windowed tables: GROUP BY with a WINDOW", query.at)
+        raise SqlError("EMIT FINAL is only supported for windowed tables: GROUP BY with a WINDOW", query.position)
 
 
 def _check_aggregates(query: Query) -> None:
     for item in () if query.group_by else query.items:
         if item.expression is not None and (calls := aggregates_in(item.expression)):
-            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
+            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].position)
 
 
 def _check_table(query: Query, from_clause: Joined) -> None:
@@ -159,7 +159,7 @@ def _check_table(query: Query, from_clause: Joined) -> None:
         raise SqlError(
             f"GROUP BY is not supported over a windowed table, and {query.relation.name} has windows. Group the stream "
             "that it is made of",
-            query.relation.at,
+            query.relation.position,
         )
     for clause_node in (*query.group_by, *([query.where] if query.where is not None else [])):
         for part in clause_node.walk():
@@ -167,14 +167,14 @@ def _check_table(query: Query, from_clause: Joined) -> None:
                 raise SqlError(
                     f"{part.name} of a table's row is that of its last change, so it can be selected, but not decide "
                     "which rows there are. Declare a column with the time",
-                    part.at,
+                    part.position,
                 )
     for clause, clause_value in (("PARTITION BY", query.partition_by), ("WINDOW", query.window)):
         if clause_value:
-            raise SqlError(f"{clause} clause is only supported for stream sources", query.at)
+            raise SqlError(f"{clause} clause is only supported for stream sources", query.position)
     for item in query.items:
         if item.expression is not None and (calls := table_functions_in(item.expression)):
-            raise SqlError("table source is not supported with table functions", calls[0].at)
+            raise SqlError("table source is not supported with table functions", calls[0].position)
 
 
 def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tuple[Stream, Visible]:
@@ -190,7 +190,7 @@ def explode_items(stream: Stream, items: list[NamedItem], scope: Visible) -> tup
         check_places(item.expression)
     for call in calls:
         if len(call.arguments) != 1 or (array_value := scope.sql(call.arguments[0])).kind.name != "ARRAY":
-            raise SqlError(f"{call.name} takes one array", call.at)
+            raise SqlError(f"{call.name} takes one array", call.position)
         array_values.append(array_value if call.name == "EXPLODE" else cube_arrays(array_value))
     exploded_name = free_column_name("EXPLODED", stream)
     if len(calls) == 1:
@@ -218,10 +218,10 @@ def _compile_select(
     compiled_items = [(item, scope.sql(item.expression)) for item in items]
     partition_values = [scope.sql(choice) for choice in query.partition_by]
     for node, value in zip(query.partition_by, partition_values, strict=True):
-        check_key_type(value.kind, "PARTITION BY", node.at)
+        check_key_type(value.kind, "PARTITION BY", node.position)
     has_null_key = any(choice.kind.is_null for choice in partition_values)
     if has_null_key and len(partition_values) > 1:
-        raise SqlError("cannot PARTITION BY multiple columns including NULL", query.partition_by[0].at)
+        raise SqlError("cannot PARTITION BY multiple columns including NULL", query.partition_by[0].position)
     key_values = (
         []
         if has_null_key
@@ -233,28 +233,28 @@ def _compile_select(
     if not partition_values and from_clause.keys:
         selected_texts = {value.text for _, value in compiled_items}
         key_choices = [
-            next((choice for choice in from_clause.keys if choice.by in selected_texts), from_clause.keys[0])
+            next((choice for choice in from_clause.keys if choice.item_text in selected_texts), from_clause.keys[0])
         ]
     key_columns: dict[str, Sql] = {}
     for choice in key_choices:
-        named_items = [item for item, value in compiled_items if value.text == choice.by]
+        named_items = [item for item, value in compiled_items if value.text == choice.item_text]
         if not named_items:
             raise SqlError(
                 f"key missing from projection. The query must include the key {choice.shown} in its projection: SELECT "
                 f"{choice.shown}, ...",
-                query.at,
+                query.position,
             )
         if len(named_items) > 1 and len({item.expression for item in named_items}) < len(named_items):
             raise SqlError(
                 f"the projection contains the key {choice.shown} more than once. "
                 f"Use AS_VALUE to copy it into the value: AS_VALUE({choice.shown}) AS ...",
-                named_items[1].expression.at,
+                named_items[1].expression.position,
             )
-        key_columns[named_items[0].name] = choice.of
+        key_columns[named_items[0].name] = choice.expression
     value_columns = {item.name: value for item, value in compiled_items if item.name not in key_columns}
     key_columns = {escaped_name(name) if name in PSEUDO else name: value for name, value in key_columns.items()}
     if not value_columns:
-        raise SqlError("the projection contains no value columns", query.at)
+        raise SqlError("the projection contains no value columns", query.position)
     stream = rekey_stream(
         stream,
         key_columns,

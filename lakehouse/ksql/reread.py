@@ -34,8 +34,8 @@ def read_from_writer(entry: Entry, writer: Entry) -> Relational:
 
     Raises SqlError for a schema that does not fit the writer's.
     """
-    writer_result = writer.made
-    declared_stream = entry.made.node.stream if isinstance(entry.made.node, Table) else entry.made.node
+    writer_result = writer.relation
+    declared_stream = entry.relation.node.stream if isinstance(entry.relation.node, Table) else entry.relation.node
     source = declared_stream.source
     if isinstance(source, Source) and (source.event_time is not None or source.headers):
         raise SqlError(

@@ -30,7 +30,7 @@ from lakehouse.ksql.sinks import (
 )
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
-from lakehouse.ksql.syntax.texts import StatementText, locate_errors, split_statements
+from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.plan.app import App, app
 from lakehouse.plan.stream import Stream
@@ -75,7 +75,7 @@ class Script:
         """Declare the statements of a text, and return those that declare nothing: questions and commands."""
         other_statements = []
         for statement, statement_text in self.read(text):
-            with locate_errors(statement.at, statement_text):
+            with locate_errors(statement.position, statement_text):
                 if not self.declare(statement, statement_text.text):
                     other_statements.append(statement)
         return other_statements
@@ -86,14 +86,14 @@ class Script:
             case s.CreateSource():
                 if self._is_new(statement):
                     entry = with_writer(source.declare_source(statement, text, self.settings), self.catalog, self.find)
-                    self._add(entry, statement.at)
+                    self._add(entry, statement.position)
             case s.CreateAs():
                 if self._is_new(statement):
-                    self._add(self._compile_create_as(statement, text), statement.at)
+                    self._add(self._compile_create_as(statement, text), statement.position)
             case s.InsertSelect():
                 self._insert(statement)
             case s.Alter():
-                self._add(self._compile_alter(statement, text), statement.at)
+                self._add(self._compile_alter(statement, text), statement.position)
             case s.Drop():
                 self._drop_entry(statement)
             case s.CreateType():
@@ -105,7 +105,7 @@ class Script:
                 self.asserts.append(statement)
                 return False
             case s.AssertSource():
-                check_source(statement, self.catalog.get(statement.name, statement.at))
+                check_source(statement, self.catalog.get(statement.name, statement.position))
                 return False
             case s.SetProperty():
                 _set_or_unset(self.settings, statement.name, statement.value)
@@ -120,12 +120,12 @@ class Script:
         app_parts: list[Table | Sink] = []
         for name in self.catalog.declared:
             entry = self.find(name, 0)
-            node = entry.made.node
+            node = entry.relation.node
             if isinstance(node, Table):
                 app_parts.append(sink_of(changes_of(node, entry), entry) if entry.query else node)
             elif queries_of(entry):
                 written_relation = (
-                    self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.made
+                    self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.relation
                 )
                 assert isinstance(written_relation.node, Stream)
                 app_parts.append(sink_of(written_stream(written_relation), entry))
@@ -138,26 +138,30 @@ class Script:
 
     def inserted_records(self) -> list[dict[str, Any]]:
         """Return the records of INSERT INTO ... VALUES, in a scenario's form. Raises SqlError, NeedsSpark."""
-        return [values_record(statement, self.catalog.get(statement.target, statement.at)) for statement in self.values]
+        return [
+            values_record(statement, self.catalog.get(statement.target, statement.position))
+            for statement in self.values
+        ]
 
     def expected(self) -> list[dict[str, Any]]:
         """Return the records of ASSERT VALUES, in the form of a scenario's outputs. Raises SqlError, NeedsSpark."""
         return [
-            expected_record(statement, self.catalog.get(statement.name, statement.at)) for statement in self.asserts
+            expected_record(statement, self.catalog.get(statement.name, statement.position))
+            for statement in self.asserts
         ]
 
     def find(self, name: str, position: int) -> Entry:
         """Return a stream or a table; its node includes all queries that insert into it. Raises SqlError."""
         entry = self.catalog.get(name, position)
         if name not in self._relations:
-            self._relations[name] = entry.made
+            self._relations[name] = entry.relation
             if entry.query is not None:
                 self._relations[name] = self._written_relation(entry)
             elif entry.over:
                 self._relations[name] = read_from_writer(entry, self.find(entry.over, position))
             elif entry.insert_queries:
-                self._relations[name] = read_from_writer(entry, replace(entry, made=self._written_relation(entry)))
-        return replace(entry, made=self._relations[name])
+                self._relations[name] = read_from_writer(entry, replace(entry, relation=self._written_relation(entry)))
+        return replace(entry, relation=self._relations[name])
 
     def _written_relation(self, entry: Entry) -> Relational:
         """Return the union of the records that all queries of a stream or a table write."""
@@ -181,7 +185,7 @@ class Script:
 
     def _is_new(self, statement: s.CreateSource | s.CreateAs) -> bool:
         """Say whether a statement declares something: False if an existing entry stays as it is. Raises SqlError."""
-        name, kind, position = statement.name, statement.kind, statement.at
+        name, kind, position = statement.name, statement.kind, statement.position
         existing = self.catalog.declared.get(name)
         if existing is None:
             return True
@@ -215,18 +219,22 @@ class Script:
             raise
 
     def _compile_create_as(self, statement: s.CreateAs, text: str) -> Entry:
-        checked_name(statement.name, statement.kind.lower(), statement.at)
+        checked_name(statement.name, statement.kind.lower(), statement.position)
         query = statement.query
         if statement.name in self.catalog.names_read_by(query):
-            raise SqlError(f"{statement.name} would be made of itself", query.relation.at)
-        first_source = self.catalog.get(query.relation.name, query.relation.at)
+            raise SqlError(f"{statement.name} would be made of itself", query.relation.position)
+        first_source = self.catalog.get(query.relation.name, query.relation.position)
         properties = query_properties(
             statement, first_source.formats, (first_source.delimiter, first_source.key_delimiter), self.settings
         )
-        query_target = QueryTarget(statement.kind, statement.name, statement.at, read_aggregate_limits(self.settings))
+        query_target = QueryTarget(
+            statement.kind, statement.name, statement.position, read_aggregate_limits(self.settings)
+        )
         query_result = compile_query(query, self.find, query_target)
         properties = properties.over(len(query_result.columns) - len(query_result.key))
-        check_format(query_result, properties.value_format, statement.at, is_wrapped=properties.is_wrapped is not False)
+        check_format(
+            query_result, properties.value_format, statement.position, is_wrapped=properties.is_wrapped is not False
+        )
         check_key(query_result, statement, properties.key_format)
         name_prefix = f"C{statement.kind[0]}AS_{statement.name}"
         return Entry(
@@ -247,25 +255,25 @@ class Script:
         )
 
     def _insert(self, statement: s.InsertSelect) -> None:
-        target = self.catalog.get(statement.target, statement.at)
+        target = self.catalog.get(statement.target, statement.position)
         if target.kind == "TABLE":
             raise SqlError(
-                f"INSERT INTO can only be used to insert into a stream. {target.name} is a table", statement.at
+                f"INSERT INTO can only be used to insert into a stream. {target.name} is a table", statement.position
             )
         if target.is_source:
-            raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.at)
+            raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.position)
         if target.name in self.catalog.names_read_by(statement.query):
-            raise SqlError(f"{target.name} would be made of itself", statement.query.relation.at)
-        query_target = QueryTarget("STREAM", target.name, statement.at)
+            raise SqlError(f"{target.name} would be made of itself", statement.query.relation.position)
+        query_target = QueryTarget("STREAM", target.name, statement.position)
         query_result = widen_columns(compile_query(statement.query, self.find, query_target), target.columns)
-        check_inserted(query_result, target, statement.query.at)
-        query_name = self.catalog.next_query_name("INSERTQUERY", insert_id(statement.properties, statement.at))
+        check_inserted(query_result, target, statement.query.position)
+        query_name = self.catalog.next_query_name("INSERTQUERY", insert_id(statement.properties, statement.position))
         self.catalog.insert(target.name, query_name, statement.query)
         self._relations.clear()
 
     def _compile_alter(self, statement: s.Alter, text: str) -> Entry:
         """Return a declared entry with the columns that ALTER adds. Raises SqlError."""
-        entry = self.catalog.get(statement.name, statement.at)
+        entry = self.catalog.get(statement.name, statement.position)
         source.check_altered(statement, entry, self.catalog.reader_names(entry.name))
         statements = [earlier_statement for earlier_statement, _ in self.read(entry.statement)]
         return source.alter_source(statement, statements, f"{entry.statement};\n{text}", self.settings)
@@ -273,20 +281,22 @@ class Script:
     def _drop_entry(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":
             if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
-                raise SqlError(f"type {statement.name} does not exist", statement.at)
+                raise SqlError(f"type {statement.name} does not exist", statement.position)
             return
         if statement.delete_topic:
             reason = "the topic belongs to Kafka, and bronze keeps its records"
-            raise SqlError(f"DELETE TOPIC is not here: {reason}", statement.at)
+            raise SqlError(f"DELETE TOPIC is not here: {reason}", statement.position)
         if statement.name not in self.catalog.declared and statement.if_exists:
             return
-        entry = self.catalog.get(statement.name, statement.at)
+        entry = self.catalog.get(statement.name, statement.position)
         if entry.kind != statement.kind:
             raise SqlError(f"incompatible data source type is {entry.kind}, but statement was DROP {statement.kind}",
-                           statement.at)  # fmt: skip
+                           statement.position)  # fmt: skip
         if reader_names := self.catalog.reader_names(statement.name):
             reader_text = ", ".join(reader_names)
-            raise SqlError(f"cannot drop {statement.name}. It is read by {reader_text}: drop these first", statement.at)
+            raise SqlError(
+                f"cannot drop {statement.name}. It is read by {reader_text}: drop these first", statement.position
+            )
         del self.catalog.declared[statement.name]
         self._relations.clear()
 
@@ -294,7 +304,7 @@ class Script:
         if statement.name in self.catalog.types:
             if statement.if_not_exists:
                 return
-            raise SqlError(f"type {statement.name} is declared already", statement.at)
+            raise SqlError(f"type {statement.name} is declared already", statement.position)
         self.catalog.types[statement.name] = statement.kind
 
 
@@ -317,6 +327,6 @@ def application(text: str) -> App:
             raise SqlError(
                 "INSERT INTO ... VALUES writes a record each time it runs, and an application runs again and again. "
                 "Run it once with `lakehouse sql`",
-                statement.at,
+                statement.position,
             )
     return script.app()

@@ -95,7 +95,7 @@ def time_sql(query_result: Relational, properties: WithClause) -> str:
     time_column = column_sql(properties.timestamp, time_column_kind)
     if time_column_kind == k.STRING:
         time_column = call.compile_call(
-            "PARSE_TIMESTAMP", [time_column, literal_sql(properties.timestamp_format)], properties.at
+            "PARSE_TIMESTAMP", [time_column, literal_sql(properties.timestamp_format)], properties.position
         )
     milliseconds = time_column.text if time_column_kind == k.BIGINT else f"unix_millis({time_column.text})"
     return let_sql(milliseconds, "_ms", lambda milliseconds: f"CASE WHEN {milliseconds} >= 0 THEN {milliseconds} END")
@@ -170,12 +170,12 @@ def check_key(query_result: Relational, statement: CreateAs, format: str) -> Non
     format: the statement's, or that of the query's source.
     """
     format_property = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
-    position = format_property.at if format_property is not None else statement.at
+    position = format_property.position if format_property is not None else statement.position
     if not query_result.key and "KEY_FORMAT" in statement.properties and format != "NONE":
         raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", position)
     wrap_property = statement.properties.get("WRAP_SINGLE_VALUE")
     if wrap_property is not None and len(query_result.columns) - len(query_result.key) > 1:
-        raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wrap_property.at)
+        raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wrap_property.position)
     key_columns = [key_column for key_column in query_result.columns if key_column.is_key]
     if key_columns and format_property is not None and format == "NONE":
         key_text = ", ".join(f"{key_column.name} {key_column.kind} KEY" for key_column in key_columns)
@@ -211,25 +211,25 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
             query_result = widen_columns(
                 compile_query(query, find, QueryTarget("STREAM", entry.name, position)), entry.columns
             )
-            if columns_of(pad_columns(query_result, entry.columns)) != columns_of(entry.made):
+            if columns_of(pad_columns(query_result, entry.columns)) != columns_of(entry.relation):
                 raise SqlError(
                     f"cannot replace it: query {query_name} inserts into {entry.name}, and its result schema "
-                    f"{schema_of(query_result)} does not fit the schema {schema_of(entry.made)}. Keep these columns, "
-                    f"and add new ones behind them; or DROP {entry.kind} {entry.name} first",
+                    f"{schema_of(query_result)} does not fit the schema {schema_of(entry.relation)}. Keep these "
+                    f"columns, and add new ones behind them; or DROP {entry.kind} {entry.name} first",
                     position,
                 )
         if entry.query is not None:
-            query_result = find(entry.name, position).made
+            query_result = find(entry.name, position).relation
             check_format(query_result, entry.formats[1], position, is_wrapped=entry.is_wrapped)
             _check_nested_key(query_result, entry.formats[0], position)
 
 
 def check_inserted(query_result: Relational, target: Entry, position: int) -> None:
     """Raise SqlError for a query whose columns are not those of its target."""
-    if columns_of(query_result) != columns_of(target.made):
+    if columns_of(query_result) != columns_of(target.relation):
         raise SqlError(
             f"incompatible schema between results and sink. Result schema is {schema_of(query_result)}, but the sink "
-            f"schema is {schema_of(target.made)}",
+            f"schema is {schema_of(target.relation)}",
             position,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
-from lakehouse.ksql.coerced import check_key_type
+from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.moments import has_moment, sql_from_topic
 from lakehouse.ksql.properties import WithClause, source_properties
@@ -37,19 +37,19 @@ class _Columns:
 
 def declare_source(statement: CreateSource, text: str, settings: Mapping[str, str]) -> Entry:
     """Return the stream or the table of a statement. settings: those of SET. Raises SqlError."""
-    checked_name(statement.name, statement.kind.lower(), statement.at)
+    checked_name(statement.name, statement.kind.lower(), statement.position)
     properties = source_properties(statement, settings)
     properties = properties.over(len([element for element in statement.elements if not element.role]))
     columns = _split_columns(statement, properties)
     for element in (*columns.key, *columns.value, *columns.headers):
         if element.name.upper() in (*PSEUDO, *BOUNDS):
-            raise SqlError(f"'{element.name}' is a reserved column name", element.at, expected="another name")
-        checked_name(element.name, "column", element.at)
+            raise SqlError(f"'{element.name}' is a reserved column name", element.position, expected="another name")
+        checked_name(element.name, "column", element.position)
     try:
         declared_stream = _declared_stream(statement, columns, properties)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
     except PlanError as error:
-        raise SqlError(str(error), statement.at) from None
+        raise SqlError(str(error), statement.position) from None
     sql_columns = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
     sql_columns += [SqlColumn(e.name, e.kind) for e in statement.elements if e in (*columns.value, *columns.headers)]
     return Entry(
@@ -70,43 +70,50 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
 def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
     elements = statement.elements
     if statement.is_source and statement.replace:
-        raise SqlError(f"a SOURCE can't be replaced: CREATE SOURCE {statement.kind} {statement.name}", statement.at)
+        raise SqlError(
+            f"a SOURCE can't be replaced: CREATE SOURCE {statement.kind} {statement.name}", statement.position
+        )
     if not elements:
         raise SqlError(
             "the columns are not named, and there is no schema registry to ask for them yet. Write them: "
             f"{statement.name} (ID VARCHAR KEY, ...)",
-            statement.at,
+            statement.position,
         )
     element_names = [element.name for element in elements]
     for element in elements:
         if element_names.count(element.name) > 1:
-            raise SqlError(f"duplicate column name: {element.name}", element.at)
+            raise SqlError(f"duplicate column name: {element.name}", element.position)
         _check_role(statement, element)
     header_elements = tuple(element for element in elements if element.role.startswith("HEADER"))
     if len([element for element in header_elements if element.role == "HEADERS"]) > 1:
-        raise SqlError("there can be one HEADERS column", header_elements[-1].at)
+        raise SqlError("there can be one HEADERS column", header_elements[-1].position)
     key_elements = tuple(element for element in elements if element.role and element not in header_elements)
     if properties.key is not None and statement.kind == "TABLE" and not key_elements:
         named_elements = [element for element in elements if element.name == properties.key]
         if not named_elements:
             raise SqlError(
-                f"KEY='{properties.key}' names no column", statement.at, expected=f"one of {', '.join(element_names)}"
+                f"KEY='{properties.key}' names no column",
+                statement.position,
+                expected=f"one of {', '.join(element_names)}",
             )
         key_elements = tuple(named_elements)
     if statement.kind == "TABLE" and not key_elements:
         raise SqlError(
-            "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)", statement.at
+            "tables require a PRIMARY KEY. Please define the PRIMARY KEY: (ID VARCHAR PRIMARY KEY, ...)",
+            statement.position,
         )
     value_elements = tuple(element for element in elements if element not in (*key_elements, *header_elements))
     if properties.window is not None and not key_elements:
-        raise SqlError("windowed sources require a key column: (ID VARCHAR KEY, ...)", statement.at)
+        raise SqlError("windowed sources require a key column: (ID VARCHAR KEY, ...)", statement.position)
     if key_elements and properties.key_format == "NONE":
         key_text = ", ".join(f"{element.name} {element.kind} KEY" for element in key_elements)
-        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", statement.at)
+        raise SqlError(
+            f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", statement.position
+        )
     if not properties.is_wrapped and len(value_elements) > 1:
-        raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.at)
+        raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.position)
     if not value_elements and properties.value_format != "JSON":
-        raise SqlError("the schema has no value columns. Name at least one beside the key", statement.at)
+        raise SqlError("the schema has no value columns. Name at least one beside the key", statement.position)
     return _Columns(key_elements, value_elements, header_elements)
 
 
@@ -115,18 +122,20 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
     if role_kind is not None and element.kind != role_kind:
         raise SqlError(
             f"invalid type for {element.role} column {element.name}: expected {role_kind}, got {element.kind}",
-            element.at,
+            element.position,
         )
     if element.role == "KEY" and statement.kind == "TABLE":
         raise SqlError(
             f"column {element.name} is a 'KEY' column: please use 'PRIMARY KEY' for tables. Tables have PRIMARY KEYs, "
             "which are unique and not null. Streams have KEYs, which have no such constraints",
-            element.at,
+            element.position,
         )
     if element.role == "PRIMARY KEY" and statement.kind == "STREAM":
-        raise SqlError(f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.at)
+        raise SqlError(
+            f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.position
+        )
     if element.role:
-        check_key_type(element.kind, f"column {element.name}", element.at)
+        check_key_type(element.kind, f"column {element.name}", element.position)
 
 
 def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause) -> Stream:
@@ -256,16 +265,16 @@ def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:
     """Return the type of the column that TIMESTAMP names. Raises SqlError for a column that can't be a time."""
     column_kind = columns.get(properties.timestamp or "")
     if column_kind is None:
-        raise SqlError(f"TIMESTAMP='{properties.timestamp}' names no column", properties.at)
+        raise SqlError(f"TIMESTAMP='{properties.timestamp}' names no column", properties.position)
     if properties.timestamp_format is not None and column_kind != k.STRING:
         raise SqlError(
-            f"TIMESTAMP_FORMAT is for a VARCHAR, and {properties.timestamp} is a {column_kind}", properties.at
+            f"TIMESTAMP_FORMAT is for a VARCHAR, and {properties.timestamp} is a {column_kind}", properties.position
         )
     if properties.timestamp_format is None and column_kind not in (k.BIGINT, k.TIMESTAMP):
         raise SqlError(
             f"TIMESTAMP='{properties.timestamp}' is a {column_kind}; expected a BIGINT, a TIMESTAMP, or a VARCHAR with "
             "TIMESTAMP_FORMAT",
-            properties.at,
+            properties.position,
         )
     return column_kind
 
@@ -274,16 +283,18 @@ def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
     """Raise SqlError for an entry that can't get more columns: a query writes it, or something reads it."""
     if entry.kind != statement.kind:
         raise SqlError(f"incompatible data source type is {entry.kind}, but statement was ALTER {statement.kind}",
-                       statement.at)  # fmt: skip
+                       statement.position)  # fmt: skip
     if entry.query is not None or entry.insert_queries or entry.is_source or entry.over:
         reason = "a SOURCE is read-only" if entry.is_source else "it is written by a query: CREATE OR REPLACE"
-        raise SqlError(f"ALTER is for what is declared over a topic, and not for {entry.name}: {reason}", statement.at)
+        raise SqlError(
+            f"ALTER is for what is declared over a topic, and not for {entry.name}: {reason}", statement.position
+        )
     if readers:
-        raise SqlError(f"{entry.name} is read by {', '.join(readers)}: add its columns before", statement.at)
+        raise SqlError(f"{entry.name} is read by {', '.join(readers)}: add its columns before", statement.position)
     taken_names = {column.name for column in entry.columns}
     for element in statement.elements:
         if element.name in taken_names:
-            raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.at)
+            raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.position)
 
 
 def alter_source(statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:

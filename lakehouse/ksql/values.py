@@ -32,11 +32,14 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
     has_query = target.query is not None or target.over
     if (has_query or target.is_source) and not is_expected:
         reason = "it is written by its query" if has_query else "it is a SOURCE, which is read-only"
-        raise SqlError(f"cannot insert values into {target.name}: {reason}", statement.at)
+        raise SqlError(f"cannot insert values into {target.name}: {reason}", statement.position)
     column_names = statement.names or tuple(column.name for column in target.columns)
     if len(column_names) != len(statement.values):
-        raise SqlError(f"expected {len(column_names)} values, one for each of {', '.join(column_names)}", statement.at,
-                       found=str(len(statement.values)))  # fmt: skip
+        raise SqlError(
+            f"expected {len(column_names)} values, one for each of {', '.join(column_names)}",
+            statement.position,
+            found=str(len(statement.values)),
+        )
     kinds_by_name = {column.name: column.kind for column in target.columns}
     values_by_name: dict[str, Any] = {}
     timestamp_entry: dict[str, Any] = {}
@@ -47,29 +50,31 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
             continue
         if column_name not in kinds_by_name:
             raise SqlError(
-                f"column name {column_name} does not exist", value_node.at, expected=list_choices(kinds_by_name)
+                f"column name {column_name} does not exist", value_node.position, expected=list_choices(kinds_by_name)
             )
         if kinds_by_name[column_name] == k.BYTES and value_sql.literal is not None:
             # A text for BYTES is base64, as in JSON.
-            value_sql = call.compile_call("TO_BYTES", [value_sql, literal_sql("base64")], value_node.at)
+            value_sql = call.compile_call("TO_BYTES", [value_sql, literal_sql("base64")], value_node.position)
         values_by_name[column_name] = _evaluate_sql(
             Sql(
                 sql_to_topic(
-                    cast(value_sql, kinds_by_name[column_name], value_node.at).text, kinds_by_name[column_name]
+                    cast(value_sql, kinds_by_name[column_name], value_node.position).text, kinds_by_name[column_name]
                 ),
                 kinds_by_name[column_name],
             )
         )
         if values_by_name[column_name] is None and value_sql.literal is not None:
             raise SqlError(
-                f"column {column_name} takes {kinds_by_name[column_name]}", value_node.at, found=repr(value_sql.literal)
+                f"column {column_name} takes {kinds_by_name[column_name]}",
+                value_node.position,
+                found=repr(value_sql.literal),
             )
     value_columns = [column for column in target.columns if not column.is_key]
     key_values = [
-        _name_fields(values_by_name.get(column_name), kinds_by_name[column_name]) for column_name in target.made.key
+        _name_fields(values_by_name.get(column_name), kinds_by_name[column_name]) for column_name in target.relation.key
     ]
     if target.kind == "TABLE" and None in key_values:
-        raise SqlError(f"a table's row needs its key: {', '.join(target.made.key)}", statement.at)
+        raise SqlError(f"a table's row needs its key: {', '.join(target.relation.key)}", statement.position)
     kinds_by_name = {
         column_name: column_kind for column_name, column_kind in kinds_by_name.items() if column_name in values_by_name
     }
@@ -85,7 +90,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         if not key_values
         else key_values[0]
         if len(key_values) == 1
-        else dict(zip(map(field_name, target.made.key), key_values, strict=True))
+        else dict(zip(map(field_name, target.relation.key), key_values, strict=True))
     )
     return {"topic": target.topic, "key": shown_key, "value": shown_value, **timestamp_entry}
 
@@ -114,7 +119,7 @@ def _evaluate_sql(value_sql: Sql) -> Any:
 def check_source(statement: AssertSource, entry: Entry) -> None:
     """Raise SqlError where a declaration differs from the statement's: columns, topic, formats."""
     if entry.kind != statement.kind:
-        raise SqlError(f"{entry.name} is a {entry.kind}, and not a {statement.kind}", statement.at)
+        raise SqlError(f"{entry.name} is a {entry.kind}, and not a {statement.kind}", statement.position)
     if statement.elements:
         expected_columns = [(element.name, element.kind, bool(element.role)) for element in statement.elements]
         if sorted(expected_columns, key=str) != sorted(
@@ -124,7 +129,7 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
                 f"{entry_column.name} {entry_column.kind}{' KEY' * entry_column.is_key}"
                 for entry_column in entry.columns
             )
-            raise SqlError(f"{entry.name} has other columns: {column_text}", statement.at)
+            raise SqlError(f"{entry.name} has other columns: {column_text}", statement.position)
     key_format, value_format = entry.formats
     entry_facts = {
         "KAFKA_TOPIC": entry.topic,
@@ -144,7 +149,7 @@ def check_source(statement: AssertSource, entry: Entry) -> None:
             )
             if not is_same:
                 raise SqlError(
-                    f"{fact_name} of {entry.name} is {actual_text}, and not {expected_text}", property_value.at
+                    f"{fact_name} of {entry.name} is {actual_text}, and not {expected_text}", property_value.position
                 )
 
 
@@ -154,19 +159,23 @@ def expected_record(statement: AssertValues, entry: Entry) -> dict[str, Any]:
     ROWTIME, WINDOWSTART and WINDOWEND are compared if they are named; other columns that are not named are null.
     """
     if entry.query is None and not entry.insert_queries:
-        raise SqlError(f"ASSERT VALUES is for what a query writes, and nothing writes to {entry.name}", statement.at)
+        raise SqlError(
+            f"ASSERT VALUES is for what a query writes, and nothing writes to {entry.name}", statement.position
+        )
     bounds: dict[str, int] = {}
     column_names, value_nodes = [], []
     for name, value in zip(statement.names, statement.values, strict=False):
         if name in BOUNDS and entry.is_windowed:
             if not isinstance(value, Value) or not isinstance(value.value, int):
-                raise SqlError(f"{name} is a number of milliseconds", value.at)
+                raise SqlError(f"{name} is a number of milliseconds", value.position)
             bounds[name] = value.value
         else:
             column_names.append(name)
             value_nodes.append(value)
     output_record = values_record(
-        InsertValues(entry.name, tuple(column_names), tuple(value_nodes), at=statement.at), entry, is_expected=True
+        InsertValues(entry.name, tuple(column_names), tuple(value_nodes), position=statement.position),
+        entry,
+        is_expected=True,
     )
     if statement.is_null:
         output_record["value"] = None

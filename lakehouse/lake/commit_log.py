@@ -13,7 +13,7 @@ from typing import Any
 
 from lakehouse.lake import store
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, TopicState, parse_metadata
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 
 
 @dataclass(frozen=True, slots=True)

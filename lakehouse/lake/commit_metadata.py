@@ -22,7 +22,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from lakehouse.errors import StorageError
 from lakehouse.semantics.clock import ClockState
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.failures import Failed
 
 FORMAT_VERSION = 1

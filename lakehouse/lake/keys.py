@@ -19,7 +19,7 @@ from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 
 if TYPE_CHECKING:
-    from lakehouse.lake.bounded import Rows
+    from lakehouse.lake.read_bounds import Rows
 
 DECLARED_TYPES = {
     "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "float": "float",

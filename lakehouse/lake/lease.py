@@ -1,7 +1,7 @@
 """One writer for each table: a lease that the operating system takes back when its holder dies.
 
 The lease keeps apart the processes of one machine (or of one POSIX file system), where two JVMs can both win the same
-Delta version on a local disk. The epoch (`lakehouse.semantics.epoch`) fences writers that the lease can't see.
+Delta version on a local disk. The epoch (`lakehouse.semantics.commit_number`) fences writers that the lease can't see.
 """
 
 from __future__ import annotations

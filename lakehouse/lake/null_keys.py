@@ -5,8 +5,8 @@ An aggregate leaves out a record with a null in a column of its key, the columns
 
 from __future__ import annotations
 
+from lakehouse.lake.batch_totals import read_newest_batch, walk_state_logs
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
 
 

@@ -5,7 +5,7 @@ And the operations of the commits that only set properties.
 
 KEY = "lakehouse.key"  # the names of its key columns, joined by commas
 # Of a restored table: the offsets that it contains already, {topic id: {partition: first offset to apply}}; its topic,
-# and up to where (`lakehouse.run.start.standing`); its clock (`lakehouse.spark.fold.clock`).
+# and up to where (`lakehouse.run.start.resume_point`); its clock (`lakehouse.spark.fold.clock`).
 SKIP = "lakehouse.skip"
 RESTORED = "lakehouse.restored"
 CLOCK = "lakehouse.clock"

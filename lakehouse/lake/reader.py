@@ -24,7 +24,7 @@ from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
 from lakehouse.lake.sql import open_duckdb, register_table, run_select
 from lakehouse.lake.store import is_table
-from lakehouse.semantics.epoch import NO_TICK, Progress, progress_of_version
+from lakehouse.semantics.commit_number import NO_TICK, Progress, progress_of_version
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from lakehouse.errors import ConfigError
-from lakehouse.lake import bounded
+from lakehouse.lake import read_bounds
 
 if TYPE_CHECKING:
-    from lakehouse.lake.bounded import Rows
+    from lakehouse.lake.read_bounds import Rows
 
 
 def open_duckdb(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
@@ -19,8 +19,8 @@ def open_duckdb(schemas: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
 
     In a bounded read it stays within the read's limits.
     """
-    connection = bounded.attach_connection(
-        duckdb.connect(config={"enable_external_access": "false", **bounded.duckdb_settings()})
+    connection = read_bounds.attach_connection(
+        duckdb.connect(config={"enable_external_access": "false", **read_bounds.duckdb_settings()})
     )
     connection.execute("SET TimeZone = 'UTC'")
     for schema in schemas:

@@ -13,10 +13,10 @@ from lakehouse.model import keyed_table
 from lakehouse.model.alert import find_crossings
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, stream_change, to_epoch_ms
-from lakehouse.model.joined import changes_as_events, join_with_table
 from lakehouse.model.rows import join_by_key, join_by_reference, rows_as_events
 from lakehouse.model.step import apply_step
 from lakehouse.model.stream_join import join_streams
+from lakehouse.model.table_join import changes_as_events, join_with_table
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App
 from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
@@ -25,7 +25,7 @@ from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.semantics import ahead, kafka_time
+from lakehouse.semantics import future_time, kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.eras import TopicIds, era_of_tick, era_starts, first_ticks
 from lakehouse.semantics.position import Position
@@ -174,12 +174,12 @@ def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, 
     if is_own or source.max_ahead is None or record is None:
         return None
     if isinstance(record, Record):
-        if not ahead.is_judged(record.timestamp, record.headers):
+        if not future_time.is_judged(record.timestamp, record.headers):
             return None
         record = record.timestamp
     if event_ms - record <= source.max_ahead:
         return None
-    return ahead.ahead_message(time_name, duration_text(source.max_ahead), event_ms, record)
+    return future_time.ahead_message(time_name, duration_text(source.max_ahead), event_ms, record)
 
 
 def _events_with_clocks(stream: Stream, inputs: _StreamInputs) -> list[Event]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from lakehouse.lake.bounded import BoundedRead
+from lakehouse.lake.read_bounds import BoundedRead
 
 ANSWER_MAX = 4_000_000  # the characters of all values of an answer
 READ_SECONDS = 20.0

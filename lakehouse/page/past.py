@@ -8,9 +8,9 @@ import duckdb
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
-from lakehouse.lake.bounded import BoundedRead, bound_reads, fetch_rows, scan_rows
 from lakehouse.lake.keys import key_text_sql
 from lakehouse.lake.moment.rows_at import Snapshot, snapshot
+from lakehouse.lake.read_bounds import BoundedRead, bound_reads, fetch_rows, scan_rows
 from lakehouse.lake.row.difference import difference
 from lakehouse.lake.sql import open_duckdb, quote_literal, quote_name, visible_columns
 from lakehouse.page.applications import Application, TableInfo

@@ -13,10 +13,10 @@ import pyarrow as pa
 from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
 from lakehouse.formats.key_text import several_columns_sentence
 from lakehouse.lake import reader
-from lakehouse.lake.bounded import BoundedRead, bound_reads, current_read, fetch_rows
 from lakehouse.lake.intervention_log import read_interventions
 from lakehouse.lake.keys import drop_window_columns, key_condition_sql
 from lakehouse.lake.moment.history import History
+from lakehouse.lake.read_bounds import BoundedRead, bound_reads, current_read, fetch_rows
 from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns
 from lakehouse.page.applications import Application, TableInfo
 from lakehouse.page.cells import ROWS_MAX, cells_of_row, checked_key, json_cell, shorten_in_sql
@@ -24,7 +24,7 @@ from lakehouse.page.limits import fitting_items, read_bounds
 from lakehouse.page.versions import VERSIONS_MAX, newest_intervention
 
 if TYPE_CHECKING:
-    from lakehouse.lake.bounded import Rows
+    from lakehouse.lake.read_bounds import Rows
 
 VERSIONS_A_READ = 64
 CHANGES_MAX = 2_000  # rows of the feed, where an update is two rows

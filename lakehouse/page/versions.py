@@ -8,11 +8,11 @@ from typing import Any
 from lakehouse.lake import reader
 from lakehouse.lake.intervention_log import read_interventions
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.version import QUIET_OPERATIONS
+from lakehouse.lake.moment.table_versions import QUIET_OPERATIONS
 from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
 from lakehouse.page.applications import Application, TableInfo
 from lakehouse.page.cells import cut_text
-from lakehouse.semantics.epoch import OPEN_EPOCH
+from lakehouse.semantics.commit_number import OPEN_EPOCH
 
 VERSIONS_MAX = 500
 # Commits without rows: a new declaration sets properties, and may add columns first.

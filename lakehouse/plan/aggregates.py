@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.fitted import Fitted
+from lakehouse.plan.fit_values import Fitted
 from lakehouse.plan.function import function_text
 from lakehouse.plan.schema import parse_schema
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
-from lakehouse.plan import typed
+from lakehouse.plan import type_checks
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
@@ -210,7 +210,7 @@ def parse_predicate(sql_text: str, columns: Iterable[Column], subject: str) -> E
     """Parse a condition over `columns`. Raises ExpressionError for other texts."""
     columns = list(columns)
     condition = parse_expression(sql_text, columns, subject)
-    typed.check_predicate(condition.tree, columns, subject, sql_text)
+    type_checks.check_predicate(condition.tree, columns, subject, sql_text)
     return condition
 
 
@@ -251,7 +251,7 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
     _check_lambdas(subject, sql_text)
-    typed.check_types(tree, columns, subject, sql_text)
+    type_checks.check_types(tree, columns, subject, sql_text)
 
 
 def _check_lambdas(subject: str, sql_text: str) -> None:
@@ -273,10 +273,10 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
     columns = list(columns)
     types_by_name = {column.name.lower(): column.type for column in columns} | PSEUDO_COLUMNS
     tree = expression.tree
-    if typed.is_mistyped_by_sqlglot(expression.written):
+    if type_checks.is_mistyped_by_sqlglot(expression.written):
         first_arguments = expression.written.expressions[:1] if isinstance(expression.written, exp.Anonymous) else []
         argument_types = [expression_type(Expression(part.sql("spark")), columns) for part in first_arguments]
-        return typed.corrected_type(expression.written, *argument_types)
+        return type_checks.corrected_type(expression.written, *argument_types)
     if isinstance(tree, exp.Cast) and not tree.args["to"].args.get("nested"):
         return str(tree.args["to"].sql("spark")).lower()  # the cast decides, whatever its argument
     for column in tree.find_all(exp.Column):
@@ -284,7 +284,7 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
             return None
     if isinstance(tree, exp.Column):
         return types_by_name[tree.name.lower()]
-    annotated_type = None if typed.is_interval(tree, columns) else typed.annotate_tree(tree, columns).type
+    annotated_type = None if type_checks.is_interval(tree, columns) else type_checks.annotate_tree(tree, columns).type
     if any("." in literal.name for literal in tree.find_all(exp.Literal) if not literal.is_string):
         return None  # 1.5 is a DECIMAL to Spark, a DOUBLE to sqlglot
     if not isinstance(annotated_type, exp.DataType) or annotated_type.this in (

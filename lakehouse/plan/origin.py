@@ -22,7 +22,7 @@ from lakehouse.plan.expression import (
     read_by,
     sql_part,
 )
-from lakehouse.plan.names.how import AS_OF, HOW, AsOf, How
+from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
 from lakehouse.plan.operator import Latest
 from lakehouse.plan.schema import JSON_FORMATS, Column, joined_columns, without_duplicates
 

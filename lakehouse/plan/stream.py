@@ -13,7 +13,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.expression import Expression, Json, expression_type, name_text, parse_expression, parse_named
 from lakehouse.plan.expression import parse_predicate as condition
-from lakehouse.plan.names.how import AsOf, How, HowJoined
+from lakehouse.plan.names.join_words import AsOf, How, HowJoined
 from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
 from lakehouse.plan.origin import Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import suggest_near

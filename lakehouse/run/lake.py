@@ -51,7 +51,7 @@ class Lake(Repairs):
         NotFound for a topic; later the error that stopped it: DataLoss, Fenced, JobFailed.
         """
         from lakehouse.run.job.job import PARTS, Job
-        from lakehouse.run.start import ready, topics
+        from lakehouse.run.start import cheap_checks, topics
         from lakehouse.run.start.kafka import open_kafka
         from lakehouse.run.watch.lineage import report_lineage
         from lakehouse.run.watch.progress import show_in_notebook
@@ -59,7 +59,7 @@ class Lake(Repairs):
 
         if until is not None and until not in CAUGHT_UP:
             raise ConfigError(f'until={until!r}: expected "caught_up", or nothing to keep running.')
-        ready.check_before_run(self.settings, app, parts)
+        cheap_checks.check_before_run(self.settings, app, parts)
         with open_kafka(self.settings) as servers:
             if parts is None or "ingest" in parts:
                 topics.check_topics(self.settings, app, servers)
@@ -148,9 +148,9 @@ class Lake(Repairs):
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
-        from lakehouse.spark.table import travel
+        from lakehouse.spark.table import timelines
 
-        return travel.common_tick(self._lake, tables)
+        return timelines.common_tick(self._lake, tables)
 
     def changes(
         self, table: Table, *, after: int = 0, to: int | None = None, net: bool = False, key: str | None = None

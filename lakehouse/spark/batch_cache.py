@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.plan.operator import Final
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.jvm.in_memory import InMemory, hold_frame, read_and_hold
 
 Part = tuple[Source | str, int]  # a source or a table's name, and the tick after which its readers begin

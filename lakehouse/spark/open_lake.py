@@ -20,7 +20,7 @@ from lakehouse.lake.moment.files import is_version_readable
 from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_places, visible_place
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
@@ -69,7 +69,7 @@ class OpenLake:
         """Return a table in this lake, whether it exists or not."""
         return OpenTable(self, table)
 
-    def at(self, layout: Layout) -> OpenLake:
+    def with_layout(self, layout: Layout) -> OpenLake:
         """Return another lake, or the tables beside the live ones of this one, through the same session."""
         if layout.root != self.layout.root:
             return replace(self, layout=layout, facts={}, cache=NO_BATCH)
@@ -83,7 +83,7 @@ class OpenLake:
     @property
     def live(self) -> OpenLake:
         """The lake of the live tables, even if this one holds tables that are built beside them."""
-        return self if self.layout.beside is None else self.at(replace(self.layout, beside=None))
+        return self if self.layout.beside is None else self.with_layout(replace(self.layout, beside=None))
 
     @property
     def bronze(self) -> TablePlace:
@@ -147,9 +147,9 @@ class OpenTable:
     def name(self) -> str:
         return self.table.name
 
-    def at(self, layout: Layout) -> OpenTable:
+    def with_layout(self, layout: Layout) -> OpenTable:
         """Return the table at another place: built beside the live one, or in another lake."""
-        return replace(self, lake=self.lake.at(layout))
+        return replace(self, lake=self.lake.with_layout(layout))
 
     def own_session(self) -> OpenTable:
         """Return the table through a session of its own, see `OpenLake.own_session`."""
@@ -157,7 +157,7 @@ class OpenTable:
 
     def beside(self, name: str) -> OpenTable:
         """Return the table of that name as it is built beside the live ones, from the same bronze."""
-        return self.at(replace(self.layout, beside=name))
+        return self.with_layout(replace(self.layout, beside=name))
 
     @property
     def visible(self) -> TablePlace:
@@ -179,25 +179,21 @@ class OpenTable:
         """The path of the records that came too late for the table."""
         return self.layout.late(self.name)
 
-    @property
-    def exists(self) -> bool:
-        """Whether the visible table exists."""
+    def table_exists(self) -> bool:
+        """Say whether the visible table exists."""
         return self.lake.exists(self.visible.path)
 
-    @property
-    def progress(self) -> Progress:
-        """How far the state is; epoch 0, tick 0 if it has no commit of lakehouse. It must exist."""
+    def read_progress(self) -> Progress:
+        """Return how far the state is; epoch 0, tick 0 if it has no commit of lakehouse. It must exist."""
         return self.lake.progress(self.state)
 
-    @property
-    def skip(self) -> str | None:
-        """The offsets that a restored table has already, from its property; None for a table built from bronze."""
-        return read_properties(self.spark, self.visible.path).get(SKIP) if self.exists else None
+    def read_skipped_offsets(self) -> str | None:
+        """Return the offsets that a restored table has already, from its properties; None if built from bronze."""
+        return read_properties(self.spark, self.visible.path).get(SKIP) if self.table_exists() else None
 
-    @property
-    def began(self) -> int:
-        """For a table that reads tables: the tick of the lake's last intervention when it was created; else NO_TICK."""
+    def read_begin_tick(self) -> int:
+        """Return the tick of the lake's last intervention when a table that reads tables was created; else NO_TICK."""
         table_properties = (
-            read_properties(self.spark, self.visible.path) if self.table.stream.reads and self.exists else {}
+            read_properties(self.spark, self.visible.path) if self.table.stream.reads and self.table_exists() else {}
         )
         return int(table_properties.get(BEGAN, NO_TICK))

@@ -27,7 +27,7 @@ from lakehouse.lake.commit_metadata import (
     write_metadata,
 )
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import OPEN_EPOCH, Progress, progress_of_version
+from lakehouse.semantics.commit_number import OPEN_EPOCH, Progress, progress_of_version
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import commit_number, newest_snapshot
 from lakehouse.spark.jvm.folders import read_lines

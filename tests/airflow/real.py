@@ -51,10 +51,10 @@ class Project:
         command = [sys.executable, "-m", "lakehouse.cli.main", "airflow", *arguments]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
         environ["LAKEHOUSE_CATCH_UP"] = "tests/airflow"  # where the generic DAG may take applications from
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=400, check=False
         )
-        return done.returncode, done.stdout or done.stderr
+        return process.returncode, process.stdout or process.stderr
 
     def json(self, *arguments: str) -> dict[str, Any]:
         """A command's output for programs."""

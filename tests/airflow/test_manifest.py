@@ -79,9 +79,9 @@ def test_what_airflow_is_told(made: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_without_a_settings_file(tmp_path: Path) -> None:
-    found = manifest.manifest_of_app(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
-    assert found["config"] is None
-    assert found["lake"] == str(tmp_path / "lake")
+    actual = manifest.manifest_of_app(application(), "/shop/app.py", load(environ={}, start=tmp_path), "shop")
+    assert actual["config"] is None
+    assert actual["lake"] == str(tmp_path / "lake")
 
 
 def test_an_application_in_sql(tmp_path: Path) -> None:
@@ -92,14 +92,14 @@ def test_an_application_in_sql(tmp_path: Path) -> None:
         "CREATE TABLE means AS SELECT url, SUM(ms) / COUNT(*) AS mean FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) "
         "GROUP BY url;"
     )
-    found = manifest.manifest_of_app(app, "/shop/app.sql", load(environ={}, start=tmp_path), "shop")
-    assert {one["name"]: (one["key"], one["windowed"]) for one in found["tables"]} == {
+    actual = manifest.manifest_of_app(app, "/shop/app.sql", load(environ={}, start=tmp_path), "shop")
+    assert {item["name"]: (item["key"], item["windowed"]) for item in actual["tables"]} == {
         "URLS": (["URL"], False),
         "MEANS_AGGREGATES": (["URL", "window_start", "window_end"], True),
         "MEANS": (["URL", "window_start", "window_end"], True),
     }
-    assert found["sinks"] == [{"table": "MEANS", "topic": "MEANS"}]
-    edges = [tuple(edge) for edge in found["lineage"]["edges"]]
+    assert actual["sinks"] == [{"table": "MEANS", "topic": "MEANS"}]
+    edges = [tuple(edge) for edge in actual["lineage"]["edges"]]
     assert ("table:MEANS_AGGREGATES", "table:MEANS") in edges
     assert ("table:MEANS", "changelog:MEANS") in edges
     assert {edge for edge in edges if edge[1] == "topic:PLACED"} == {
@@ -110,7 +110,7 @@ def test_an_application_in_sql(tmp_path: Path) -> None:
 def test_written_read_and_removed(made: dict[str, Any], tmp_path: Path) -> None:
     folder = tmp_path / "applications"
     path = manifest.write_manifest(folder, made)
-    assert [one.name for one in folder.iterdir()] == ["shop.json"], "nothing half written stays"
+    assert [item.name for item in folder.iterdir()] == ["shop.json"], "nothing half written stays"
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text()) == made
     assert manifest.read_manifests(folder) == [made]
@@ -129,7 +129,7 @@ def test_a_name_belongs_to_one_application(made: dict[str, Any], tmp_path: Path)
     with pytest.raises(ConfigError, match="was already added as shop"):
         manifest.write_manifest(tmp_path, made | {"name": "again"})
     manifest.write_manifest(tmp_path, made | {"name": "again", "lake": "/another/lake"})
-    assert [one["name"] for one in manifest.read_manifests(tmp_path)] == ["again", "shop"]
+    assert [item["name"] for item in manifest.read_manifests(tmp_path)] == ["again", "shop"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 2, "name": "odd"}', '{"version": 1, "name": "another"}'])

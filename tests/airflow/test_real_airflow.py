@@ -42,21 +42,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def test_it_is_up_and_healthy(running: Project) -> None:
     code, said = running.run("status")
     assert code == 0, said
-    found = running.json("status")
-    assert [one["name"] for one in found["processes"]] == PARTS
-    assert {one["health"] for one in found["processes"][1:]} == {"healthy"}
-    assert {one["restarts"] for one in found["processes"]} == {0}
-    assert (found["healthy"], found["url"], found["applications"]) == (True, running.url, ["shop"])
-    assert found["memory_bytes"] < 2**30
+    actual = running.json("status")
+    assert [item["name"] for item in actual["processes"]] == PARTS
+    assert {item["health"] for item in actual["processes"][1:]} == {"healthy"}
+    assert {item["restarts"] for item in actual["processes"]} == {0}
+    assert (actual["healthy"], actual["url"], actual["applications"]) == (True, running.url, ["shop"])
+    assert actual["memory_bytes"] < 2**30
 
 
 def test_a_second_up_says_so_and_changes_nothing(running: Project) -> None:
-    before = [one["pid"] for one in running.json("status")["processes"]]
+    before = [item["pid"] for item in running.json("status")["processes"]]
     started = time.monotonic()
-    found = running.json("up")
+    actual = running.json("up")
     assert time.monotonic() - started < 15
-    assert found["changed"] is False
-    assert [one["pid"] for one in found["processes"]] == before
+    assert actual["changed"] is False
+    assert [item["pid"] for item in actual["processes"]] == before
 
 
 def test_nothing_listens_outside(running: Project) -> None:
@@ -69,7 +69,7 @@ def test_nothing_listens_outside(running: Project) -> None:
         for connection in process.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     ]
-    assert [tuple(one) for one in listening] == [("127.0.0.1", running.port)]
+    assert [tuple(item) for item in listening] == [("127.0.0.1", running.port)]
 
 
 def test_one_signs_in_with_the_generated_password_only(running: Project) -> None:
@@ -123,20 +123,20 @@ def test_secrets_are_in_private_files_only(running: Project) -> None:
 
 
 def test_a_part_that_dies_is_started_again(running: Project) -> None:
-    before = {one["name"]: one["pid"] for one in running.json("status")["processes"]}
+    before = {item["name"]: item["pid"] for item in running.json("status")["processes"]}
     os.kill(before["triggerer"], signal.SIGKILL)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        found = {one["name"]: one for one in running.json("status")["processes"]}
+        actual = {item["name"]: item for item in running.json("status")["processes"]}
         if (
-            found["triggerer"]["restarts"] == 1
-            and found["triggerer"]["pid"]
-            and found["triggerer"]["health"] == "healthy"
+            actual["triggerer"]["restarts"] == 1
+            and actual["triggerer"]["pid"]
+            and actual["triggerer"]["health"] == "healthy"
         ):
             break
         time.sleep(1)
-    assert found["triggerer"]["last_end"] == "signal SIGKILL"
-    assert found["scheduler"]["pid"] == before["scheduler"]
+    assert actual["triggerer"]["last_end"] == "signal SIGKILL"
+    assert actual["scheduler"]["pid"] == before["scheduler"]
     assert "triggerer ended by itself with signal SIGKILL" in (running.home / "logs" / "supervisor.log").read_text()
 
 
@@ -167,15 +167,15 @@ def test_a_port_that_is_taken_is_named(running: Project, tmp_path: Path) -> None
 
 
 def test_after_the_supervisor_was_killed_up_works_again(running: Project) -> None:
-    found = running.json("status")["processes"]
+    actual = running.json("status")["processes"]
     keys, password = (running.home / "keys.json").read_text(), running.password("admin")
-    os.kill(found[0]["pid"], signal.SIGKILL)
+    os.kill(actual[0]["pid"], signal.SIGKILL)
     assert running.run("status")[0] == 1
     code, said = running.run("up")
     assert code == 0, said
     after = running.json("status")
     assert after["healthy"]
-    assert not {one["pid"] for one in found} & {one["pid"] for one in after["processes"]}
+    assert not {item["pid"] for item in actual} & {item["pid"] for item in after["processes"]}
     assert len(members.processes_of_home(running.home, "api-server")) == 1
     assert ((running.home / "keys.json").read_text(), running.password("admin")) == (keys, password)
 

@@ -44,9 +44,9 @@ def running(settings: Airflow) -> Home:
 
 
 def test_it_is_found_and_ended(settings: Airflow, running: Home) -> None:
-    found = service.find_running(running)
-    assert found is not None
-    assert (found.url, set(found.parts)) == (f"http://127.0.0.1:{settings.port}", set(service.PARTS))
+    actual = service.find_running(running)
+    assert actual is not None
+    assert (actual.url, set(actual.parts)) == (f"http://127.0.0.1:{settings.port}", set(service.PARTS))
     assert service.stop_airflow(settings) is True
     assert service.find_running(running) is None
     assert members.processes_of_home(running.folder) == members.find_supervisors(running.folder) == []

@@ -17,10 +17,10 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    found = load(environ={}, start=tmp_path).airflow
-    assert found.home == tmp_path / ".lakehouse" / "airflow"
-    assert (found.host, found.port, found.database, found.workers) == ("127.0.0.1", None, None, 2)
-    assert dict(found.users) == {"admin": "admin"}
+    actual = load(environ={}, start=tmp_path).airflow
+    assert actual.home == tmp_path / ".lakehouse" / "airflow"
+    assert (actual.host, actual.port, actual.database, actual.workers) == ("127.0.0.1", None, None, 2)
+    assert dict(actual.users) == {"admin": "admin"}
 
 
 def test_the_home_is_beside_the_file_whatever_the_lake(tmp_path: Path) -> None:
@@ -40,11 +40,11 @@ workers = 8
 users = { admin = "admin", vera = "viewer" }
 options = { "core.max_active_runs_per_dag" = 4 }
 """
-    found = load(write(tmp_path, text), environ={"LAKEHOUSE_AIRFLOW_WORKERS": "3"}).airflow
-    assert (found.host, found.port, found.workers) == ("::1", 9000, 3)
-    assert found.database == "postgresql+psycopg2://me:hush@db:5432/airflow"
-    assert dict(found.users) == {"admin": "admin", "vera": "viewer"}
-    assert dict(found.options) == {"core.max_active_runs_per_dag": "4"}
+    actual = load(write(tmp_path, text), environ={"LAKEHOUSE_AIRFLOW_WORKERS": "3"}).airflow
+    assert (actual.host, actual.port, actual.workers) == ("::1", 9000, 3)
+    assert actual.database == "postgresql+psycopg2://me:hush@db:5432/airflow"
+    assert dict(actual.users) == {"admin": "admin", "vera": "viewer"}
+    assert dict(actual.options) == {"core.max_active_runs_per_dag": "4"}
 
 
 def test_the_databases_password_is_never_shown(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def supervise(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 def until(condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
     """Wait for a condition, and return its value."""
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
-    return found
+    return result
 
 
 def parts(home: Path) -> dict[str, dict[str, Any]]:
@@ -78,8 +78,8 @@ def parts(home: Path) -> dict[str, dict[str, Any]]:
 
 def running(home: Path, *names: str) -> dict[str, int] | None:
     """The pids of the parts, as soon as all of them run."""
-    found = {name: part["pid"] for name, part in parts(home).items() if part["pid"] and psutil.pid_exists(part["pid"])}
-    return found if set(found) == set(names) else None
+    result = {name: part["pid"] for name, part in parts(home).items() if part["pid"] and psutil.pid_exists(part["pid"])}
+    return result if set(result) == set(names) else None
 
 
 def log(home: Path) -> str:
@@ -139,7 +139,7 @@ def test_a_part_that_dies_is_started_again_and_its_children_ended(home: Path, su
     supervise({"one": FAMILY, "two": SLEEP}, first_pause_seconds=0.1)
     pids = until(lambda: running(home, "one", "two"))
     until(lambda: "ready" in (home / "logs" / "one.log").read_text())
-    child = next(one for one in members.processes_of_home(home, "one") if one.pid != pids["one"])
+    child = next(item for item in members.processes_of_home(home, "one") if item.pid != pids["one"])
     os.kill(pids["one"], signal.SIGKILL)
     until(lambda: parts(home)["one"]["restarts"] == 1 and running(home, "one", "two"))
     assert members.wait_until_ended([child], 0.0) == [], "its successor would meet it"
@@ -180,9 +180,9 @@ def test_a_program_that_does_not_exist_is_given_up(home: Path, supervise: Callab
     (other / "logs").mkdir(parents=True)
     Spec({"none": ["/no/such/program"]}, {}, str(other), str(other / "logs")).write(other)
     command = [sys.executable, "-m", "lakehouse.airflow.supervisor", str(other)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
-    assert "none can't be started, and is given up" in done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert process.returncode == 1
+    assert "none can't be started, and is given up" in process.stdout
     assert running(home, "one"), "another home's parts are left alone"
 
 

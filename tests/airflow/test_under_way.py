@@ -44,16 +44,16 @@ def ask(project: Project, path: str, body: dict[str, Any] | None = None) -> dict
 def until(condition: Callable[[], Any], timeout_s: float = 120.0) -> Any:
     """Wait for a condition, and return its value."""
     deadline = time.monotonic() + timeout_s
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.5)
-    return found
+    return result
 
 
 def jobs(project: Project) -> list[psutil.Process]:
     """The jobs that this Airflow's scheduler has started."""
-    scheduler = next(one["pid"] for one in project.json("status")["processes"] if one["name"] == "scheduler")
-    return [one for one in psutil.Process(scheduler).children(recursive=True) if SLOW_APP in command_line(one)]
+    scheduler = next(item["pid"] for item in project.json("status")["processes"] if item["name"] == "scheduler")
+    return [item for item in psutil.Process(scheduler).children(recursive=True) if SLOW_APP in command_line(item)]
 
 
 def command_line(process: psutil.Process) -> list[str]:

@@ -26,14 +26,14 @@ def shop(folder: Path) -> Path:
 
 
 def test_add_and_remove(lakehouse: Command, folder: Path, shop: Path) -> None:
-    done = lakehouse("airflow", "add", "shop/app.py", "--schedule", "*/5 * * * *", "--json")
-    assert done.code == 0, done.err
+    outcome = lakehouse("airflow", "add", "shop/app.py", "--schedule", "*/5 * * * *", "--json")
+    assert outcome.code == 0, outcome.err
     manifest = json.loads((folder / ".lakehouse" / "airflow" / "applications" / "shop.json").read_text())
-    assert json.loads(done.out) == manifest | {"file": str(folder / ".lakehouse/airflow/applications/shop.json")}
+    assert json.loads(outcome.out) == manifest | {"file": str(folder / ".lakehouse/airflow/applications/shop.json")}
     assert (manifest["app"], manifest["config"], manifest["lake"]) == (str(shop), None, str(folder / "lake"))
     assert manifest["schedule"] == "*/5 * * * *"
-    found = json.loads(lakehouse("airflow", "status", "--json").out)
-    assert found["applications"] == ["shop"]
+    actual = json.loads(lakehouse("airflow", "status", "--json").out)
+    assert actual["applications"] == ["shop"]
     assert lakehouse("airflow", "remove", "shop").code == 0
     again = lakehouse("airflow", "remove", "shop")
     assert again.code == 2
@@ -41,8 +41,8 @@ def test_add_and_remove(lakehouse: Command, folder: Path, shop: Path) -> None:
 
 
 def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Command, folder: Path, shop: Path) -> None:
-    done = lakehouse("airflow", "add", "shop/app.py:app", "--config", "shop/lakehouse.toml", "--home", "one")
-    assert done.code == 0, done.err
+    outcome = lakehouse("airflow", "add", "shop/app.py:app", "--config", "shop/lakehouse.toml", "--home", "one")
+    assert outcome.code == 0, outcome.err
     manifest = json.loads((folder / "one" / "applications" / "shop.json").read_text())
     assert manifest["app"] == f"{shop}:app"
     assert manifest["config"] == str(shop.parent / "lakehouse.toml")
@@ -63,9 +63,9 @@ def test_an_application_with_settings_of_its_own_into_one_airflow(lakehouse: Com
 def test_what_cannot_be_added(
     lakehouse: Command, folder: Path, shop: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = lakehouse("airflow", "add", *arguments)
-    assert done.code == 2
-    assert said in done.err
+    outcome = lakehouse("airflow", "add", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
     assert not list(folder.rglob("applications/*"))
 
 
@@ -73,8 +73,8 @@ def test_status_and_down_where_nothing_runs(lakehouse: Command, folder: Path) ->
     status = lakehouse("airflow", "status")
     assert status.code == 1
     assert "does not run; `lakehouse airflow up` starts it" in status.out
-    found = json.loads(lakehouse("airflow", "status", "--json").out)
-    assert (found["running"], found["healthy"], found["processes"]) == (False, False, [])
+    actual = json.loads(lakehouse("airflow", "status", "--json").out)
+    assert (actual["running"], actual["healthy"], actual["processes"]) == (False, False, [])
     down = lakehouse("airflow", "down")
     assert (down.code, "nothing to stop" in down.out) == (0, True)
     assert json.loads(lakehouse("airflow", "down", "--json").out)["changed"] is False

@@ -23,9 +23,9 @@ def blame(story, lakehouse):
     """Blame a key of visits; return the rows."""
 
     def run(key: str, *options: str) -> list[dict[str, Any]]:
-        done = lakehouse("blame", "visits", "--key", key, *options, "--json", "--lake", str(story.root))
-        assert done.code == 0, done.err
-        return [json.loads(line) for line in done.out.splitlines()]
+        outcome = lakehouse("blame", "visits", "--key", key, *options, "--json", "--lake", str(story.root))
+        assert outcome.code == 0, outcome.err
+        return [json.loads(line) for line in outcome.out.splitlines()]
 
     return run
 
@@ -75,8 +75,8 @@ def test_a_row_whose_record_is_not_in_this_lake(tmp_path, lakehouse):
         {**visit("none", 1, 1, 0), "_position": None},
     )
     for key, place in (("far", "clicks/0@5"), ("other", "it's gone/0@0"), ("none", "-")):
-        done = lakehouse("blame", "restored", "--key", key, "--json", "--lake", str(story.root))
-        assert json.loads(done.out)["record"] is None
+        outcome = lakehouse("blame", "restored", "--key", key, "--json", "--lake", str(story.root))
+        assert json.loads(outcome.out)["record"] is None
         out = lakehouse("blame", "restored", "--key", key, "--lake", str(story.root)).out
         assert place in out
         assert "not in this lake's bronze" in out
@@ -87,8 +87,8 @@ def test_a_recreated_topic_has_the_offset_twice(tmp_path, lakehouse):
     story.bronze.tick(9, ("clicks", "eve", 0, 900, "anew"), topic_id="id-2")
     story.visits.commit(9, visit("eve", 1, 9, 0), times=(900, 900))
     for key, value in (("eve", "anew"), ("ann", "a1")):
-        done = lakehouse("blame", "visits", "--key", key, "--json", "--lake", str(tmp_path))
-        assert json.loads(done.out)["record"]["value"] == value
+        outcome = lakehouse("blame", "visits", "--key", key, "--json", "--lake", str(tmp_path))
+        assert json.loads(outcome.out)["record"]["value"] == value
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_recreated_topic_has_the_offset_twice(tmp_path, lakehouse):
     ],
 )
 def test_blame_refuses(story, lakehouse, arguments, said):
-    done = lakehouse("blame", *arguments, "--lake", str(story.root))
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    outcome = lakehouse("blame", *arguments, "--lake", str(story.root))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 @pytest.fixture(scope="module")
@@ -130,13 +130,13 @@ def bisect(lakehouse: Any, table: VersionedTable, *arguments: str) -> Any:
     ],
 )  # fmt: skip
 def test_the_first_version_at_which_it_is_not_true(counted, lakehouse, condition, options, version):
-    done = bisect(lakehouse, counted, condition, *options, "--json")
+    outcome = bisect(lakehouse, counted, condition, *options, "--json")
     if version is None:
-        assert "is true at version 12; with --bad, name one where it is not" in done.err
+        assert "is true at version 12; with --bad, name one where it is not" in outcome.err
         return
-    found = json.loads(done.out)
-    assert (found["version"], found["last_true"], found["tick"]) == (version, version - 1, version)
-    assert found["tried"] <= 6
+    actual = json.loads(outcome.out)
+    assert (actual["version"], actual["last_true"], actual["tick"]) == (version, version - 1, version)
+    assert actual["tried"] <= 6
 
 
 def test_a_person_reads_where_to_look(counted, lakehouse):
@@ -167,19 +167,19 @@ def test_a_person_reads_where_to_look(counted, lakehouse):
     ],
 )
 def test_bisect_refuses(counted, lakehouse, arguments, said):
-    done = bisect(lakehouse, counted, *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    outcome = bisect(lakehouse, counted, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 def test_versions_that_vacuum_removed_are_left_out(tmp_path, lakehouse):
     story = Story(tmp_path)
     story.visits.vacuum()
-    done = lakehouse("bisect", "visits", "count(*) < 3", "--json", "--lake", str(tmp_path))
-    assert json.loads(done.out)["version"] == 5
-    done = lakehouse("bisect", "visits", "count(*) < 3", "--good", "2", "--lake", str(tmp_path))
-    assert (done.code, done.out) == (2, "")
-    assert "version 2: some of its files are gone (VACUUM)" in done.err
+    outcome = lakehouse("bisect", "visits", "count(*) < 3", "--json", "--lake", str(tmp_path))
+    assert json.loads(outcome.out)["version"] == 5
+    outcome = lakehouse("bisect", "visits", "count(*) < 3", "--good", "2", "--lake", str(tmp_path))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "version 2: some of its files are gone (VACUUM)" in outcome.err
 
 
 NO_SPARK = """
@@ -200,6 +200,6 @@ def test_nothing_of_this_needs_spark(folder: Path) -> None:
         ("lake", ["log", "visits"]), ("fed", ["show", "visits", "3"]),
     ]  # fmt: skip
     code = NO_SPARK.format(commands=commands)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1] == "[]"

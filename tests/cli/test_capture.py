@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakehouse.run.scenario.scenario import check_scenario, on_model, read_scenario
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.record import Record
 
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -73,9 +73,9 @@ def shop(folder: Path) -> Path:
     for row in rows:
         row["headers"] = [{"key": name, "value": value} for name, value in row["headers"]] or None
         row["timestamp"], row["order_time"] = row["timestamp"] * 1000, row["order_time"] * 1000
-    done = CommitProperties(app_transactions=[Transaction("lakehouse.ingest", Progress(1, 2).version)])
+    outcome = CommitProperties(app_transactions=[Transaction("lakehouse.ingest", Progress(1, 2).version)])
     path = folder / "lake" / "bronze" / "records"
-    write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA), partition_by=["topic"], commit_properties=done)
+    write_deltalake(path, pa.Table.from_pylist(rows, SCHEMA), partition_by=["topic"], commit_properties=outcome)
     (folder / "shop.py").write_text(APP)
     return folder
 
@@ -87,8 +87,8 @@ def captured(lakehouse, shop):
 
     def run(*arguments: str) -> dict[str, Any]:
         file = f"captured-{next(names)}.json"
-        found = lakehouse("capture", "shop.py", *arguments, "--out", file)
-        assert (found.code, found.err) == (0, "")
+        result = lakehouse("capture", "shop.py", *arguments, "--out", file)
+        assert (result.code, result.err) == (0, "")
         for batch in ("all", "one", 2):
             assert check_scenario(read_scenario(Path(file)), on_model, batch) == []
         return json.loads(Path(file).read_text())
@@ -97,9 +97,9 @@ def captured(lakehouse, shop):
 
 
 def test_a_table_keyed_by_the_topics_key(captured):
-    found = captured("current", "--key", "1")
-    assert found["app"] == "shop:app"
-    assert found["inputs"] == [
+    actual = captured("current", "--key", "1")
+    assert actual["app"] == "shop:app"
+    assert actual["inputs"] == [
         {
             "topic": "orders", "key": "1", "value": {"customer": "ann", "amount": 2.5}, "timestamp": 1,
             "headers": [["from", "web"], ["none", None]],
@@ -107,17 +107,17 @@ def test_a_table_keyed_by_the_topics_key(captured):
         {"topic": "orders", "key": "1", "value_hex": "ff206e6f206f72646572", "timestamp": 3},
         {"topic": "orders", "key": "1", "value": None, "timestamp": 31},
     ]  # fmt: skip
-    assert found["tables"] == {"current": []}
-    assert [change["value"] for change in found["outputs"]] == [{"customer": "ann", "amount": 2.5}, None]
-    assert found["quarantine"]["orders"][0]["offset"] == 1
+    assert actual["tables"] == {"current": []}
+    assert [change["value"] for change in actual["outputs"]] == [{"customer": "ann", "amount": 2.5}, None]
+    assert actual["quarantine"]["orders"][0]["offset"] == 1
 
 
 def test_a_table_grouped_by_a_column(captured):
     """Records that the filter drops do not reach the key; those of an incomplete tick are left out."""
-    found = captured("totals", "--key", "ann")
-    assert [item.get("key") for item in found["inputs"]] == ["1", "3", None]
-    assert found["tables"] == {"totals": [{"key": "ann", "value": {"n": 3, "total": 9.75}}]}
-    assert [change["topic"] for change in found["outputs"]] == ["totals-changelog"] * 3
+    actual = captured("totals", "--key", "ann")
+    assert [item.get("key") for item in actual["inputs"]] == ["1", "3", None]
+    assert actual["tables"] == {"totals": [{"key": "ann", "value": {"n": 3, "total": 9.75}}]}
+    assert [change["topic"] for change in actual["outputs"]] == ["totals-changelog"] * 3
 
 
 def test_numbers_keep_their_scale(lakehouse, shop):
@@ -130,36 +130,36 @@ def test_the_first_records_only(captured):
 
 
 def test_a_key_of_several_expressions_with_windows_and_late_records(captured):
-    found = captured("windows", "--key", "ANN,true")
-    assert [item["timestamp"] for item in found["inputs"]] == [4, 8]
+    actual = captured("windows", "--key", "ANN,true")
+    assert [item["timestamp"] for item in actual["inputs"]] == [4, 8]
     windows = {"start": 0, "end": 10, "type": "time"}
-    assert found["tables"]["windows"] == [{"key": {"who": "ANN", "much": True}, "window": windows, "value": {"n": 2}}]
+    assert actual["tables"]["windows"] == [{"key": {"who": "ANN", "much": True}, "window": windows, "value": {"n": 2}}]
 
 
 def test_a_struct_key_is_the_same_in_any_spelling(captured):
-    found = captured("places", "--key", '{"x":1,"y":2}')
-    assert [item["value"]["n"] for item in found["inputs"]] == [1, 2]
+    actual = captured("places", "--key", '{"x":1,"y":2}')
+    assert [item["value"]["n"] for item in actual["inputs"]] == [1, 2]
 
 
 def test_a_merge_is_captured_from_all_its_topics(captured):
-    found = captured("merged", "--key", "ann")
-    assert {item["topic"] for item in found["inputs"]} == {"orders", "others"}
-    assert found["tables"]["merged"][0]["value"]["n"] == len(found["inputs"]) == 5
+    actual = captured("merged", "--key", "ann")
+    assert {item["topic"] for item in actual["inputs"]} == {"orders", "others"}
+    assert actual["tables"]["merged"][0]["value"]["n"] == len(actual["inputs"]) == 5
 
 
 def test_it_prints_its_path_and_how_to_run_it(lakehouse, shop):
     (shop / "sub").mkdir()
     (shop / "sub" / "shop.py").write_text(APP)
-    found = lakehouse("capture", "sub/shop.py", "totals", "--key", "ann")
-    assert "sub/totals-ann.json: 3 records of orders behind the key ann of totals." in found.out
-    assert found.out.splitlines()[-1] == "Run it: lakehouse test run sub/totals-ann.json"
+    actual = lakehouse("capture", "sub/shop.py", "totals", "--key", "ann")
+    assert "sub/totals-ann.json: 3 records of orders behind the key ann of totals." in actual.out
+    assert actual.out.splitlines()[-1] == "Run it: lakehouse test run sub/totals-ann.json"
     assert lakehouse("test", "sub/totals-ann.json").out.splitlines()[-1] == "1 passed, 0 failed"
 
 
 def test_records_of_several_partitions_may_change_places(lakehouse, shop):
     """In the lake partition 1 (tick 1, at 30) comes before tick 2 of partition 0 (at 4); by order times after it."""
-    found = lakehouse("capture", "shop.py", "merged", "--key", "ann")
-    assert "unlike in the lake" in found.out
+    actual = lakehouse("capture", "shop.py", "merged", "--key", "ann")
+    assert "unlike in the lake" in actual.out
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_records_of_several_partitions_may_change_places(lakehouse, shop):
 )
 def test_what_cannot_be_captured(lakehouse, shop, arguments, said):
     before = sorted(shop.rglob("*"))
-    found = lakehouse("capture", *arguments)
-    assert found.code == (1 if "elsewhere" in arguments else 2)
-    assert said in found.err
+    actual = lakehouse("capture", *arguments)
+    assert actual.code == (1 if "elsewhere" in arguments else 2)
+    assert said in actual.err
     assert [path for path in sorted(shop.rglob("*")) if path not in before and path.suffix == ".json"] == []

@@ -46,9 +46,9 @@ def app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_topic_that_there_is_not(lakehouse):
-    found = lakehouse(*RUN)
-    assert found.code == 2
-    assert "Kafka at nowhere:9092 has no topic orders. Did you mean 'order'? It has: clicks, order." in found.err
+    actual = lakehouse(*RUN)
+    assert actual.code == 2
+    assert "Kafka at nowhere:9092 has no topic orders. Did you mean 'order'? It has: clicks, order." in actual.err
 
 
 def test_a_job_of_a_scheduler_starts_the_embedded_kafka_before_spark(folder, monkeypatch, capsys):
@@ -74,8 +74,8 @@ def test_a_kafka_that_nobody_runs(lakehouse, folder, monkeypatch):
     servers = f"127.0.0.1:{free},nowhere.invalid:9092"
     (folder / "lakehouse.toml").write_text(f'[kafka]\nbootstrap_servers = "{servers}"\n')
     began = time.monotonic()
-    found = lakehouse(*RUN)
-    assert (found.code, f"Nobody listens at {servers} (127.0.0.1:{free}: Connection refused; " in found.err) == (
+    actual = lakehouse(*RUN)
+    assert (actual.code, f"Nobody listens at {servers} (127.0.0.1:{free}: Connection refused; " in actual.err) == (
         1,
         True,
     )
@@ -90,8 +90,8 @@ def test_one_address_that_listens_is_enough():
 @pytest.mark.parametrize("lease", ["ingest", "silver-totals"])
 def test_a_lease_that_is_held(lakehouse, folder, lease):
     with Lease(Layout(str(folder / "lake")).lease(lease), "it"):
-        found = lakehouse(*RUN)
-    assert (found.code, "is being written by another process" in found.err) == (3, True)
+        actual = lakehouse(*RUN)
+    assert (actual.code, "is being written by another process" in actual.err) == (3, True)
 
 
 def make_table(path: Path) -> None:
@@ -103,23 +103,23 @@ def make_table(path: Path) -> None:
 def test_a_backfill_beside_a_backfill(lakehouse, folder, command):
     make_table(folder / "lake/silver/totals")
     with Lease(Layout(str(folder / "lake")).lease("backfill-totals"), "it"):
-        found = lakehouse("repair", command, "app.py", "totals", *(["--tick", "1"] if command == "revert" else []))
-    assert (found.code, "by a backfill or a revert, is being written" in found.err) == (3, True)
+        actual = lakehouse("repair", command, "app.py", "totals", *(["--tick", "1"] if command == "revert" else []))
+    assert (actual.code, "by a backfill or a revert, is being written" in actual.err) == (3, True)
 
 
 @pytest.mark.parametrize(
     ("lake", "said"), [("/proc/nothing/lake", "No such file or directory"), ("app.py", "it is a file")]
 )
 def test_a_folder_that_can_not_be_written(lakehouse, lake, said):
-    found = lakehouse(*RUN, "--lake", lake)
-    assert found.code == 2
-    assert f"can't be written by user {Path('/').owner()}: {said}. Change its owner" in found.err
+    actual = lakehouse(*RUN, "--lake", lake)
+    assert actual.code == 2
+    assert f"can't be written by user {Path('/').owner()}: {said}. Change its owner" in actual.err
 
 
 def test_the_folder_of_the_embedded_kafka_can_not_be_written(lakehouse, folder):
     (folder / "lakehouse.toml").write_text('[kafka]\nfolder = "/proc/nothing"\n')
-    found = lakehouse(*RUN)
-    assert (found.code, "the embedded Kafka's folder /proc/nothing can't be written" in found.err) == (2, True)
+    actual = lakehouse(*RUN)
+    assert (actual.code, "the embedded Kafka's folder /proc/nothing can't be written" in actual.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_the_folder_of_the_embedded_kafka_can_not_be_written(lakehouse, folder):
 )
 def test_a_table_that_the_lake_does_not_have(lakehouse, folder, line):
     make_table(folder / "lake/silver/total")
-    found = lakehouse(*line)
-    assert found.code == 2
-    assert "table 'totals' does not exist" in found.err
-    assert "Did you mean 'total'? It has: total." in found.err
+    actual = lakehouse(*line)
+    assert actual.code == 2
+    assert "table 'totals' does not exist" in actual.err
+    assert "Did you mean 'total'? It has: total." in actual.err
 
 
 READS = (
@@ -157,14 +157,14 @@ def test_a_folder_without_a_lake_is_named(lakehouse, folder, line):
         ("app.py", "is no lake: it is a file"),
         ("missing", "is no lake: there is no such folder"),
     ):
-        found = lakehouse(*line, "--lake", lake)
-        assert (found.code, found.out) == (1, "")
-        assert f"{folder / lake} {said}" in found.err
+        actual = lakehouse(*line, "--lake", lake)
+        assert (actual.code, actual.out) == (1, "")
+        assert f"{folder / lake} {said}" in actual.err
 
 
 def test_the_lake_of_the_settings_may_be_one_that_is_to_be_made(lakehouse):
-    found = lakehouse("status")
-    assert (found.code, "no tick yet" in found.out) == (0, True)
+    actual = lakehouse("status")
+    assert (actual.code, "no tick yet" in actual.out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_what_is_wrong_with_a_folder_is_a_message(lakehouse, monkeypatch, number
         raise OSError(number, os.strerror(number), "/data/lake")
 
     monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", refused)
-    found = lakehouse("status")
-    assert (found.code, found.out) == (1, "")
-    assert found.err.startswith(f"error: {said}")
+    actual = lakehouse("status")
+    assert (actual.code, actual.out) == (1, "")
+    assert actual.err.startswith(f"error: {said}")
     with pytest.raises(OSError, match="/data/lake"):
         lakehouse("status", "--debug")
 
@@ -196,10 +196,10 @@ def test_a_file_that_delta_rs_can_not_read_is_a_message(lakehouse, monkeypatch, 
         )
 
     monkeypatch.setattr("lakehouse.cli.start.facts.lake_facts", refused)
-    found = lakehouse("status")
-    assert found.code in (1, 2)
-    assert found.err.startswith("error: /data/my lake/0.json: Permission denied: this user may not read or write it;")
-    assert len(found.err.splitlines()) == 1
+    actual = lakehouse("status")
+    assert actual.code in (1, 2)
+    assert actual.err.startswith("error: /data/my lake/0.json: Permission denied: this user may not read or write it;")
+    assert len(actual.err.splitlines()) == 1
 
 
 def test_an_error_of_the_program_itself_is_no_message(lakehouse, monkeypatch):

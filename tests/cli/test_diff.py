@@ -42,9 +42,9 @@ def diff(story, lakehouse):
     """Compare visits at two moments; return the changes (kind, user, before, after), and the counts."""
 
     def run(a: str, b: str, *options: str) -> tuple[list[Any], dict[str, int]]:
-        done = lakehouse("diff", "visits", a, b, *options, "--json", "--lake", str(story.root))
-        assert done.code == 0, done.err
-        _, *changes, counts = lines(done.out)
+        outcome = lakehouse("diff", "visits", a, b, *options, "--json", "--lake", str(story.root))
+        assert outcome.code == 0, outcome.err
+        _, *changes, counts = lines(outcome.out)
         return [
             (c["change"], c["key"]["user"], *((c[s] or {}).get("n") for s in ("before", "after"))) for c in changes
         ], counts
@@ -75,8 +75,8 @@ def test_each_way_to_name_a_moment(diff, a, b, users):
 
 
 def test_both_sides_are_named(story, lakehouse):
-    done = lakehouse("diff", "visits", "tick:2", "now", "--json", "--lake", str(story.root))
-    assert lines(done.out)[0] == {
+    outcome = lakehouse("diff", "visits", "tick:2", "now", "--json", "--lake", str(story.root))
+    assert lines(outcome.out)[0] == {
         "from": {"moment": "tick 2", "version": 2}, "to": {"moment": "now", "version": 5},
     }  # fmt: skip
 
@@ -117,9 +117,9 @@ def test_the_exit_code(story, lakehouse):
     ],
 )
 def test_what_cannot_be_compared(story, lakehouse, arguments, said):
-    done = lakehouse("diff", *arguments, "--lake", str(story.root))
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    outcome = lakehouse("diff", *arguments, "--lake", str(story.root))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 def test_composite_keys_nulls_and_values_of_every_kind(tmp_path, lakehouse):
@@ -137,12 +137,12 @@ def test_composite_keys_nulls_and_values_of_every_kind(tmp_path, lakehouse):
     table.commit(1, full, empty, {**empty, "a": "gone"})
     table.commit(2, {**full, "_position": position(2, 1)}, {**empty, "b": 0}, gone=[{"a": "gone", "b": None}])
     table.commit(3, {**full, "tags": ["p", ""], "s": None, "m": [("k", 2)]})
-    found = compared(tmp_path, "t", AtVersion(1), AtVersion(2))
-    assert [(c["change"], c["key"]) for c in found.changes] == [
+    actual = compared(tmp_path, "t", AtVersion(1), AtVersion(2))
+    assert [(c["change"], c["key"]) for c in actual.changes] == [
         ("removed", {"a": "gone", "b": None}), ("added", {"a": None, "b": 0}),
     ]  # fmt: skip
-    found = compared(tmp_path, "t", AtVersion(2), AtVersion(3))
-    (change,) = found.changes
+    actual = compared(tmp_path, "t", AtVersion(2), AtVersion(3))
+    (change,) = actual.changes
     assert {n: (v, change["after"][n]) for n, v in change["before"].items() if n in ("tags", "s", "m")} == {
         "tags": (["p", None], ["p", ""]), "s": ({"x": None}, None), "m": ({"k": 1}, {"k": 2}),
     }  # fmt: skip
@@ -166,17 +166,17 @@ def test_a_windowed_key_is_named_without_its_window(tmp_path):
         for ms in (0, 10)
     ]
     table.commit(1, *rows)
-    found = compared(tmp_path, "hourly", AtVersion(0), None, key="ann")
-    assert [c["key"]["window_start"] for c in found.changes] == [at(0), at(10)]
-    assert found.versions == (0, 1)
+    actual = compared(tmp_path, "hourly", AtVersion(0), None, key="ann")
+    assert [c["key"]["window_start"] for c in actual.changes] == [at(0), at(10)]
+    assert actual.versions == (0, 1)
 
 
 def test_keys_that_are_times_numbers_and_truths(tmp_path):
     columns = {"k": TIME, "b": pa.bool_(), "d": pa.decimal128(10, 2), "n": pa.int64()}
     table = VersionedTable(tmp_path, "t", columns, ("k", "b", "d"))
     table.commit(1, {"k": at(1500), "b": True, "d": Decimal("2.50"), "n": 1, "_event_time": at(0), "_position": None})
-    found = compared(tmp_path, "t", AtVersion(0), None, key="1970-01-01T00:00:01.5Z,true,2.50")
-    assert found.added == 1
+    actual = compared(tmp_path, "t", AtVersion(0), None, key="1970-01-01T00:00:01.5Z,true,2.50")
+    assert actual.added == 1
 
 
 def test_a_column_that_one_side_lacks(tmp_path):
@@ -184,10 +184,10 @@ def test_a_column_that_one_side_lacks(tmp_path):
     story = Story(tmp_path)
     fold = pa.table({"user": ["ann"], "n": [2], "place": ["p2"], "more": ["x"], "_event_time": [1]})
     sides = [rows_at.snapshot(story.layout, "visits", at, lambda name, at: fold) for at in (AtTick(4), AtVersion(3))]
-    found = difference(*sides)
-    assert [(c["change"], c["key"]["user"]) for c in found.changes] == [("changed", "ann"), ("added", "bob")]
-    assert found.changes[0]["after"] == {"n": 2, "place": "p2", "more": None}
-    assert found.versions == (None, 3)
+    actual = difference(*sides)
+    assert [(c["change"], c["key"]["user"]) for c in actual.changes] == [("changed", "ann"), ("added", "bob")]
+    assert actual.changes[0]["after"] == {"n": 2, "place": "p2", "more": None}
+    assert actual.versions == (None, 3)
 
 
 def test_files_that_both_versions_have_are_not_read(tmp_path):
@@ -200,8 +200,8 @@ def test_files_that_both_versions_have_are_not_read(tmp_path):
 
 
 def test_the_changes_of_one_version(fed, lakehouse):
-    done = lakehouse("show", "visits", "4", "--json", "--lake", str(fed.root))
-    commit, *changes, counts = lines(done.out)
+    outcome = lakehouse("show", "visits", "4", "--json", "--lake", str(fed.root))
+    commit, *changes, counts = lines(outcome.out)
     assert (commit["version"], commit["tick"], commit["from_tick"]) == (4, 5, 3)
     assert changes == [
         {"change": "removed", "key": {"user": "bob"}, "before": {"n": 1, "place": "p1"}, "after": None},
@@ -215,20 +215,20 @@ def test_the_changes_of_one_version(fed, lakehouse):
 
 @pytest.mark.parametrize("version", ["0", "1"])
 def test_a_version_without_changes(fed, lakehouse, version):
-    done = lakehouse("show", "visits", version, "--lake", str(fed.root))
-    assert (done.code, done.out.splitlines()[-1]) == (0, "No row differs.")
+    outcome = lakehouse("show", "visits", version, "--lake", str(fed.root))
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, "No row differs.")
 
 
 def test_one_key_of_a_version(fed, lakehouse):
-    done = lakehouse("show", "visits", "2", "--key", "bob", "--json", "--lake", str(fed.root))
-    assert [row["key"] for row in lines(done.out)[1:-1]] == [{"user": "bob"}]
+    outcome = lakehouse("show", "visits", "2", "--key", "bob", "--json", "--lake", str(fed.root))
+    assert [row["key"] for row in lines(outcome.out)[1:-1]] == [{"user": "bob"}]
 
 
 def test_a_state_has_changes_too(tmp_path, lakehouse):
     state = VersionedTable(tmp_path, layer="state", feed=True)
     state.commit(1, visit("ann", 1, 1, 0), times=(100, 100))
-    done = lakehouse("show", "state.visits", "1", "--json", "--lake", str(tmp_path))
-    assert [row["key"] for row in lines(done.out)[1:-1]] == [{"user": "ann"}]
+    outcome = lakehouse("show", "state.visits", "1", "--json", "--lake", str(tmp_path))
+    assert [row["key"] for row in lines(outcome.out)[1:-1]] == [{"user": "ann"}]
     assert "1 added" in lakehouse("diff", "state.visits", "0", "now", "--lake", str(tmp_path)).out
 
 
@@ -242,12 +242,12 @@ def test_show_refuses(tmp_path, lakehouse):
         (["late.visits", "1"], "rows of late never change"),
         (["visits", "-1"], "No such option"),
     ):
-        done = lakehouse("show", *arguments, "--lake", str(tmp_path))
-        assert (done.code, done.out) == (2, "")
-        assert said in done.err
-    done = lakehouse("changes", "visits", "--lake", str(tmp_path))
-    assert (done.code, done.out) == (2, "")
-    assert "can't be read; VACUUM" in done.err
+        outcome = lakehouse("show", *arguments, "--lake", str(tmp_path))
+        assert (outcome.code, outcome.out) == (2, "")
+        assert said in outcome.err
+    outcome = lakehouse("changes", "visits", "--lake", str(tmp_path))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "can't be read; VACUUM" in outcome.err
 
 
 def compared(root: Path, name: str, a: At | None, b: At | None, key: str | None = None) -> Difference:

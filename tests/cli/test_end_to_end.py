@@ -143,8 +143,8 @@ def test_from_a_file_to_a_table_and_back(spark, project, lakehouse):
     counts = {"added": 0, "removed": 0, "changed": 1}
     assert lines(lakehouse("show", "totals", str(newest), "--json").out)[1:] == [change, counts]
     assert lines(lakehouse("diff", "totals", "tick:1", "now", "--json").out)[1:] == [change, counts]
-    found = json.loads(lakehouse("bisect", "totals", "count(*) FILTER (orders > 1) < 2", "--json").out)
-    assert (found["version"], found["tick"]) == (newest, 2)
+    actual = json.loads(lakehouse("bisect", "totals", "count(*) FILTER (orders > 1) < 2", "--json").out)
+    assert (actual["version"], actual["tick"]) == (newest, 2)
 
 
 def job(project: Project, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -170,9 +170,9 @@ def test_the_jobs(project, lakehouse):
 
 @pytest.mark.parametrize("arguments", [["--app", "missing.py"], [], ["--app", "app.py", "--until", "noon"]])
 def test_a_job_refuses_bad_input(project, arguments):
-    done = job(project, "ingest", *arguments)
-    assert done.returncode == 2
-    assert lines(done.stdout)[-1]["event"] == "error"
+    outcome = job(project, "ingest", *arguments)
+    assert outcome.returncode == 2
+    assert lines(outcome.stdout)[-1]["event"] == "error"
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_spark_submit_runs_a_job(project, lakehouse):
     submit = str(Path(sys.executable).with_name("spark-submit"))
     jars = f"{jars_folder('spark')}/*"
     command = [submit, "--driver-class-path", jars, str(JOBS / "ingest.py"), "--app", "app.py"]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=project.folder,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
@@ -192,8 +192,8 @@ def test_spark_submit_runs_a_job(project, lakehouse):
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert lines(done.stdout)[-1]["rows"] == 4
+    assert process.returncode == 0, process.stderr
+    assert lines(process.stdout)[-1]["rows"] == 4
 
 
 @pytest.mark.slow

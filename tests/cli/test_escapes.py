@@ -61,10 +61,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda one: " ".join(one[:2]).encode("ascii", "replace").decode())
 def test_no_command_passes_on_control_sequences(lake: Path, lakehouse: Any, arguments: tuple[str, ...]) -> None:
-    done = lakehouse(*arguments)
-    assert done.out or done.err
-    assert BAD.search(done.out) is None
-    assert BAD.search(done.err) is None
+    outcome = lakehouse(*arguments)
+    assert outcome.out or outcome.err
+    assert BAD.search(outcome.out) is None
+    assert BAD.search(outcome.err) is None
 
 
 def test_it_is_shown_escaped_and_json_loses_nothing(lake: Path, lakehouse: Any) -> None:

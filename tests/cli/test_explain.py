@@ -40,13 +40,13 @@ def shop(folder: Path) -> Path:
 
 
 def test_the_records_behind_a_row(lakehouse, shop):
-    found = lakehouse("explain", "totals", "--key", "ann", "--app", "shop.py")
-    assert (found.code, found.err) == (0, "")
-    assert "totals: customer=ann" in found.out
-    assert '{"customer": "ann", "amount": 5}' in found.out
-    assert "n=3, total=14" in found.out
-    assert found.out.splitlines()[-1] == "The table has the same: n=3, total=14."
-    assert "bob" not in found.out
+    actual = lakehouse("explain", "totals", "--key", "ann", "--app", "shop.py")
+    assert (actual.code, actual.err) == (0, "")
+    assert "totals: customer=ann" in actual.out
+    assert '{"customer": "ann", "amount": 5}' in actual.out
+    assert "n=3, total=14" in actual.out
+    assert actual.out.splitlines()[-1] == "The table has the same: n=3, total=14."
+    assert "bob" not in actual.out
 
 
 def test_json_limit_and_a_window(lakehouse, shop):
@@ -80,6 +80,6 @@ def test_json_limit_and_a_window(lakehouse, shop):
     ],
 )
 def test_what_cannot_be_explained(lakehouse, shop, arguments, said):
-    found = lakehouse("explain", *arguments)
-    assert found.code == 2
-    assert said in found.err
+    actual = lakehouse("explain", *arguments)
+    assert actual.code == 2
+    assert said in actual.err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import PlanError
-from lakehouse.run.job.upkeeping import keep_versions_at_least
+from lakehouse.run.job.upkeep import keep_versions_at_least
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
 from lakehouse.settings.config import Upkeep
@@ -79,9 +79,9 @@ def test_a_checkout_may_be_repeated(app, lakehouse) -> None:
 
 @pytest.mark.slow
 def test_upkeep_says_how_long_versions_are_kept(app, lakehouse) -> None:
-    done = lakehouse("upkeep", "sums", "--app", app, "--keep-at-least", "400 hours", "--dry-run", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out.splitlines()[0])["kept"][0] == "versions of 16.6667 days"
+    outcome = lakehouse("upkeep", "sums", "--app", app, "--keep-at-least", "400 hours", "--dry-run", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out.splitlines()[0])["kept"][0] == "versions of 16.6667 days"
     assert lakehouse("upkeep", "sums", "--app", app, "--keep-at-least", "soon").code == 2
 
 

@@ -101,9 +101,9 @@ def test_scenarios_in_a_folder_whose_name_is_almost_a_command(lakehouse, folder)
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest_command_and_its_group(lakehouse, line, meant):
-    found = lakehouse(*line)
-    assert found.code == 2
-    assert meant in " ".join(found.err.replace("│", " ").split())
+    actual = lakehouse(*line)
+    assert actual.code == 2
+    assert meant in " ".join(actual.err.replace("│", " ").split())
 
 
 def test_completion_offers_the_groups_and_not_the_aliases(folder):
@@ -111,11 +111,11 @@ def test_completion_offers_the_groups_and_not_the_aliases(folder):
         typed = line.split()
         environ = {"_LAKEHOUSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "PATH": ""}
         words = len(typed) if line.endswith(" ") else len(typed) - 1
-        done = subprocess.run(
+        process = subprocess.run(
             [Path(sys.executable).parent / "lakehouse"], env={**environ, "COMP_CWORD": str(words)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        return done.stdout.split()
+        return process.stdout.split()
 
     assert offered("lakehouse ") == [*ALONE, *TREE]
     assert offered("lakehouse past b") == ["blame", "bisect"]

@@ -218,8 +218,8 @@ def test_the_visible_table_follows_the_state(tmp_path):
             seen.commit(tick, visit("ann", tick, tick, 0), content=VisibleCommit(from_tick=0, run="run", keys=1))
         state.open_epoch()
     layout = Layout(str(tmp_path))
-    found = {ms: History(layout, "visits").at(AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
-    assert found == {99: 0, 100: None, 120: 1, 199: 1, 200: None, 304: None, 310: 3}
+    actual = {ms: History(layout, "visits").at(AtEvent(ms)) for ms in (99, 100, 120, 199, 200, 304, 310)}
+    assert actual == {99: 0, 100: None, 120: 1, 199: 1, 200: None, 304: None, 310: 3}
     state.commit(5, visit("ann", 5, 5, 0), content=batch(operation="late", times=EventTimes(through=310)))
     seen.commit(5, visit("ann", 5, 5, 0), content=VisibleCommit(from_tick=0, run="run", keys=1))
     assert [History(layout, "visits").at(AtEvent(ms)) for ms in (120, 310)] == [None, 4]
@@ -255,9 +255,9 @@ def test_a_commit_during_the_read_does_not_shift_the_numbers(tmp_path):
     story = Story(tmp_path)
     opened = DeltaTable(story.visits.path)
     story.visits.commit(8, visit("eve", 1, 8, 3), times=(800, 800))
-    found = list(reader.walk_commits(opened))
-    metadata = [reader.parse_commit(commit, story.visits.path) for commit in found]
-    assert [(commit["version"], one and one.tick) for commit, one in zip(found, metadata, strict=True)] == [
+    actual = list(reader.walk_commits(opened))
+    metadata = [reader.parse_commit(commit, story.visits.path) for commit in actual]
+    assert [(commit["version"], item and item.tick) for commit, item in zip(actual, metadata, strict=True)] == [
         (6, 8), (5, 7), (4, 5), (3, 3), (2, 1), (1, 0), (0, None),
     ]  # fmt: skip
 

@@ -52,8 +52,8 @@ def test_offsets_of_all_topics_of_a_table(tmp_path):
         lake.tick(tick, (topic, "ann", 0, 100, "v"))
         table.commit(tick, visit("ann", tick, tick, 0), times=(100, 100))
     layout = Layout(str(tmp_path))
-    found = [History(layout, "visits").at(parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
-    assert found == [1, 2]
+    actual = [History(layout, "visits").at(parsed(f"offsets:clicks/0=1,views/0={n}")) for n in (0, 1)]
+    assert actual == [1, 2]
     with pytest.raises(ConfigError, match="one for every partition with records; add views/0=1 "):
         History(layout, "visits").at(parsed("offsets:clicks/0=1"))
 

@@ -14,11 +14,11 @@ def test_the_application_passes_its_test(lakehouse, folder):
     assert lakehouse("init", "shop").code == 0
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder / "shop", env=environ, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "2 passed" in process.stdout
 
 
 def test_its_scenario_passes(lakehouse, folder):
@@ -35,7 +35,7 @@ def test_its_records_can_be_produced_and_its_application_loaded(lakehouse, folde
 
 def test_it_overwrites_nothing(lakehouse, folder):
     (folder / "shop").mkdir()
-    found = lakehouse("init", "shop")
-    assert found.code == 2
-    assert "exists already" in found.err
+    actual = lakehouse("init", "shop")
+    assert actual.code == 2
+    assert "exists already" in actual.err
     assert list((folder / "shop").iterdir()) == []

@@ -33,7 +33,7 @@ def test_the_log_names_the_person_who_decided(tmp_path, lakehouse):
     assert (old["at"], old["decided_by"], old["details"]) == (3, "bob (user airflow)", {"tick": 1})
     write(tmp_path, (5, "totals", "again"), (5, "visits", "again"), by="ann (user airflow)")
     told = [json.loads(line) for line in lakehouse("look", "interventions", "--json", *lake).out.splitlines()]
-    assert [(one["at"], one["table"], one["decided_by"]) for one in told] == [
+    assert [(item["at"], item["table"], item["decided_by"]) for item in told] == [
         (5, "totals", "ann (user airflow)"), (5, "visits", "ann (user airflow)"), (3, "totals", "bob (user airflow)"),
     ]  # fmt: skip
     out = lakehouse("look", "interventions", "visits", *lake).out

@@ -46,7 +46,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     WrittenLake(root).tick(1, ("clicks", "ann", 0, 1, "x"))
     columns = {"one": pa.string(), "two": pa.string(), "n": pa.int64()}
     table = VersionedTable(root, "pairs", columns, ("one", "two"), feed=True)
-    table.commit(1, *(row({"one": one, "two": two}, n) for n, (one, two) in enumerate(TEXTS)))
+    table.commit(1, *(row({"one": item, "two": two}, n) for n, (item, two) in enumerate(TEXTS)))
     return root
 
 
@@ -54,20 +54,24 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_keys_that_would_be_one_text_if_joined_by_commas_are_told_apart(pairs, lakehouse, command):
     for n, key in enumerate(TEXTS):
         arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", write_key(key)]
-        done = lakehouse(*command, *arguments, "--json", "--lake", str(pairs))
-        assert done.code == 0, done.err
-        told = [json.loads(line) for line in done.out.splitlines()]
-        rows = [one for one in told if "key" in one]  # a diff begins with its sides
-        found = [(one["key"]["one"], one["key"]["two"], (one.get("value") or one.get("after"))["n"]) for one in rows]
-        assert found == [(*key, n)]
+        outcome = lakehouse(*command, *arguments, "--json", "--lake", str(pairs))
+        assert outcome.code == 0, outcome.err
+        told = [json.loads(line) for line in outcome.out.splitlines()]
+        rows = [item for item in told if "key" in item]  # a diff begins with its sides
+        actual = [
+            (item["key"]["one"], item["key"]["two"], (item.get("value") or item.get("after"))["n"]) for item in rows
+        ]
+        assert actual == [(*key, n)]
 
 
 @pytest.mark.parametrize("command", [["blame"], ["changes"], ["diff"]])
 def test_a_text_that_is_no_key_is_answered_with_the_form(pairs, lakehouse, command):
     arguments = ["pairs", *(["0", "1"] if command == ["diff"] else []), "--key", "a,b,c"]
-    done = lakehouse(*command, *arguments, "--lake", str(pairs))
-    assert (done.code, done.out) == (2, "")
-    assert "found 3 values. Expected one string,two string: the values joined by commas" in " ".join(done.err.split())
+    outcome = lakehouse(*command, *arguments, "--lake", str(pairs))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "found 3 values. Expected one string,two string: the values joined by commas" in " ".join(
+        outcome.err.split()
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)

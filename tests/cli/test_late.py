@@ -38,15 +38,15 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def test_late_records_are_shown_with_their_bytes_the_newest_first(lake, lakehouse):
-    found = lines(lakehouse("late", "hourly", "--json").out)
-    assert [(r["tick"], r["partition"], r["offset"], r["key"], r["value"]) for r in found] == [
+    actual = lines(lakehouse("late", "hourly", "--json").out)
+    assert [(r["tick"], r["partition"], r["offset"], r["key"], r["value"]) for r in actual] == [
         (3, 1, 2, {"user": "bob"}, "c4"),
         (2, 1, 1, {"user": "bob"}, "base64:/wA="),
         (1, 0, 1, {"user": "ann"}, "c1"),
     ]
-    assert found[2]["window_start"] == "1970-01-01T01:00:00Z"
-    assert found[2]["timestamp"] == "1970-01-01T01:00:00.001000Z"
-    assert found[2]["record_key"] == "ann"
+    assert actual[2]["window_start"] == "1970-01-01T01:00:00Z"
+    assert actual[2]["timestamp"] == "1970-01-01T01:00:00.001000Z"
+    assert actual[2]["record_key"] == "ann"
 
 
 def test_a_person_reads_a_table(lake, lakehouse):
@@ -66,8 +66,8 @@ def test_a_recreated_topic_has_the_offset_twice_and_the_record_once(lake, lakeho
 
 def test_records_of_two_topics_in_one_table(lake, lakehouse):
     lake.late("hourly", 1, ("views", 0, 0, "x", 0, HOUR))
-    found = lines(lakehouse("late", "hourly", "--json").out)
-    assert [(r["topic"], r["value"]) for r in found[-2:]] == [("clicks", "c1"), ("views", "v")]
+    actual = lines(lakehouse("late", "hourly", "--json").out)
+    assert [(r["topic"], r["value"]) for r in actual[-2:]] == [("clicks", "c1"), ("views", "v")]
 
 
 def test_without_windows_there_are_no_window_columns(lake, lakehouse):
@@ -87,9 +87,9 @@ def test_nothing_was_late(lake, lakehouse):
     ("name", "said"), [("nothing", "table 'nothing' does not exist"), ("a.b", "expected a letter")]
 )
 def test_no_such_table(lake, lakehouse, name, said):
-    found = lakehouse("late", name)
-    assert (found.code, found.out) == (2, "")
-    assert said in found.err
+    actual = lakehouse("late", name)
+    assert (actual.code, actual.out) == (2, "")
+    assert said in actual.err
 
 
 def test_the_other_commands_read_late_and_state_tables(lake, lakehouse):

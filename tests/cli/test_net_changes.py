@@ -40,18 +40,18 @@ def test_the_changes_of_one_version_come_in_order_and_are_not_all_in_memory(
     table.commit(1, *(row(n, 1) for n in range(MANY)), row(MANY, 1, placed=False))
     table.commit(2, row(5, 2), gone=[row(3, 2)])
     monkeypatch.setattr(reader, "read_changes", None)  # reads the feed as one table
-    found = list(net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None))
-    assert [(one["_commit_version"], one["id"]) for one in found[:3]] == [
+    actual = list(net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None))
+    assert [(item["_commit_version"], item["id"]) for item in actual[:3]] == [
         (1, f"k{MANY}"),
         (1, f"k{MANY - 1}"),
         (1, f"k{MANY - 2}"),
     ]
-    assert [one["n"] for one in found[: MANY + 1]] == list(range(MANY, -1, -1))
-    assert {(one["_change_type"], one["id"]) for one in found[MANY + 1 :]} == {
+    assert [item["n"] for item in actual[: MANY + 1]] == list(range(MANY, -1, -1))
+    assert {(item["_change_type"], item["id"]) for item in actual[MANY + 1 :]} == {
         ("delete", "k3"),
         ("update_postimage", "k5"),
     }
-    assert found[7]["m"] == {"a": MANY - 7}
+    assert actual[7]["m"] == {"a": MANY - 7}
     (only,) = net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), 1, 1, "k77")
     assert (only["n"], only["_position"]) == (77, position(1, MANY - 77))
     # The first change comes out before the rest is read back.
@@ -64,5 +64,5 @@ def test_what_was_made_from_one_record_comes_in_the_order_of_its_numbers(tmp_pat
     paths = [[], [0, 11], [2], [2, 0], [10], [10, 0, 3], [10, 1], [2**40]]
     rows = [{**row(n, 1), "_position": {**position(1, 7), "ordinals": path}} for n, path in enumerate(paths)]
     table.commit(1, *rows[::-1])
-    found = net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None)
-    assert [one["_position"]["ordinals"] for one in found] == paths
+    actual = net_changes.walk_net_changes(Layout(str(tmp_path)), "counts", ("id",), None, None, None)
+    assert [item["_position"]["ordinals"] for item in actual] == paths

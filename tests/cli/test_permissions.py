@@ -32,11 +32,11 @@ COUNT = "query SELECT_count(*)_FROM_bronze.orders"
 
 def lakehouse(folder: Path, line: str, **environ: str) -> tuple[int, str]:
     """Run a command line in a folder; return its exit code and what it printed."""
-    done = subprocess.run(
+    process = subprocess.run(
         [*PLAIN, sys.executable, "-m", "lakehouse.cli.main", *(word.replace("_", " ") for word in line.split())],
         cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+    return process.returncode, process.stdout + process.stderr
 
 
 @pytest.fixture

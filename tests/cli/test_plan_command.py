@@ -84,9 +84,9 @@ def kinds(text: str) -> dict[str, str]:
 
 def test_a_lake_that_is_not_there_gets_every_table(lakehouse, folder):
     declare(folder)
-    found = lakehouse("plan", "app.py", "--json")
-    assert (found.code, found.err) == (0, "")
-    assert json.loads(found.out) == {
+    actual = lakehouse("plan", "app.py", "--json")
+    assert (actual.code, actual.err) == (0, "")
+    assert json.loads(actual.out) == {
         "ok": True,
         "problems": [],
         "tables": [
@@ -103,9 +103,9 @@ def test_a_lake_that_is_not_there_gets_every_table(lakehouse, folder):
 def test_the_plan_warns_of_an_order_that_a_delete_has_not(lakehouse, folder):
     declare(folder)
     (folder / "app.py").write_text((folder / "app.py").read_text().replace('"newest")', '"newest", order_by="n")'))
-    found = lakehouse("plan", "app.py", "--json")
-    (warning,) = json.loads(found.out)["warnings"]
-    assert found.code == 0
+    actual = lakehouse("plan", "app.py", "--json")
+    (warning,) = json.loads(actual.out)["warnings"]
+    assert actual.code == 0
     assert warning.startswith("table 'newest': order_by=n: a null value has no such number")
     assert "warning: table 'newest': order_by=n" in lakehouse("plan", "app.py").out
 
@@ -115,29 +115,29 @@ def test_the_plan_says_what_the_change_of_each_table_means(lakehouse, folder):
     make(folder, "newest", "counts", "hours")
     assert set(kinds(lakehouse("plan", "app.py", "--json").out).values()) == {"same", "new"}
     declare(folder, options=", suppress=True", kept=', retention="30 days"')
-    found = lakehouse("plan", "app.py")
-    assert found.code == 0
-    lines = found.out.splitlines()
+    actual = lakehouse("plan", "app.py")
+    assert actual.code == 0
+    lines = actual.out.splitlines()
     cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in lines if "│" in line]
     assert cells[:4] == [
         ["newest", "unchanged"], ["counts", "compatible"], ["hours", "compatible"], ["published", "new"],
     ]  # fmt: skip
     assert "table 'counts' continues:" in lines
-    assert "  retention: found none, declared 2592000000 ms; rows of windows" in found.out
+    assert "  retention: found none, declared 2592000000 ms; rows of windows" in actual.out
 
 
 def test_what_a_run_would_refuse_is_shown_with_the_way_out(lakehouse, folder):
     declare(folder)
     make(folder, "newest", "counts", "hours")
     declare(folder, steps='.rekey("word")', count='count("n")')
-    found = lakehouse("plan", "app.py", "--json")
-    assert found.code == 1
-    assert not json.loads(found.out)["ok"]
-    assert kinds(found.out) == {"newest": "new_table", "counts": "refold", "hours": "same", "published": "new"}
-    found = lakehouse("plan", "app.py")
-    assert found.code == 1
-    assert "  aggregate n: found count(*), declared count(n); its rows were computed" in found.out
-    assert "Give the new declaration another table name" in found.out
+    actual = lakehouse("plan", "app.py", "--json")
+    assert actual.code == 1
+    assert not json.loads(actual.out)["ok"]
+    assert kinds(actual.out) == {"newest": "new_table", "counts": "refold", "hours": "same", "published": "new"}
+    actual = lakehouse("plan", "app.py")
+    assert actual.code == 1
+    assert "  aggregate n: found count(*), declared count(n); its rows were computed" in actual.out
+    assert "Give the new declaration another table name" in actual.out
     for command in (["run", "app.py"], ["run", "app.py", "--until", "caught-up", "--json"]):
         refused = lakehouse(*command)
         assert refused.code == 2
@@ -193,8 +193,8 @@ def test_the_state_counts_beside_the_visible_table(lakehouse, folder):
     for path in sorted((folder / "lake" / "silver" / "counts").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     declare(folder, having='.having("n > 2")')
-    found = lakehouse("plan", "app.py", "--json")
-    assert kinds(found.out)["counts"] == "refold"
+    actual = lakehouse("plan", "app.py", "--json")
+    assert kinds(actual.out)["counts"] == "refold"
     # Without HAVING the table has no state beside it.
     declare(folder)
     assert kinds(lakehouse("plan", "app.py", "--json").out)["counts"] == "new"
@@ -206,9 +206,9 @@ def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
     make_bronze(folder, "orders", own=own)
     assert lakehouse("plan", "app.py").code == 0
     declare(folder, stream="" if own else ", own_table=True")
-    found = lakehouse("plan", "app.py", "--json")
-    assert found.code == 1
-    (problem,) = json.loads(found.out)["problems"]
+    actual = lakehouse("plan", "app.py", "--json")
+    assert actual.code == 1
+    (problem,) = json.loads(actual.out)["problems"]
     assert f"declare own_table={own}" in problem
     assert problem in lakehouse("plan", "app.py").out
     assert problem in lakehouse("run", "app.py", "--only", "ingest").err
@@ -219,9 +219,9 @@ def test_a_topic_keeps_its_place_in_bronze(lakehouse, folder, own):
 def test_a_table_of_another_program_is_not_touched(lakehouse, folder):
     declare(folder)
     write_deltalake(folder / "lake" / "silver" / "counts", pa.table({"n": [1]}))
-    found = lakehouse("plan", "app.py")
-    assert found.code == 1
-    assert "another program wrote it: use another name" in found.out
+    actual = lakehouse("plan", "app.py")
+    assert actual.code == 1
+    assert "another program wrote it: use another name" in actual.out
 
 
 def test_ingest_alone_does_not_need_the_tables(folder):
@@ -229,20 +229,20 @@ def test_ingest_alone_does_not_need_the_tables(folder):
     declare(folder)
     make(folder, "counts")
     declare(folder, count='count("n")')
-    code = "import sys; from lakehouse.run.start.changing import check_declarations\n"
+    code = "import sys; from lakehouse.run.start.declared_changes import check_declarations\n"
     code += "from lakehouse.run.lake import Lake; from lakehouse.run.start.application import load_app\n"
     code += "check_declarations(Lake('lake').settings, load_app('app.py'), ('ingest',))\n"
     code += "print('pyspark' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
+    assert process.stdout.strip() == "False"
 
 
 def test_it_can_be_written_in_json_and_read_back(folder):
     declare(folder, having=""".having("word <> 'it''s \\\\n ${x}'")""")
     make(folder, "counts")
     table = load_app("app.py").table("counts")
-    found = DeltaTable(folder / "lake" / "silver" / "counts").metadata().configuration
-    assert {name: found[name] for name in declaration_properties(table)} == declaration_properties(table)
+    actual = DeltaTable(folder / "lake" / "silver" / "counts").metadata().configuration
+    assert {name: actual[name] for name in declaration_properties(table)} == declaration_properties(table)
 
 
 def test_the_lineage_is_drawn(lakehouse, tmp_path):
@@ -255,9 +255,9 @@ def test_the_lineage_is_drawn(lakehouse, tmp_path):
     )
     drawn = ["table counts", "└─ table newest (rows)", "   └─ stream orders", "      └─ topic orders"]
     drawn += ["function tell", "└─ table newest (alert large) ..."]
-    found = lakehouse("plan", "--app", "app.py", "--lineage", "--svg", "lineage.svg").out
-    assert found.splitlines()[-6:] == drawn
-    assert "Functions" in found
+    actual = lakehouse("plan", "--app", "app.py", "--lineage", "--svg", "lineage.svg").out
+    assert actual.splitlines()[-6:] == drawn
+    assert "Functions" in actual
     assert (tmp_path / "lineage.svg").read_text().startswith("<svg")
     told = json.loads(lakehouse("plan", "--app", "app.py", "--lineage", "--json").out)
     assert told["functions"] == [{"function": "tell", "of": "large"}]

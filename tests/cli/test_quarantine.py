@@ -70,8 +70,8 @@ def test_the_newest_records_are_listed_first(lake, lakehouse):
     ids=str,
 )
 def test_which_records_are_chosen(lake, lakehouse, chosen, offsets):
-    found = lines(lakehouse("quarantine", "orders", *chosen, "--json").out)
-    assert [(r["partition"], r["offset"]) for r in found] == offsets
+    actual = lines(lakehouse("quarantine", "orders", *chosen, "--json").out)
+    assert [(r["partition"], r["offset"]) for r in actual] == offsets
     if not offsets:
         assert lakehouse("quarantine", "orders", *chosen).out == "The quarantine of orders has no such record.\n"
 
@@ -98,12 +98,12 @@ def test_a_function_is_tried(lake, lakehouse):
     assert "  2. decide on the intervention fixed, at a tick of its own, and bring newest to it\n" in out
     assert out.endswith("2 records fit now, 1 still do not. Nothing was changed.\n")
     fix = ("--app", "app.py", "--fix", "app.py:repair", "--plan", "--json")
-    found = lines(lakehouse("repair", "replay", "orders", *fix).out)
-    assert [(r["offset"], r["fits"], r["value_before"], r["value"]) for r in found] == [
+    actual = lines(lakehouse("repair", "replay", "orders", *fix).out)
+    assert [(r["offset"], r["fits"], r["value_before"], r["value"]) for r in actual] == [
         (0, True, '{"amount": "1"}', '{"amount": 1}'), (0, False, "base64:/1tyZWRd", "base64:/1tyZWRd"),
         (1, True, '{"amount": "2"}', '{"amount": 2}'),
     ]  # fmt: skip
-    assert (found[0]["reason"], found[1]["reason"]) == (None, "the fix gave nothing for it")
+    assert (actual[0]["reason"], actual[1]["reason"]) == (None, "the fix gave nothing for it")
     assert len(lines(lakehouse("quarantine", "orders", "--json").out)) == 3
 
 
@@ -111,8 +111,8 @@ def test_an_edit_and_a_new_schema_are_tried(lake, lakehouse, folder):
     one = ("repair", "replay", "orders", "--app", "app.py", "--plan", "--position", "web-orders/1/0")
     (folder / "value.json").write_bytes(b'{"amount": 5}')
     (folder / "key").write_bytes(b"k2")
-    found = lines(lakehouse(*one, "--value-file", "value.json", "--key-file", "key", "--json").out)
-    assert [(r["fits"], r["key_before"], r["key"], r["value"]) for r in found] == [(True, "k", "k2", '{"amount": 5}')]
+    actual = lines(lakehouse(*one, "--value-file", "value.json", "--key-file", "key", "--json").out)
+    assert [(r["fits"], r["key_before"], r["key"], r["value"]) for r in actual] == [(True, "k", "k2", '{"amount": 5}')]
     assert "1 records fit now" in lakehouse(*one, "--null-value").out
     bad = lakehouse(*one, "--value", "five").out
     assert "value: expected a JSON object, found five" in bad
@@ -160,9 +160,9 @@ def test_a_plan_is_refused_as_the_replay_would_be(lake, lakehouse, folder):
     ids=str,
 )
 def test_bad_input(lake, lakehouse, arguments, said):
-    found = lakehouse("quarantine", *arguments)
-    assert (found.code, found.out) == (2, "")
-    assert said in found.err
+    actual = lakehouse("quarantine", *arguments)
+    assert (actual.code, actual.out) == (2, "")
+    assert said in actual.err
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_bad_input(lake, lakehouse, arguments, said):
     ids=str,
 )
 def test_bad_input_of_a_replay(lake, lakehouse, arguments, said):
-    found = lakehouse("repair", "replay", *arguments)
-    assert (found.code, found.out) == (2, "")
-    assert said in found.err
+    actual = lakehouse("repair", "replay", *arguments)
+    assert (actual.code, actual.out) == (2, "")
+    assert said in actual.err
 
 
 def test_an_empty_quarantine(folder, lakehouse):

@@ -34,9 +34,9 @@ def query(story, lakehouse):
     """Run a query at a moment; return its rows."""
 
     def run(sql: str, *moment: str) -> list[dict[str, Any]]:
-        done = lakehouse("query", sql, *moment, "--json", "--lake", str(story.root))
-        assert done.code == 0, done.err
-        return [json.loads(line) for line in done.out.splitlines()]
+        outcome = lakehouse("query", sql, *moment, "--json", "--lake", str(story.root))
+        assert outcome.code == 0, outcome.err
+        return [json.loads(line) for line in outcome.out.splitlines()]
 
     return run
 
@@ -100,9 +100,9 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
         (["--offsets", "clicks/0=1"], "late.visits can't be read by offsets. Name a tick"),
         (["--tick", "9"], "late.visits at tick 9: bronze has ticks up to 8"),
     ):
-        done = lakehouse("query", "SELECT * FROM late.visits", *moment, "--lake", str(story.root))
-        assert (done.code, done.out) == (2, "")
-        assert said in done.err
+        outcome = lakehouse("query", "SELECT * FROM late.visits", *moment, "--lake", str(story.root))
+        assert (outcome.code, outcome.out) == (2, "")
+        assert said in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_late_and_quarantined_records_at_a_moment(story, query, lakehouse):
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered(story, lakehouse, sql, moment, said):
-    done = lakehouse("query", sql, *moment, "--lake", str(story.root))
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    outcome = lakehouse("query", sql, *moment, "--lake", str(story.root))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 def test_names_with_odd_characters(tmp_path, lakehouse):
@@ -142,10 +142,10 @@ def test_names_with_odd_characters(tmp_path, lakehouse):
     topic = "my.topic-1"
     story.bronze.tick(9, (topic, "k", 0, 900, "v"))
     sql = f'SELECT t."offset" FROM bronze."{topic}" AS t JOIN "VISITS" ON true LIMIT 1'
-    done = lakehouse("query", sql, "--tick", "9", "--csv", "--lake", str(tmp_path))
-    assert done.out == "offset\n0\n"
-    done = lakehouse("query", sql, "--tick", "8", "--csv", "--lake", str(tmp_path))
-    assert done.out == "offset\n"
+    outcome = lakehouse("query", sql, "--tick", "9", "--csv", "--lake", str(tmp_path))
+    assert outcome.out == "offset\n0\n"
+    outcome = lakehouse("query", sql, "--tick", "8", "--csv", "--lake", str(tmp_path))
+    assert outcome.out == "offset\n"
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_how_sql_names_tables(query, sql, rows):
 
 
 def test_how_it_would_be_answered(story, lakehouse):
-    done = lakehouse("query", "explain SELECT * FROM visits", "--tick", "1", "--csv", "--lake", str(story.root))
-    assert "silver_visits" in done.out or "ARROW_SCAN" in done.out
+    outcome = lakehouse("query", "explain SELECT * FROM visits", "--tick", "1", "--csv", "--lake", str(story.root))
+    assert "silver_visits" in outcome.out or "ARROW_SCAN" in outcome.out
 
 
 def test_between_versions_the_table_is_folded(story):
@@ -175,8 +175,8 @@ def test_between_versions_the_table_is_folded(story):
         asked.append((name, at))
         return pa.table({"user": ["eve"], "n": [7], "_event_time": [1]})
 
-    found = rows_at.query(story.layout, "SELECT * FROM visits", AtTick(4), fold)
-    assert found.to_arrow_table().to_pylist() == [{"user": "eve", "n": 7}]
+    actual = rows_at.query(story.layout, "SELECT * FROM visits", AtTick(4), fold)
+    assert actual.to_arrow_table().to_pylist() == [{"user": "eve", "n": 7}]
     assert asked == [("visits", AtTick(4))]
     rows_at.query(story.layout, "SELECT * FROM visits", AtTick(5), fold)
     assert len(asked) == 1, "a version is read without it"
@@ -190,35 +190,35 @@ def test_an_incomplete_tick_belongs_to_no_moment(tmp_path: Path):
     write_bronze(tmp_path, records[:1], own=["t"])
     append(tmp_path / "bronze" / "own" / "t", 2, records[1:], None)
     for at in (AtEvent(99), AtOffsets({"t": {0: 1}}), AtTick(1)):
-        found = rows_at.query(Layout(str(tmp_path)), 'SELECT "offset" FROM bronze.t', at)
-        assert found.fetchall() == [(0,)], at
+        actual = rows_at.query(Layout(str(tmp_path)), 'SELECT "offset" FROM bronze.t', at)
+        assert actual.fetchall() == [(0,)], at
     with pytest.raises(NotFound, match="bronze has t/0 up to 1"):
         rows_at.query(Layout(str(tmp_path)), "SELECT * FROM bronze.t", AtOffsets({"t": {0: 2}}))
 
 
 def test_a_lake_without_tables(tmp_path, lakehouse):
-    done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
-    assert (done.code, f"{tmp_path} is no lake: it is empty" in done.err) == (1, True)
+    outcome = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
+    assert (outcome.code, f"{tmp_path} is no lake: it is empty" in outcome.err) == (1, True)
     (tmp_path / "bronze").mkdir()
-    done = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
-    assert done.code == 2
-    assert "there is no table visits" in done.err
-    done = lakehouse("query", "SELECT * FROM visits", "--lake", str(tmp_path))
-    assert done.code == 2
-    assert f"there is no table visits in {tmp_path}. It has none yet; `lakehouse run` makes them." in done.err
+    outcome = lakehouse("query", "SELECT * FROM visits", "--tick", "1", "--lake", str(tmp_path))
+    assert outcome.code == 2
+    assert "there is no table visits" in outcome.err
+    outcome = lakehouse("query", "SELECT * FROM visits", "--lake", str(tmp_path))
+    assert outcome.code == 2
+    assert f"there is no table visits in {tmp_path}. It has none yet; `lakehouse run` makes them." in outcome.err
 
 
 def test_the_past_after_vacuum(tmp_path: Path, lakehouse):
     story = Story(tmp_path)
     story.visits.vacuum()
-    done = lakehouse("query", SQL, "--version", "3", "--lake", str(tmp_path))
-    assert done.code == 2
-    assert "version 3: some of its files are gone (VACUUM). It has versions 4 to" in done.err
-    assert "With --app, which names the application, Spark folds it from bronze" in done.err
-    assert "Traceback" not in done.err
+    outcome = lakehouse("query", SQL, "--version", "3", "--lake", str(tmp_path))
+    assert outcome.code == 2
+    assert "version 3: some of its files are gone (VACUUM). It has versions 4 to" in outcome.err
+    assert "With --app, which names the application, Spark folds it from bronze" in outcome.err
+    assert "Traceback" not in outcome.err
     rows = pa.table({"user": ["ann"], "n": [7]})
-    found = rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(3), lambda name, at: rows)
-    assert found.fetchall() == [(7,)]
+    actual = rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(3), lambda name, at: rows)
+    assert actual.fetchall() == [(7,)]
     with pytest.raises(NotFound, match="has no version 30"):
         rows_at.query(story.layout, "SELECT n FROM visits", AtVersion(30), lambda name, at: rows)
 

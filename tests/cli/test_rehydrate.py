@@ -43,17 +43,17 @@ def test_it_prints_what_was_written_and_which_offsets_differ(lake, lakehouse):
 
 
 def test_a_program_reads_json(lake, lakehouse, broker):
-    found = lakehouse("rehydrate", "clicks", "--to", "cli-json", "--tick", "1", "--partitions", "3", "--json")
-    said = json.loads(found.out)
-    moved = said.pop("moved")
-    assert said == {
+    actual = lakehouse("rehydrate", "clicks", "--to", "cli-json", "--tick", "1", "--partitions", "3", "--json")
+    data = json.loads(actual.out)
+    moved = data.pop("moved")
+    assert data == {
         "topic": "clicks", "to": "cli-json", "records": 3, "written": 3, "created": True, "partitions": 3,
         "before_1970": 0,
     }  # fmt: skip
     assert moved[1] == {
         "topic_id": "id", "partition": 1, "records": 1, "from_offset": 0, "last_offset": 0, "to_offset": 0, "holes": 0,
     }  # fmt: skip
-    assert found.err == ""
+    assert actual.err == ""
     cluster = Cluster(broker.bootstrap_servers)
     assert [end for _, end in cluster.offsets(("cli-json", p) for p in range(3)).values()] == [2, 1, 0]
     assert "Every record has the offset" in lakehouse("rehydrate", "clicks", "--to", "cli-json", "--tick", "1").out
@@ -83,13 +83,13 @@ def test_a_program_reads_json(lake, lakehouse, broker):
     ids=str,
 )
 def test_bad_input(lake, lakehouse, broker, arguments, said):
-    found = lakehouse("rehydrate", *arguments)
-    assert (found.code, found.out) == (2, "")
-    assert said in found.err
+    actual = lakehouse("rehydrate", *arguments)
+    assert (actual.code, actual.out) == (2, "")
+    assert said in actual.err
     assert "x" not in Cluster(broker.bootstrap_servers).names()
 
 
 def test_no_lake(folder, lakehouse):
-    found = lakehouse("rehydrate", "clicks", "--to", "x")
-    assert found.code == 2
-    assert "'clicks' is not in bronze. There are: no topics yet" in found.err
+    actual = lakehouse("rehydrate", "clicks", "--to", "x")
+    assert actual.code == 2
+    assert "'clicks' is not in bronze. There are: no topics yet" in actual.err

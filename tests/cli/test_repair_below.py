@@ -78,8 +78,8 @@ class Shop:
     def rows(self, table: str) -> dict[Any, Any]:
         from lakehouse.run.scenario.replay import rows_of
 
-        found = reader.open_dataset(self.layout.silver(table)).to_table().to_pylist(maps_as_pydicts="strict")
-        return rows_of(load_app("app.py").table(table), found)
+        result = reader.open_dataset(self.layout.silver(table)).to_table().to_pylist(maps_as_pydicts="strict")
+        return rows_of(load_app("app.py").table(table), result)
 
     def expected(self, file: str = "app.py") -> dict[str, dict[Any, Any]]:
         """The tables as the model makes them."""
@@ -99,8 +99,8 @@ def shop(spark: SparkSession, folder: Path) -> Shop:
 
 
 def problems(lakehouse: Command, table: str, file: str = "app.py") -> list[str]:
-    found = json.loads(lakehouse("test", "audit", table, "--app", file, "--json").out)
-    return [f"{one['found']}: {one['do']}" for one in found["problems"]]
+    result = json.loads(lakehouse("test", "audit", table, "--app", file, "--json").out)
+    return [f"{item['found']}: {item['do']}" for item in result["problems"]]
 
 
 @pytest.mark.slow
@@ -119,9 +119,9 @@ def test_new_logic_above_reaches_the_tables_below(
     assert early.code == 2
     assert "table 'customer' exists in the lake under another declaration" in early.err
     assert "Table 'by_city' reads it: its turn comes afterwards." in early.err
-    done = lakehouse("repair", "backfill", "new.py", "customer", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["read_by"] == ["by_city", "city_total", "moves"]
+    outcome = lakehouse("repair", "backfill", "new.py", "customer", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["read_by"] == ["by_city", "city_total", "moves"]
     shop.catch_up("new.py")
     assert shop.rows("customer") == new["customer"]
     came = {("Paris",): {"arrivals": 2}}  # customer a is in Paris again
@@ -138,8 +138,8 @@ def test_new_logic_above_reaches_the_tables_below(
     monkeypatch.setattr("lakehouse.spark.silver.query.RECORDS_PER_BATCH_MAX", 1)
     monkeypatch.setattr("lakehouse.spark.silver.query.TICKS_UNCOUNTED", 0)
     for table in ("by_city", "city_total", "moves"):
-        done = lakehouse("repair", "backfill", "new.py", table)
-        assert done.code == 0, done.err
+        outcome = lakehouse("repair", "backfill", "new.py", table)
+        assert outcome.code == 0, outcome.err
         assert shop.rows(table) == new[table], table
         if table == "by_city":
             shop.catch_up("new.py")
@@ -164,8 +164,8 @@ def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: C
     assert {name: shop.rows(name) for name in was} == was
 
     def decide(*line: str) -> None:
-        done = lakehouse(*line)
-        assert done.code == 0, done.err
+        outcome = lakehouse(*line)
+        assert outcome.code == 0, outcome.err
         behind = lakehouse("test", "check", "app.py")
         assert behind.code == 1
         assert "somebody intervened in it, or in one of the tables that it reads" in behind.out
@@ -177,8 +177,8 @@ def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: C
         for table in tables:
             assert problems(lakehouse, table) == [], table
             for moment in (tick - 1, tick):
-                done = lakehouse("past", "rebuild", "app.py", table, "--prove", "--tick", str(moment), "--json")
-                assert json.loads(done.out)["equal"], f"{table} at {moment}: {done.out}"
+                outcome = lakehouse("past", "rebuild", "app.py", table, "--prove", "--tick", str(moment), "--json")
+                assert json.loads(outcome.out)["equal"], f"{table} at {moment}: {outcome.out}"
             for key in shop.rows(table):
                 row = json.loads(lakehouse("past", "explain", table, "--key", key[0], "--app", "app.py", "--json").out)
                 assert row["agrees"], f"{table} {key}: {row}"
@@ -204,8 +204,8 @@ def test_an_intervention_above_reaches_the_tables_below(shop: Shop, lakehouse: C
         again[city,] = {"arrivals": again[city,]["arrivals"] + 1}
     assert shop.rows("moves") == again
     check(8, "moves", "by_city")
-    found = lakehouse("past", "diff", "moves", "tick:7", "now", "--json").out.splitlines()[-1]
-    assert json.loads(found) == {"added": 0, "removed": 0, "changed": 2}
+    actual = lakehouse("past", "diff", "moves", "tick:7", "now", "--json").out.splitlines()[-1]
+    assert json.loads(actual) == {"added": 0, "removed": 0, "changed": 2}
     planned = lakehouse("repair", "backfill", "app.py", "moves", "--offsets", "customers/0=0..1", "--plan", "--json")
     assert json.loads(planned.out)["changed"] == 0, "a rebuild has the changes of the decisions above, too"
     wanted = ("orders", "6", {"customer": "b", "amount": 9})
@@ -247,12 +247,12 @@ def test_new_logic_of_a_table_below_is_tried_and_backfilled(shop: Shop, lakehous
         }  # fmt: skip
     assert shop.rows("by_city") == expected["by_city"], "the live table is not touched"
 
-    done = lakehouse("repair", "backfill", "own.py", "by_city", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["read_by"] == ["city_total"]
+    outcome = lakehouse("repair", "backfill", "own.py", "by_city", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["read_by"] == ["city_total"]
     shop.catch_up("own.py")
-    found = reader.open_dataset(shop.layout.silver("by_city")).to_table(columns=["city", "most"]).to_pylist()
-    assert {(row["city"],): row["most"] for row in found} == {
+    actual = reader.open_dataset(shop.layout.silver("by_city")).to_table(columns=["city", "most"]).to_pylist()
+    assert {(row["city"],): row["most"] for row in actual} == {
         key: row["most"] for key, row in shop.expected("own.py")["by_city"].items()
     }
     assert problems(lakehouse, "by_city", "own.py") == []

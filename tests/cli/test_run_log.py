@@ -116,12 +116,12 @@ def test_a_job_that_writes_lines_ends_without_a_table(
     )
     (folder / "app.py").write_text(declared)
     monkeypatch.setenv("LAKEHOUSE_LOG_FORMAT", form)
-    monkeypatch.setattr("lakehouse.run.start.ready.check_before_run", lambda *of: None)
+    monkeypatch.setattr("lakehouse.run.start.cheap_checks.check_before_run", lambda *of: None)
     monkeypatch.setattr("lakehouse.run.start.topics.check_topics", lambda *of: None)
     monkeypatch.setattr("lakehouse.run.start.kafka.open_kafka", lambda of: nullcontext("here:9092"))
     monkeypatch.setattr("lakehouse.cli.start.job.run_until", lambda *of: DONE)
-    done = lakehouse("run", "--app", "app.py", *options)
-    assert (done.code, "1,200 records ingested" in done.err, "1,200 records ingested" in done.out) == (
+    outcome = lakehouse("run", "--app", "app.py", *options)
+    assert (outcome.code, "1,200 records ingested" in outcome.err, "1,200 records ingested" in outcome.out) == (
         0,
         True,
         has_summary,

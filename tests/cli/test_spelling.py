@@ -25,10 +25,10 @@ MOVED = [COMMANDS[command] for command in APPLICATION_FIRST]
 
 
 def command(path: tuple[str, ...]):
-    found = typer.main.get_group(main.app)
+    result = typer.main.get_group(main.app)
     for name in path:
-        found = found.commands[name]
-    return found
+        result = result.commands[name]
+    return result
 
 
 def context(of):
@@ -119,10 +119,10 @@ def test_without_any_name_the_message_has_the_real_one(lakehouse, folder: Path):
     (folder / "orders.py").write_text(APP)
     (folder / "helpers.py").write_text("import lakehouse as lh\n")
     for line in (("run",), ("plan",), ("repair", "backfill", "last"), ("past", "explain", "last", "--key", "1")):
-        found = lakehouse(*line)
-        assert (found.code, found.out) == (2, "")
+        actual = lakehouse(*line)
+        assert (actual.code, actual.out) == (2, "")
         assert (
-            '--app orders.py, or once for all commands in lakehouse.toml: app = "orders.py" under [lake]' in found.err
+            '--app orders.py, or once for all commands in lakehouse.toml: app = "orders.py" under [lake]' in actual.err
         )
     (folder / "second.py").write_text(APP)
     assert "--app FILE.py" in lakehouse("run").err

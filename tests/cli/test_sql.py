@@ -71,8 +71,8 @@ def rows(out: str) -> list[dict[str, object]]:
     ],
 )
 def test_pull_queries(lakehouse: Command, lake: Path, statement: str, wanted: list[object]) -> None:
-    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-e", statement)
-    assert (done.code, rows(done.out)) == (0, wanted), done.err
+    outcome = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-e", statement)
+    assert (outcome.code, rows(outcome.out)) == (0, wanted), outcome.err
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_pull_queries(lakehouse: Command, lake: Path, statement: str, wanted: li
     ],
 )
 def test_what_can_not_be_asked(lakehouse: Command, lake: Path, statement: str, said: str) -> None:
-    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "-e", statement)
-    assert done.code == 2
-    assert said in " ".join(done.err.split()), done.err
-    assert "line 1, column " in done.err
+    outcome = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "-e", statement)
+    assert outcome.code == 2
+    assert said in " ".join(outcome.err.split()), outcome.err
+    assert "line 1, column " in outcome.err
 
 
 def test_what_is_declared_can_be_asked(lakehouse: Command, lake: Path) -> None:
@@ -146,19 +146,22 @@ def test_a_file_and_a_pipe(lakehouse: Command, lake: Path, monkeypatch: pytest.M
     import io
 
     (lake / "ask.sql").write_text("-- how many\nSELECT n FROM per_city\n WHERE city = 'Oslo';\n\nSHOW TABLES;")
-    done = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-f", "ask.sql")
-    assert [sorted(row) for row in rows(done.out)] == [["N"], *[["key format", "table", "topic", "value format"]] * 2]
+    outcome = lakehouse("sql", "--app", "app.sql", "--lake", "lake", "--json", "-f", "ask.sql")
+    assert [sorted(row) for row in rows(outcome.out)] == [
+        ["N"],
+        *[["key format", "table", "topic", "value format"]] * 2,
+    ]
     monkeypatch.setattr("sys.stdin", io.StringIO("SHOW\n TABLE;"))
-    done = lakehouse("sql", "--app", "app.sql")
-    assert (done.code, "line 2, column 2: " in done.err) == (2, True)
+    outcome = lakehouse("sql", "--app", "app.sql")
+    assert (outcome.code, "line 2, column 2: " in outcome.err) == (2, True)
     assert lakehouse("sql", "-f", "none.sql").code == 2
     assert "expected a file of SQL" in lakehouse("sql", "--app", "app.py", "-e", "SHOW TABLES").err
 
 
 def test_an_error_in_the_application_names_its_file(lakehouse: Command, lake: Path) -> None:
     (lake / "app.sql").write_text(APP + "CREATE TABLE per_city AS SELECT 1 FROM nothing;")
-    done = lakehouse("sql", "--app", "app.sql", "-e", "SHOW TABLES")
-    assert (done.code, "app.sql: line 6, column 1: " in done.err) == (2, True), done.err
+    outcome = lakehouse("sql", "--app", "app.sql", "-e", "SHOW TABLES")
+    assert (outcome.code, "app.sql: line 6, column 1: " in outcome.err) == (2, True), outcome.err
 
 
 def test_push_queries_give_what_comes(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,20 +41,20 @@ def test_an_application_in_sql_is_run_and_asked(spark, folder: Path, broker: Bro
     )
 
     def ran(*words: str) -> list[Any]:
-        done = lakehouse(*words)
-        assert done.code == 0, (words, done.out, done.err)
-        return rows(done.out)
+        outcome = lakehouse(*words)
+        assert outcome.code == 0, (words, outcome.out, outcome.err)
+        return rows(outcome.out)
 
     def asked(statement: str) -> list[list[Any]]:
-        found = ran("sql", "--app", "app.sql", "--json", "-e", statement)
-        return sorted(list(row.values()) for row in found if row != {"message": "Done."})
+        actual = ran("sql", "--app", "app.sql", "--json", "-e", statement)
+        return sorted(list(row.values()) for row in actual if row != {"message": "Done."})
 
     def send(*visits: tuple[str, str], first: int) -> None:
         each = [
             {"key": user, "value": {"username": user, "location": place}, "timestamp": 1000 * n}
             for n, (user, place) in enumerate(visits, first)
         ]
-        (folder / "visits.jsonl").write_text("".join(json.dumps(one) + "\n" for one in each))
+        (folder / "visits.jsonl").write_text("".join(json.dumps(item) + "\n" for item in each))
         ran("kafka", "produce", topic, "visits.jsonl", *(["--partitions", "1"] if first == 1 else []))
 
     (folder / "app.sql").write_text(APP.format(topic=topic))
@@ -87,9 +87,9 @@ def test_an_application_in_sql_is_run_and_asked(spark, folder: Path, broker: Bro
     shown = facts["tables"][TABLE.upper()]
     assert (shown["rows"], shown["tick"], shown["key"], shown["behind_records"]) == (2, 2, ["USERNAME"], 0)
     of = app.table(TABLE.upper())
-    assert [one["rows"] for one in versions(app, of)["versions"]][-1] == 2
+    assert [item["rows"] for item in versions(app, of)["versions"]][-1] == 2
     history = row_history(app, of, "alice", None, 10)["changes"]
-    assert [(one["change"], one["after"]["N"]) for one in history] == [("updated", 3), ("inserted", 2)]
+    assert [(item["change"], item["after"]["N"]) for item in history] == [("updated", 3), ("inserted", 2)]
 
     ran("repair", "revert", "myTable", "--tick", "1", "--why", "a bad delivery", *WITH_APP)
     assert asked("SELECT * FROM myTable;") == [["alice", "Rome"], ["bob", "Sydney"]]

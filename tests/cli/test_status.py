@@ -31,9 +31,9 @@ def test_late_records_are_counted_by_table(lake, lakehouse):
     lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks")
     lake.rows("calm", 3, topic="clicks")
     lake.late("hourly", 2, ("clicks", 0, 4, "ann", 0, 10), ("clicks", 0, 5, "ann", 0, 10))
-    found = json.loads(lakehouse("status", "--json").out)
-    assert {table["name"]: table["late"] for table in found["tables"]} == {"calm": 0, "hourly": 2}
-    assert "skew" not in found
+    actual = json.loads(lakehouse("status", "--json").out)
+    assert {table["name"]: table["late"] for table in actual["tables"]} == {"calm": 0, "hourly": 2}
+    assert "skew" not in actual
     assert "Late records: 2." in lakehouse("status").out
 
 
@@ -42,8 +42,8 @@ def test_a_table_whose_stream_time_is_ahead_of_the_clock(lake, lakehouse):
     calm_times = {"clicks/id-1/0": 7}
     lake.rows("hourly", 3, ("ann", 0, 10, 1), topic="clicks", content=batch(clock=ClockState(times, times, 7)))
     lake.rows("calm", 3, topic="clicks", content=batch(clock=ClockState(calm_times, times, 7)))
-    (found,) = json.loads(lakehouse("status", "--json").out)["ahead"]
-    assert (found["table"], found["partition"], found["stream_time"]) == ("hourly", "clicks/id-1/0", 253402300799999)
+    (actual,) = json.loads(lakehouse("status", "--json").out)["ahead"]
+    assert (actual["table"], actual["partition"], actual["stream_time"]) == ("hourly", "clicks/id-1/0", 253402300799999)
     out = " ".join(lakehouse("status").out.split())
     assert "Table 'hourly': its stream time of clicks, partition 0, is 9999-12-31 23:59:59Z" in out
     assert 'max_ahead="1 day"' in out
@@ -105,8 +105,8 @@ def test_records_without_a_key_are_counted_by_table(lake, lakehouse):
     lake.rows("hourly", 2, topic="clicks", content=UnchangedRows(operation="open epoch"))
     lake.rows("calm", 3, topic="clicks", content=batch(counts=RecordCounts(3, null_keys=1), null_keys_so_far=1_003))
     lake.rows("whole", 3, topic="clicks", content=batch(counts=RecordCounts(3)))
-    found = json.loads(lakehouse("status", "--json").out)
-    assert {t["name"]: t["null_keys"] for t in found["tables"]} == {"calm": 1_003, "hourly": 2, "whole": 0}
+    actual = json.loads(lakehouse("status", "--json").out)
+    assert {t["name"]: t["null_keys"] for t in actual["tables"]} == {"calm": 1_003, "hourly": 2, "whole": 0}
     out = " ".join(lakehouse("status").out.split())
     assert "calm: 0 rows, 1,003 records without a key: a table needs one. `rekey` gives one, in SQL" in out
     assert "hourly: 2 records without a key, left out." in out
@@ -122,8 +122,8 @@ def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
     lake.rows("calm", 3, topic="clicks")
     lake.rows("hourly", 2, ("ann", 0, 10, 1), topic="clicks", content=batch(counts=RecordCounts(7), failures=(failed,)))
     lake.rows("hourly", 3, topic="clicks", content=UnchangedRows(operation="open epoch"))
-    found = json.loads(lakehouse("status", "--json").out)
-    assert {table["name"]: table["failed"] for table in found["tables"]} == {"calm": [], "hourly": [asdict(failed)]}
+    actual = json.loads(lakehouse("status", "--json").out)
+    assert {table["name"]: table["failed"] for table in actual["tables"]} == {"calm": [], "hourly": [asdict(failed)]}
     out = lakehouse("status").out
     assert "Functions that failed" in out
     assert all(text in out for text in ("map price", "clicks/0/4", r"ValueError: \x1b[2J"))

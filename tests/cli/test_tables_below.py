@@ -57,8 +57,8 @@ def decide(lake: WrittenLake, table: str, at: int) -> None:
 
 
 def behind(lakehouse: Any) -> dict[str, int]:
-    found = json.loads(lakehouse("status", "--json").out)
-    return {table["name"]: table["behind"] for table in found["tables"]}
+    result = json.loads(lakehouse("status", "--json").out)
+    return {table["name"]: table["behind"] for table in result["tables"]}
 
 
 def problems(lakehouse: Any) -> list[str]:
@@ -94,9 +94,9 @@ def test_a_plan_names_the_tables_below_a_changed_one(lake: WrittenLake, folder: 
     place = folder / "lake" / "silver" / "place"
     write_deltalake(place, columns.empty_table(), mode="overwrite", schema_mode="overwrite")
     declare(folder, filter='.filter("n > 1")')
-    found = lakehouse("plan", "app.py", "--json")
-    assert found.code == 1
-    tables = {of["table"]: of for of in json.loads(found.out)["tables"]}
+    actual = lakehouse("plan", "app.py", "--json")
+    assert actual.code == 1
+    tables = {of["table"]: of for of in json.loads(actual.out)["tables"]}
     assert {name: of["change"] for name, of in tables.items()} == {
         "place": "refold", "cities": "same", "sizes": "same", "moves": "same", "alone": "same",
     }  # fmt: skip

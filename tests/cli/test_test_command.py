@@ -42,20 +42,20 @@ def test_all_passed(lakehouse, write):
     write("one", tables=TWO)
     write("two", outputs=[{"topic": "visits", "key": "alice", "value": {"n": n}} for n in (1, 2)])
     write("refused", app="app:wrong", error="town")
-    found = lakehouse("test", "scenarios")
-    assert (found.code, found.err) == (0, "")
-    assert found.out.splitlines()[-1] == "3 passed, 0 failed"
+    actual = lakehouse("test", "scenarios")
+    assert (actual.code, actual.err) == (0, "")
+    assert actual.out.splitlines()[-1] == "3 passed, 0 failed"
 
 
 def test_a_failure_shows_what_was_expected_and_found(lakehouse, write):
     write("right", tables=TWO)
     write("wrong", tables={"visits": [{"key": "alice", "value": {"n": 3}}]})
-    found = lakehouse("test", "scenarios")
-    assert found.code == 1
-    assert found.out.splitlines()[-1] == "1 passed, 1 failed"
-    assert "FAILED  scenarios/wrong.json (model, batch all" in found.out
-    assert '- {"key":"alice","value":{"n":3}}' in found.out
-    assert '+ {"key":"alice","value":{"n":2}}' in found.out
+    actual = lakehouse("test", "scenarios")
+    assert actual.code == 1
+    assert actual.out.splitlines()[-1] == "1 passed, 1 failed"
+    assert "FAILED  scenarios/wrong.json (model, batch all" in actual.out
+    assert '- {"key":"alice","value":{"n":3}}' in actual.out
+    assert '+ {"key":"alice","value":{"n":2}}' in actual.out
 
 
 def test_a_file_named_together_with_its_folder_runs_once(lakehouse, write):
@@ -64,9 +64,9 @@ def test_a_file_named_together_with_its_folder_runs_once(lakehouse, write):
 
 def test_every_batching_counts(lakehouse, write):
     write("one", tables=TWO)
-    found = lakehouse("test", "scenarios", "--batch", "one", "--batch", "all", "--batch", "2", "--batch", "one")
-    assert found.out.splitlines()[-1] == "3 passed, 0 failed"
-    assert [f"batch {batch}" in found.out for batch in ("one", "all", 2)] == [True] * 3
+    actual = lakehouse("test", "scenarios", "--batch", "one", "--batch", "all", "--batch", "2", "--batch", "one")
+    assert actual.out.splitlines()[-1] == "3 passed, 0 failed"
+    assert [f"batch {batch}" in actual.out for batch in ("one", "all", 2)] == [True] * 3
 
 
 BROKEN = {
@@ -89,10 +89,10 @@ def test_what_cannot_run_fails_alone_with_a_message(lakehouse, folder, write):
     (folder / "scenarios" / "ends.py").write_text("raise SystemExit(3)")
     for name, text in BROKEN.items():
         (folder / "scenarios" / f"{name}.json").write_text(text)
-    found = lakehouse("test", "scenarios", "--report", "report.json")
-    assert found.code == 1
-    assert found.out.splitlines()[-1] == f"1 passed, {len(BROKEN)} failed"
-    assert "Traceback" not in found.out + found.err
+    actual = lakehouse("test", "scenarios", "--report", "report.json")
+    assert actual.code == 1
+    assert actual.out.splitlines()[-1] == f"1 passed, {len(BROKEN)} failed"
+    assert "Traceback" not in actual.out + actual.err
     failed = {line["name"]: line["message"] for line in json.loads(Path("report.json").read_text())}
     assert failed.pop("right") == ""
     assert all(failed.values())
@@ -103,11 +103,11 @@ def test_what_cannot_run_fails_alone_with_a_message(lakehouse, folder, write):
 def test_a_path_that_is_not_there_and_a_folder_without_scenarios_fail(lakehouse, folder, write):
     write("right", tables=TWO)
     (folder / "empty").mkdir()
-    found = lakehouse("test", "missing.json", "empty", "scenarios")
-    assert found.code == 1
-    assert "missing.json: no such file or folder" in found.out
-    assert "no scenario in this folder" in found.out
-    assert found.out.splitlines()[-1] == "1 passed, 2 failed"
+    actual = lakehouse("test", "missing.json", "empty", "scenarios")
+    assert actual.code == 1
+    assert "missing.json: no such file or folder" in actual.out
+    assert "no scenario in this folder" in actual.out
+    assert actual.out.splitlines()[-1] == "1 passed, 2 failed"
 
 
 def test_the_report(lakehouse, write):
@@ -128,10 +128,10 @@ def test_the_report(lakehouse, write):
 
 def test_what_needs_spark_fails_on_the_model_and_says_so(lakehouse, write):
     write("sounds", app="app:sounds", tables={"sounds": [{"key": "alice", "value": {"sound": "P620"}}]})
-    found = lakehouse("test", "scenarios")
-    assert found.code == 1
-    assert "needs Spark: " in found.out
-    assert "run with --engine spark" in found.out
+    actual = lakehouse("test", "scenarios")
+    assert actual.code == 1
+    assert "needs Spark: " in actual.out
+    assert "run with --engine spark" in actual.out
 
 
 def test_with_both_engines_the_model_skips_what_needs_spark(lakehouse, write, monkeypatch):
@@ -141,9 +141,9 @@ def test_with_both_engines_the_model_skips_what_needs_spark(lakehouse, write, mo
     monkeypatch.setattr(suite, "spark_engine", lambda: 1 / 0)
     write("sounds", app="app:sounds", tables={"sounds": [{"key": "alice", "value": {"sound": "P620"}}]})
     write("one", tables=TWO)
-    found = lakehouse("test", "scenarios", "--engine", "both", "--report", "report.json")
-    assert "skipped scenarios/sounds.json (model" in found.out
-    assert found.out.splitlines()[-1] == "1 passed, 2 failed"
+    actual = lakehouse("test", "scenarios", "--engine", "both", "--report", "report.json")
+    assert "skipped scenarios/sounds.json (model" in actual.out
+    assert actual.out.splitlines()[-1] == "1 passed, 2 failed"
     assert len(json.loads(Path("report.json").read_text())) == 3
 
 
@@ -156,10 +156,10 @@ def test_with_both_engines_the_model_skips_what_needs_spark(lakehouse, write, mo
     ],
 )
 def test_wrong_options_are_bad_input(lakehouse, write, arguments, said):
-    found = lakehouse("test", write("one", tables=TWO), *arguments)
-    assert found.code == 2
-    assert said in found.err
-    assert found.out == ""
+    actual = lakehouse("test", write("one", tables=TWO), *arguments)
+    assert actual.code == 2
+    assert said in actual.err
+    assert actual.out == ""
 
 
 def test_the_model_starts_no_spark(write, folder):
@@ -168,8 +168,8 @@ def test_the_model_starts_no_spark(write, folder):
         "import sys; from lakehouse.cli.main import main; code = main(['test', 'scenarios']);"
         "print(code, [name for name in ('pyspark', 'py4j', 'pandas', 'pyarrow', 'deltalake') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
-    assert done.stdout.splitlines()[-1] == "0 []"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
+    assert process.stdout.splitlines()[-1] == "0 []"
 
 
 def test_the_three_files_of_ksqldb(lakehouse: Any, folder: Path) -> None:
@@ -181,8 +181,8 @@ def test_the_three_files_of_ksqldb(lakehouse: Any, folder: Path) -> None:
         '{"inputs": [{"topic": "t", "key": 1, "value": {"n": 2}}, {"topic": "t", "key": 2}]}'
     )
     (folder / "o.json").write_text('{"outputs": [{"topic": "BIG", "key": 1, "value": {"N": 2}}]}')
-    done = lakehouse("test", "-s", "s.sql", "-i", "i.json", "-o", "o.json")
-    assert (done.code, done.out.splitlines()[-1]) == (0, "1 passed, 0 failed")
+    outcome = lakehouse("test", "-s", "s.sql", "-i", "i.json", "-o", "o.json")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, "1 passed, 0 failed")
     (folder / "o.json").write_text('{"outputs": [{"topic": "BIG", "key": 1, "value": {"N": 3}}]}')
     assert lakehouse("test", "run", "-s", "s.sql", "-i", "i.json", "-o", "o.json").code == 1
     assert lakehouse("test", "run", "-s", "s.sql").code == 2

@@ -67,7 +67,7 @@ class WrittenLake:
         content: CommitContent | None = None,
     ) -> None:  # fmt: skip
         """Append rows to a windowed table (or its state): (user, start, end, n); content: that of a state's commit."""
-        found = [
+        result = [
             {"user": user, "window_start": at(start), "window_end": at(end), "n": n, "_event_time": at(start)}
             for user, start, end, n in rows
         ]
@@ -75,11 +75,11 @@ class WrittenLake:
         plan = f"TABLE {table}\n  FROM topic {topic} (stream {topic})"
         properties = {"lakehouse.plan": plan, "lakehouse.key": "user,window_start,window_end"}
         content = content or VisibleCommit(from_tick=tick - 1, run="run", keys=len(rows))
-        self._write(f"{layer}/{table}", name, tick, ROWS, found, content, None, properties)
+        self._write(f"{layer}/{table}", name, tick, ROWS, result, content, None, properties)
 
     def late(self, table: str, tick: int, *late: tuple[str, int, int, str, int | None, int | None]) -> None:
         """Append late records: (topic, partition, offset, user, start, end)."""
-        found = [
+        result = [
             {
                 "topic": topic, "partition": partition, "offset": offset, "tick": tick, "ordinals": [],
                 "key": json.dumps({"user": user}),
@@ -87,7 +87,7 @@ class WrittenLake:
             }
             for topic, partition, offset, user, start, end in late
         ]  # fmt: skip
-        self._write(f"late/{table}", f"late.{table}", tick, LATE, found, LateCommit(from_tick=tick - 1))
+        self._write(f"late/{table}", f"late.{table}", tick, LATE, result, LateCommit(from_tick=tick - 1))
 
     def _write(
         self, path: str, name: str, tick: int, schema: pa.Schema, rows: list[dict[str, Any]], content: CommitContent,

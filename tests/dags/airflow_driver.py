@@ -46,7 +46,7 @@ def inspect(_: None) -> dict[str, Any]:
         "tags": sorted(dag.tags),
         "doc": dag.doc_md,
         "bag_s": first_s,
-        "file_s": next(one.duration.total_seconds() for one in bag.dagbag_stats if "catch_up" in one.file),
+        "file_s": next(item.duration.total_seconds() for item in bag.dagbag_stats if "catch_up" in item.file),
         "heavy_modules": sorted({name.split(".")[0] for name in sys.modules} & {"lakehouse", "pyspark", "delta"}),
     }
 
@@ -170,7 +170,7 @@ def _change(task: Any, fields: dict[str, Any]) -> None:
 
     def changed(self: Any, context: Any) -> Any:
         left = honest(self, context)
-        return [{**one, **fields} for one in left] if isinstance(left, list) else {**left, **fields}
+        return [{**item, **fields} for item in left] if isinstance(left, list) else {**left, **fields}
 
     type(task).execute = changed
 
@@ -194,8 +194,8 @@ def _said(ti: Any) -> dict[str, Any]:
             "tries": ti.try_number,
             "xcom": ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index),
             "label": ti.rendered_map_index,
-            "progress": next((json.loads(one.value) for one in states if one.key == "progress"), None),
-            "link": next((str(one.value).strip('"') for one in links), None),
+            "progress": next((json.loads(item.value) for item in states if item.key == "progress"), None),
+            "link": next((str(item.value).strip('"') for item in links), None),
         }
 
 
@@ -206,8 +206,8 @@ def _events(asset: str | None) -> list[dict[str, Any]]:
 
     with create_session() as session:
         wanted = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
-        found = session.scalars(wanted.where(AssetModel.name == asset).order_by(AssetEvent.id)).all()
-        return [event.extra for event in found]
+        result = session.scalars(wanted.where(AssetModel.name == asset).order_by(AssetEvent.id)).all()
+        return [event.extra for event in result]
 
 
 COMMANDS = {

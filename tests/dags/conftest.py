@@ -93,10 +93,10 @@ def manifest(tmp_path: Path) -> Callable[..., Path]:
     """Write a manifest: manifest(name="bank", schedule="@hourly"); the folder is the file's parent."""
 
     def write(**fields: Any) -> Path:
-        said = {**MANIFEST, **fields}
-        path = tmp_path / "applications" / f"{said['name']}.json"
+        data = {**MANIFEST, **fields}
+        path = tmp_path / "applications" / f"{data['name']}.json"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(said))
+        path.write_text(json.dumps(data))
         return path
 
     return write

@@ -37,10 +37,10 @@ class Refused(Exception):
 def wait(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S, pause_s: float = 1.0) -> Any:
     """Return the result of `condition` as soon as it is something."""
     deadline = time.monotonic() + patience_s
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(pause_s)
-    return found
+    return result
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Living:
     def lakehouse(self, *arguments: str) -> str:
         """Run a command of `lakehouse` in the folder; return what it printed."""
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LAKEHOUSE_")}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "lakehouse.cli.main", *arguments],
             cwd=self.folder, env=environ, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     @contextlib.contextmanager
     def running(self, app: str, *options: str) -> Iterator[Self]:
@@ -103,9 +103,9 @@ class Living:
 
     def tasks(self, kind: str, run: str) -> dict[str, dict[str, Any]]:
         """Return a run's task instances by id, mapped ones as id/index."""
-        found = self.ask("GET", f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances")["task_instances"]
+        result = self.ask("GET", f"/api/v2/dags/{self.name}__{kind}/dagRuns/{run}/taskInstances")["task_instances"]
         return {
-            one["task_id"] + (f"/{one['map_index']}" if one["map_index"] >= 0 else ""): one for one in found
+            item["task_id"] + (f"/{item['map_index']}" if item["map_index"] >= 0 else ""): item for item in result
         }  # fmt: skip
 
     def state(self, kind: str, run: str) -> str:
@@ -113,7 +113,7 @@ class Living:
 
     def end(self, kind: str, run: str) -> dict[str, str]:
         """Wait until a run has succeeded; return the state of each task."""
-        state = wait(lambda: (found := self.state(kind, run)) in ENDED and found, f"the end of {kind}")
+        state = wait(lambda: (result := self.state(kind, run)) in ENDED and result, f"the end of {kind}")
         states = {task: of["state"] for task, of in self.tasks(kind, run).items()}
         assert state == "success", (states, self.logs(kind, run, states))
         return states
@@ -122,7 +122,7 @@ class Living:
         """Return the ends of the logs of the tasks that failed."""
         folder = self.folder / ".lakehouse" / "airflow" / "logs" / f"dag_id={self.name}__{kind}" / f"run_id={run}"
         failed = [task.partition("/")[0] for task, state in states.items() if state == "failed"]
-        files = [path for one in failed for path in sorted(folder.glob(f"task_id={one}/**/*.log"))]
+        files = [path for item in failed for path in sorted(folder.glob(f"task_id={item}/**/*.log"))]
         return "\n".join(path.read_text()[-3000:] for path in files)
 
     def xcom(self, kind: str, run: str, task: str, key: str = "return_value", index: int = -1) -> Any:
@@ -150,13 +150,13 @@ class Living:
 
     def events(self, table: str) -> list[dict[str, Any]]:
         """Return the content of the events of a table's asset, the oldest first."""
-        found = self.ask("GET", "/api/v2/assets/events?order_by=timestamp&limit=100")["asset_events"]
-        return [one["extra"] for one in found if one["name"] == f"{self.name}.{table}"]
+        result = self.ask("GET", "/api/v2/assets/events?order_by=timestamp&limit=100")["asset_events"]
+        return [item["extra"] for item in result if item["name"] == f"{self.name}.{table}"]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """Return a table's visible rows, in order, read without Spark."""
         from lakehouse.lake import reader
         from lakehouse.lake.layout import Layout
 
-        found = reader.query_lake(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
-        return [tuple(row) for row in found]
+        result = reader.query_lake(Layout(str(self.folder / "lake")), f'SELECT * FROM "{table}" ORDER BY 1').fetchall()
+        return [tuple(row) for row in result]

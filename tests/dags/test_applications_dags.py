@@ -83,10 +83,10 @@ def test_a_schedule_that_airflow_cant_use_costs_the_other_applications_nothing(a
     folder = manifest(schedule="@quarterly", backfill_schedule="0 0 29 2 *").parent
     manifest(name="hour", schedule="60 * * * *")
     manifest(name="never", backfill_schedule="0 0 31 2 *")
-    found = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
-    assert found["import_errors"] == {}
-    assert {name.partition("__")[0] for name in found["dags"] if "__" in name} == {"shop"}
-    said = found["dags"]["lakehouse_refused_manifests"]["doc"]
+    actual = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
+    assert actual["import_errors"] == {}
+    assert {name.partition("__")[0] for name in actual["dags"] if "__" in name} == {"shop"}
+    said = actual["dags"]["lakehouse_refused_manifests"]["doc"]
     assert "hour.json: schedule is '60 * * * *', which Airflow can't use: [60 * * * *] is not acceptable" in said
     assert "never.json: backfill_schedule is '0 0 31 2 *', which Airflow can't use: failed to find next date" in said
 
@@ -95,12 +95,12 @@ def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_
     folder = manifest(schedule="@hourly", freshness_minutes=30, pool="lakehouse_shop").parent
     manifest(name="bank", backfill_schedule="0 * * * *", streams=["orders", "prices"])
     (folder / "broken.json").write_text("{")
-    found = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
-    assert found["import_errors"] == {}
+    actual = airflow.ask(tmp_path, "inspect_all", LAKEHOUSE_APPLICATIONS=str(folder))
+    assert actual["import_errors"] == {}
     made = {f"{name}__{kind}" for name in ("bank", "shop") for kind in KINDS}
-    assert set(found["dags"]) == made | {"lakehouse_catch_up", "lakehouse_refused_manifests"}
-    assert "broken.json: broken.json: can't be read" in found["dags"]["lakehouse_refused_manifests"]["doc"]
-    dags = {name: found["dags"][name] for name in made}
+    assert set(actual["dags"]) == made | {"lakehouse_catch_up", "lakehouse_refused_manifests"}
+    assert "broken.json: broken.json: can't be read" in actual["dags"]["lakehouse_refused_manifests"]["doc"]
+    dags = {name: actual["dags"][name] for name in made}
     assert {dag["max_active_runs"] for dag in dags.values()} == {1}
     assert {dag["catchup"] for dag in dags.values()} == {False}
     assert dags["shop__catch_up"]["deadlines"] == 1
@@ -119,8 +119,8 @@ def test_each_application_has_its_dags_and_a_bad_manifest_is_named(airflow, tmp_
     assert dags["shop__backfill_range"]["pools"]["backfill"] == "lakehouse_shop"
     assert dags["shop__backfill_range"]["pools"]["approve"] == "default_pool"
     assert {name: dag["empty_texts"] for name, dag in dags.items() if dag["empty_texts"]} == {}, "the UI's form says no"
-    assert found["heavy_modules"] == []
-    assert found["file_s"] < 1.5, "the processor parses this file again and again"
+    assert actual["heavy_modules"] == []
+    assert actual["file_s"] < 1.5, "the processor parses this file again and again"
 
 
 def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
@@ -156,21 +156,21 @@ def test_bad_params_are_refused_when_a_run_is_made(airflow, tmp_path, shop):
     ],
 )
 def test_unknown_or_contradictory_params_fail_the_first_task(run, tmp_path, shop, kind, conf, said):
-    found = run(shop(), kind, conf, by_hand=True)
-    assert found["state"] == "failed"
-    assert found["tasks"]["check_request"]["tries"] == 1
-    assert re.search(said, found["log"])
+    actual = run(shop(), kind, conf, by_hand=True)
+    assert actual["state"] == "failed"
+    assert actual["tasks"]["check_request"]["tries"] == 1
+    assert re.search(said, actual["log"])
     assert _calls(tmp_path) == []
 
 
 def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
-    found = run(shop(), "backfill_range", {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"})
-    states = _states(found)
-    assert found["state"] == "success", found["log"]
+    actual = run(shop(), "backfill_range", {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"})
+    states = _states(actual)
+    assert actual["state"] == "success", actual["log"]
     assert [states[task] for task in ("check_request", "plan", "unless_dry_run", "discard")] == ["success"] * 4
     assert [states[task] for task in ("approve", "reconcile", "facts")] == ["skipped"] * 3
     assert [re.findall("--(plan|discard|why)", call) for call in _calls(tmp_path)] == [["plan"], ["discard"]]
-    assert found["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
+    assert actual["tasks"]["plan"]["xcom"] == {"table": "totals", "added": 0, "event": "done"}
     # Airflow's user reaches the command, which writes it into the log of interventions.
     assert {*(tmp_path / "calls.by").read_text().splitlines()} == {"dag_test in Airflow"}
 
@@ -179,20 +179,20 @@ def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
 def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, shop):
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-06", "dry_run": False, "reason": "{{ 7*7 }} a bug"}
     one = shop()
-    found = run(one, "backfill_range", conf, mark_success="approve")
-    states = _states(found)
-    assert found["state"] == "success", found["log"]
+    actual = run(one, "backfill_range", conf, mark_success="approve")
+    states = _states(actual)
+    assert actual["state"] == "success", actual["log"]
     assert (states["backfill/0"], states["backfill/1"], states["reconcile"]) == ("success",) * 3
     assert (states["tables.totals"], states["tables.current_orders"]) == ("success", "skipped")
-    assert found["tasks"]["backfill/1"]["label"] == "2013-07-05T00:00:00Z to 2013-07-06T00:00:00Z"
+    assert actual["tasks"]["backfill/1"]["label"] == "2013-07-05T00:00:00Z to 2013-07-06T00:00:00Z"
     done = [call for call in _calls(tmp_path) if "--why" in call]
     assert {*re.findall(r"--from=(\S+)", str(done))} == {"2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"}
     assert len(done) == 2
     assert all("--why={{ 7*7 }} a bug --lake" in call for call in done), "braces are no template"
     told = {"rows": 2, "version": 4, "tick": 7, "offsets": {"orders": {"0": 3}}, "reason": "{{ 7*7 }} a bug"}
-    assert found["events"] == [told]
-    assert found["tasks"]["plan"]["link"] == f"/lakehouse/?app={one.name}&table=totals"
-    assert found["tasks"]["plan"]["progress"]["records"] == 1, "what a command tells meanwhile is the task's state"
+    assert actual["events"] == [told]
+    assert actual["tasks"]["plan"]["link"] == f"/lakehouse/?app={one.name}&table=totals"
+    assert actual["tasks"]["plan"]["progress"]["records"] == 1, "what a command tells meanwhile is the task's state"
     again = run(one, "backfill_range", conf, mark_success="approve")
     assert _states(again)["tables.totals"] == "skipped", "nothing changed since, so nothing is told"
     assert again["events"] == [told]
@@ -208,28 +208,28 @@ def test_an_approved_backfill_runs_its_chunks_and_reports_once(run, tmp_path, sh
     ],
 )
 def test_exit_codes_decide_between_giving_up_and_trying_again(run, shop, case, state, tries, said):
-    found = run(shop(case.format()), "catch_up", {})
-    assert (found["tasks"]["ingest"]["state"], found["tasks"]["ingest"]["tries"]) == (state, tries), found["log"]
-    assert said in found["log"]
+    actual = run(shop(case.format()), "catch_up", {})
+    assert (actual["tasks"]["ingest"]["state"], actual["tasks"]["ingest"]["tries"]) == (state, tries), actual["log"]
+    assert said in actual["log"]
 
 
 @pytest.mark.airflow
 def test_a_task_waits_for_a_table_in_use_without_spending_a_try(run, tmp_path, shop):
     held = "backfill) test $(wc -l < calls) -gt 2 && echo '{}' || exit 3 ;;"
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
-    found = run(shop(held), "backfill_interval", conf, pause_s=0.1)
-    assert found["tasks"]["backfill/0"]["state"] == "success", found["log"]
-    assert found["tasks"]["backfill/0"]["tries"] == 1
+    actual = run(shop(held), "backfill_interval", conf, pause_s=0.1)
+    assert actual["tasks"]["backfill/0"]["state"] == "success", actual["log"]
+    assert actual["tasks"]["backfill/0"]["tries"] == 1
     assert len(_calls(tmp_path)) == 3
 
 
 @pytest.mark.airflow
 def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run, shop):
-    found = run(shop("run) exit 3 ;;"), "catch_up", {}, pause_s=0.1, wait_s=0.1)
-    states = _states(found)
-    assert found["state"] == "success", found["log"]
+    actual = run(shop("run) exit 3 ;;"), "catch_up", {}, pause_s=0.1, wait_s=0.1)
+    states = _states(actual)
+    assert actual["state"] == "success", actual["log"]
     assert (states["ingest"], states["silver"], states["check"]) == ("skipped", "skipped", "success")
-    assert [event["tick"] for event in found["events"]] == [7]
+    assert [event["tick"] for event in actual["events"]] == [7]
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run
 )  # fmt: skip
 def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, shop, kind, conf, changed, task):
     """A user of role "user" may edit a task's result, and so put an option, or another decision, into a command."""
-    found = run(shop(), kind, conf, changed=changed)
-    assert (found["tasks"][task]["state"], found["tasks"][task]["tries"]) == ("failed", 1), found["log"]
+    actual = run(shop(), kind, conf, changed=changed)
+    assert (actual["tasks"][task]["state"], actual["tasks"][task]["tries"]) == ("failed", 1), actual["log"]
     assert _calls(tmp_path) == []
 
 
@@ -257,6 +257,6 @@ def test_a_result_that_was_changed_in_airflow_starts_no_command(run, tmp_path, s
 def test_a_dry_run_stays_a_dry_run_when_its_request_was_changed(run, tmp_path, shop):
     conf = {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"}
     changed = {"check_request": {"dry_run": False, "reason": "mine"}}
-    found = run(shop(), "backfill_range", conf, changed=changed, mark_success="plan|approve")
-    assert found["state"] == "failed"
+    actual = run(shop(), "backfill_range", conf, changed=changed, mark_success="plan|approve")
+    assert actual["state"] == "failed"
     assert _calls(tmp_path) == []

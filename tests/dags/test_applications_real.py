@@ -155,7 +155,7 @@ def test_a_backfill_is_planned_approved_done_and_reported_once(shop: Shop, spark
     assert [states[task] for task in ("backfill/0", "backfill/1", "reconcile", "discard")] == ["success"] * 4
     shop.check()
     assert [told.get("reason") for told in shop.events("totals")] == ["", reason]
-    (done,) = [json.loads(one) for one in shop.lakehouse("look", "interventions", "totals", "--json").splitlines()]
+    (done,) = [json.loads(item) for item in shop.lakehouse("look", "interventions", "totals", "--json").splitlines()]
     assert done["reason"] == reason
 
 
@@ -175,8 +175,8 @@ def test_airflows_own_backfill_repairs_without_a_flood_of_events(shop: Shop, spa
     assert shop.end("backfill_interval", named)["backfill/0"] == "success"
     shop.pause("backfill_interval", True)
     runs = shop.ask("GET", "/api/v2/dags/shop__backfill_interval/dagRuns")["dag_runs"]
-    found = {one["data_interval_start"][:10]: one["state"] for one in runs if one["run_type"] == "backfill"}
-    assert found == {"2013-07-04": "success", "2013-07-05": "success"}
+    actual = {item["data_interval_start"][:10]: item["state"] for item in runs if item["run_type"] == "backfill"}
+    assert actual == {"2013-07-04": "success", "2013-07-05": "success"}
     shop.check()
     assert shop.events("totals") == told
 
@@ -184,7 +184,7 @@ def test_airflows_own_backfill_repairs_without_a_flood_of_events(shop: Shop, spa
 def test_a_drill_finds_the_damage_and_restores(shop: Shop) -> None:
     run = shop.trigger("recovery_drill", table="totals", damage="lost file")
     shop.end("recovery_drill", run)
-    (drilled,) = [json.loads(one) for one in shop.lakehouse("test", "drill", "--history", "--json").splitlines()]
+    (drilled,) = [json.loads(item) for item in shop.lakehouse("test", "drill", "--history", "--json").splitlines()]
     assert (drilled["table"], drilled["ok"]) == ("totals", True)
     assert shop.xcom("recovery_drill", run, "drill", index=0)["ok"] is True
 
@@ -207,10 +207,10 @@ def test_maintenance_keeps_versions_for_a_week(shop: Shop) -> None:
         shop.trigger("table_maintenance", keep_hours=167)
     run = shop.trigger("table_maintenance", table="totals", keep_hours=200)
     shop.end("table_maintenance", run)
-    (found,) = [
-        one for one in shop.xcom("table_maintenance", run, "upkeep")["tables"] if one["name"] == "silver/totals"
+    (actual,) = [
+        item for item in shop.xcom("table_maintenance", run, "upkeep")["tables"] if item["name"] == "silver/totals"
     ]
-    assert found["kept"][0] == "versions of 8.33333 days"
+    assert actual["kept"][0] == "versions of 8.33333 days"
 
 
 def _family(folder: Path) -> list[psutil.Process]:
@@ -232,7 +232,7 @@ def test_killed_in_the_middle_of_a_merge_and_cleared_it_is_the_identical_table(s
     shop.pause("catch_up", True)
     run = shop.trigger("catch_up")
     path = f"/ui/dags/shop__catch_up/dagRuns/{run}/deadlines"
-    wait(lambda: any(one["missed"] for one in shop.ask("GET", path)["deadlines"]), "the missed deadline", 200)
+    wait(lambda: any(item["missed"] for item in shop.ask("GET", path)["deadlines"]), "the missed deadline", 200)
     logs = shop.folder / ".lakehouse" / "airflow" / "logs"
     wait(lambda: any("is not fresh" in file.read_text(errors="replace") for file in logs.rglob("*.log")), "alert", 100)
     shop.pause("catch_up", False)

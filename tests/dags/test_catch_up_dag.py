@@ -37,15 +37,15 @@ def _states(found: dict) -> list[str]:
 
 
 def test_the_dag_is_complete_and_light(airflow, tmp_path):
-    found = airflow.ask(tmp_path, "inspect")
-    assert found["import_errors"] == {}
-    assert found["dag_ids"] == ["lakehouse_catch_up"]
-    assert found["downstream"] == {"ingest": ["silver"], "silver": ["checks"], "checks": []}
-    assert (found["max_active_runs"], found["catchup"], found["schedule"]) == (1, False, None)
-    assert found["tags"] == ["lakehouse"]
-    assert "Catch up" in found["doc"]
-    assert found["heavy_modules"] == []
-    assert found["file_s"] < 0.2, "the scheduler parses this file again and again"
+    actual = airflow.ask(tmp_path, "inspect")
+    assert actual["import_errors"] == {}
+    assert actual["dag_ids"] == ["lakehouse_catch_up"]
+    assert actual["downstream"] == {"ingest": ["silver"], "silver": ["checks"], "checks": []}
+    assert (actual["max_active_runs"], actual["catchup"], actual["schedule"]) == (1, False, None)
+    assert actual["tags"] == ["lakehouse"]
+    assert "Catch up" in actual["doc"]
+    assert actual["heavy_modules"] == []
+    assert actual["file_s"] < 0.2, "the scheduler parses this file again and again"
 
 
 def test_hostile_params_are_refused_and_plain_ones_accepted(airflow, tmp_path):
@@ -60,25 +60,25 @@ def test_hostile_params_are_refused_and_plain_ones_accepted(airflow, tmp_path):
 
 def test_a_run_returns_each_jobs_last_event(airflow, tmp_path, project):
     conf = {"app": "apps/mine.py", "config": "conf/lakehouse.toml"}
-    found = airflow.ask(tmp_path, "run", {"conf": conf}, AIRFLOW_CONN_LAKE="secret", **project)
-    assert (found["state"], _states(found)) == ("success", ["success"] * 3), found["log"]
-    events = {task: found["tasks"][task]["xcom"] for task in TASKS}
+    actual = airflow.ask(tmp_path, "run", {"conf": conf}, AIRFLOW_CONN_LAKE="secret", **project)
+    assert (actual["state"], _states(actual)) == ("success", ["success"] * 3), actual["log"]
+    events = {task: actual["tasks"][task]["xcom"] for task in TASKS}
     assert all((event["event"], event["rows"]) == ("done", 2) for event in events.values())
     arguments = ["--app", "apps/mine.py", "--config", "conf/lakehouse.toml"]
     assert events["ingest"]["argv"] == [*arguments, "--until", "caught-up"]
     assert events["silver"]["argv"] == events["checks"]["argv"] == arguments
     assert not any(name.startswith("AIRFLOW") for name in events["ingest"]["env"])
-    assert '{"event": "progress", "rows": 1}' in found["log"], "the job's lines are in the task's log"
+    assert '{"event": "progress", "rows": 1}' in actual["log"], "the job's lines are in the task's log"
 
 
 def test_bad_input_fails_at_once(airflow, tmp_path, project):
     (tmp_path / "spark_jobs" / "silver.py").write_text(
         """print('{"event": "error", "message": "no such table"}'); raise SystemExit(2)"""
     )
-    found = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}}, **project)
-    assert (found["state"], _states(found)) == ("failed", ["success", "failed", "upstream_failed"])
-    assert found["tasks"]["silver"]["tries"] == 1
-    assert "no such table" in found["log"]
+    actual = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}}, **project)
+    assert (actual["state"], _states(actual)) == ("failed", ["success", "failed", "upstream_failed"])
+    assert actual["tasks"]["silver"]["tries"] == 1
+    assert "no such table" in actual["log"]
 
 
 def test_another_failure_is_tried_again(airflow, tmp_path, project):
@@ -91,9 +91,9 @@ if not tried.exists():
     raise SystemExit(1)
 {WELL}"""
     )
-    found = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}}, **project)
-    assert (found["state"], _states(found)) == ("success", ["success"] * 3), found["log"]
-    assert found["tasks"]["ingest"]["tries"] == 2
+    actual = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}}, **project)
+    assert (actual["state"], _states(actual)) == ("success", ["success"] * 3), actual["log"]
+    assert actual["tasks"]["ingest"]["tries"] == 2
 
 
 # A job and its child, which would both run for a minute. Each try adds its pids.
@@ -112,8 +112,8 @@ def _pids(folder: Path) -> list[int]:
 
 def test_a_timeout_ends_the_jobs_processes(airflow, tmp_path, project, is_running):
     (tmp_path / "spark_jobs" / "ingest.py").write_text(HANGING)
-    found = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}, "timeout_s": 1}, **project)
-    assert (found["state"], _states(found)) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
+    actual = airflow.ask(tmp_path, "run", {"conf": {"app": "app.py"}, "timeout_s": 1}, **project)
+    assert (actual["state"], _states(actual)) == ("failed", ["failed", "upstream_failed", "upstream_failed"])
     assert len(_pids(tmp_path)) == 2 * 3, "three tries, two processes each"
     assert not any(map(is_running, _pids(tmp_path)))
 

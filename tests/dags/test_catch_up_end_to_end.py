@@ -73,13 +73,13 @@ def project(tmp_path: Path, broker, topic: str) -> Path:
 
 def _rows(table: Path) -> list[tuple[str, ...]]:
     query = "SELECT tailnum, origin, dest FROM t ORDER BY tailnum"
-    found = pa.table(QueryBuilder().register("t", DeltaTable(str(table))).execute(query))
-    return [tuple(row.values()) for row in found.to_pylist()]
+    result = pa.table(QueryBuilder().register("t", DeltaTable(str(table))).execute(query))
+    return [tuple(row.values()) for row in result.to_pylist()]
 
 
 @pytest.mark.timeout(600)
 def test_records_in_kafka_become_rows_in_silver(airflow, project):
-    found = airflow.ask(
+    actual = airflow.ask(
         project,
         "run",
         {"conf": {"app": "app.py", "config": "lakehouse.toml"}},
@@ -87,10 +87,10 @@ def test_records_in_kafka_become_rows_in_silver(airflow, project):
         LAKEHOUSE_CATCH_UP=str(project),
         LAKEHOUSE_PYTHON=sys.executable,
     )
-    assert found["state"] == "success", found["log"]
-    assert {task: found["tasks"][task]["state"] for task in TASKS} == dict.fromkeys(TASKS, "success")
-    assert {found["tasks"][task]["tries"] for task in TASKS} == {1}, found["log"]
-    events = {task: found["tasks"][task]["xcom"] for task in TASKS}
+    assert actual["state"] == "success", actual["log"]
+    assert {task: actual["tasks"][task]["state"] for task in TASKS} == dict.fromkeys(TASKS, "success")
+    assert {actual["tasks"][task]["tries"] for task in TASKS} == {1}, actual["log"]
+    events = {task: actual["tasks"][task]["xcom"] for task in TASKS}
     assert [events[task]["event"] for task in TASKS] == ["done"] * 3
     assert events["ingest"]["rows"] == len(RECORDS)
     assert "location" in events["silver"]["tables"]

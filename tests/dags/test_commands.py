@@ -40,13 +40,13 @@ def test_the_real_command_reads_each_argument_list_as_it_is_meant(command):
         "dry_run": True, "damage": None, "stream": "orders", "contains": "x", "fix": "f", "reason": "--why",
     }  # fmt: skip
     name, positionals, _ = commands.COMMANDS[command](WHERE, request)
-    found: Any = typer.main.get_command(app)
+    actual: Any = typer.main.get_command(app)
     for word in name.split():
-        found = found.get_command(found.make_context(word, [], resilient_parsing=True), word)
+        actual = actual.get_command(actual.make_context(word, [], resilient_parsing=True), word)
     asked = commands.argv(PYTHON, WHERE, command, request)[4 + len(name.split()) :]
-    params = found.make_context(name, asked).params
+    params = actual.make_context(name, asked).params
     read = [
-        value for param in found.params if param.param_type_name == "argument" for value in _list(params[param.name])
+        value for param in actual.params if param.param_type_name == "argument" for value in _list(params[param.name])
     ]
     assert [str(value) for value in read] == list(positionals)
 

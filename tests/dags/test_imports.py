@@ -17,14 +17,14 @@ WITHOUT_AIRFLOW = {
 
 
 def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "bundles put the folder on the path; there is no package above it"
-            found.add(str(node.module))
-    return found
+            result.add(str(node.module))
+    return result
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DAGS)))

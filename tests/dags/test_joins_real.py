@@ -153,7 +153,7 @@ def test_new_logic_in_the_middle_of_the_chain_reaches_the_sums(trade: Trade) -> 
 def test_a_drill_restores_the_join_by_a_foreign_key(trade: Trade) -> None:
     run = trade.trigger("recovery_drill", table="routed", damage="wrong merge")
     trade.end("recovery_drill", run)
-    (drilled,) = [json.loads(one) for one in trade.lakehouse("test", "drill", "--history", "--json").splitlines()]
+    (drilled,) = [json.loads(item) for item in trade.lakehouse("test", "drill", "--history", "--json").splitlines()]
     assert (drilled["table"], drilled["rows"], drilled["ok"]) == ("routed", len(trade.routed(LARGE)), True)
     (case,) = drilled["cases"]
-    assert {one["way"] for one in case["restored"] if one["equal"]} == {"version", "bronze"}
+    assert {item["way"] for item in case["restored"] if item["equal"]} == {"version", "bronze"}

@@ -32,8 +32,8 @@ def test_all_of_a_folder_are_read_and_a_bad_one_does_not_affect_the_others(manif
     (folder / "broken.json").write_text("{")
     (folder / "other.json").write_text(json.dumps({"version": 2}))
     (folder / "notes.txt").write_text("not a manifest")
-    found, refused = applications({"LAKEHOUSE_APPLICATIONS": str(folder)})
-    assert [app.name for app in found] == ["bank", "shop"]
+    actual, refused = applications({"LAKEHOUSE_APPLICATIONS": str(folder)})
+    assert [app.name for app in actual] == ["bank", "shop"]
     assert sorted(refused) == ["broken.json", "other.json"]
     assert "can't be read as JSON" in refused["broken.json"]
     assert "found version 2, expected 1" in refused["other.json"]

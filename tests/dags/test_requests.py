@@ -52,11 +52,11 @@ def asked(kind: str, **params: Any) -> dict[str, Any]:
 
 def line(command: str, request: dict[str, Any]) -> list[str]:
     """The arguments after the program, without the configuration."""
-    found = commands.argv(PYTHON, APP.where(), command, request)
-    assert found[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
+    result = commands.argv(PYTHON, APP.where(), command, request)
+    assert result[:4] == [str(PYTHON), "-P", "-m", "lakehouse.cli.main"]
     ours = ["--config=/srv/shop/lakehouse.toml", "--json"]
-    assert [argument for argument in found if argument in ours] == ours
-    return [argument for argument in found[4:] if argument not in ours]
+    assert [argument for argument in result if argument in ours] == ours
+    return [argument for argument in result[4:] if argument not in ours]
 
 
 # -- requests --
@@ -65,7 +65,7 @@ def line(command: str, request: dict[str, Any]) -> list[str]:
 def test_a_range_of_event_times_is_done_in_chunks_that_cover_it():
     request = asked("backfill_range", **{"from": "2013-07-04", "to": "2013-07-06T12:00+02:00"})
     parts = requests.chunks(request)
-    assert [(one["from"], one["to"]) for one in parts] == [
+    assert [(item["from"], item["to"]) for item in parts] == [
         ("2013-07-04T00:00:00Z", "2013-07-05T00:00:00Z"),
         ("2013-07-05T00:00:00Z", "2013-07-06T00:00:00Z"),
         ("2013-07-06T00:00:00Z", "2013-07-06T10:00:00Z"),
@@ -96,8 +96,8 @@ def test_offsets_are_done_partition_by_partition_and_all_rows_at_once():
 def test_chunks_leave_no_gap_and_do_not_overlap(start: datetime, span: timedelta, hours: int) -> None:
     texts = {"from": start.isoformat(), "to": (start + span).isoformat()}
     parts = requests.chunks(asked("backfill_range", chunk_hours=hours, **texts))
-    bounds = [datetime.fromisoformat(parts[0]["from"]), *(datetime.fromisoformat(one["to"]) for one in parts)]
-    assert [one["from"] for one in parts[1:]] == [one["to"] for one in parts[:-1]]
+    bounds = [datetime.fromisoformat(parts[0]["from"]), *(datetime.fromisoformat(item["to"]) for item in parts)]
+    assert [item["from"] for item in parts[1:]] == [item["to"] for item in parts[:-1]]
     assert (bounds[0], bounds[-1]) == (start.replace(tzinfo=UTC), (start + span).replace(tzinfo=UTC))
     assert all(timedelta(0) < b - a <= timedelta(hours=hours) for a, b in pairwise(bounds))
 
@@ -105,8 +105,8 @@ def test_chunks_leave_no_gap_and_do_not_overlap(start: datetime, span: timedelta
 def test_an_interval_is_the_runs_own_or_the_params():
     own = (datetime(2013, 7, 4, tzinfo=UTC), datetime(2013, 7, 5, tzinfo=UTC))
     none: dict[str, Any] = {"table": "all", "from": None, "to": None}
-    found = requests.backfill_interval(APP, none, own)
-    assert (found["tables"], found["from"]) == (["current_orders", "totals"], "2013-07-04T00:00:00Z")
+    actual = requests.backfill_interval(APP, none, own)
+    assert (actual["tables"], actual["from"]) == (["current_orders", "totals"], "2013-07-04T00:00:00Z")
     given_by_hand = {"table": "totals", "from": "2020-01-01", "to": "2020-01-02"}
     assert requests.backfill_interval(APP, given_by_hand, None)["to"] == "2020-01-02T00:00:00Z"
     assert requests.backfill_interval(APP, given_by_hand, own)["to"] == "2020-01-02T00:00:00Z"
@@ -238,14 +238,14 @@ def check_one(kind: str, params: dict[str, Any]) -> None:
     try:
         request = requests.CHECKS[kind](APP, params)
     except BadRequest as refused:
-        said = str(refused)
+        text = str(refused)
     else:
-        said = json.dumps(request)  # it travels as JSON
+        text = json.dumps(request)  # it travels as JSON
         parts = requests.each(request) if kind in ("backfill_range", "recovery_drill") else [request]
         for command in OF[kind]:
             for part in parts:
                 harmless(commands.argv(PYTHON, APP.where(), command, part))
-    assert said.isprintable(), "it goes to the log and the UI"
+    assert text.isprintable(), "it goes to the log and the UI"
 
 
 def harmless(argv: list[str]) -> None:
@@ -274,6 +274,6 @@ def test_a_hostile_reason_reaches_the_command_as_it_was_written(tmp_path):
     for reason in reasons:
         request = asked("backfill_range", dry_run=False, reason=reason)
         arguments = commands.argv(PYTHON, APP.where(), "backfill", request)[4:]
-        done = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, check=True)
-        assert json.loads(done.stdout) == arguments
+        process = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, check=True)
+        assert json.loads(process.stdout) == arguments
         assert f"--why={reason}" in arguments

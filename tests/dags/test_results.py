@@ -18,7 +18,7 @@ def test_text_for_people_is_no_markup(text: str) -> None:
 
 def test_a_proof_succeeds_with_one_way_and_fails_with_two_contents():
     def proof(*hashes: str | None) -> dict[str, Any]:
-        return {"equal": False, "ways": [{"hash": one} for one in hashes]}
+        return {"equal": False, "ways": [{"hash": item} for item in hashes]}
 
     assert commands.is_enough("prove", proof("1", None))
     assert not commands.is_enough("prove", proof(None))

@@ -51,24 +51,24 @@ def test_an_unknown_topic_is_refused_by_name() -> None:
 
 
 def test_flights_cancelled_and_null_keys() -> None:
-    found = list(zip(records("flights"), values("flights"), strict=True))
-    assert sum(flight["cancelled"] for _, flight in found) == 8_255
-    nameless = [flight for record, flight in found if record.key is None]
+    actual = list(zip(records("flights"), values("flights"), strict=True))
+    assert sum(flight["cancelled"] for _, flight in actual) == 8_255
+    nameless = [flight for record, flight in actual if record.key is None]
     assert len(nameless) == 2_512
     assert all(flight["cancelled"] for flight in nameless)
-    assert len({record.key for record, _ in found} - {None}) == 4_043
-    assert len({record.key for record, flight in found if not flight["cancelled"]}) == 4_037
-    for record, flight in found:
+    assert len({record.key for record, _ in actual} - {None}) == 4_043
+    assert len({record.key for record, flight in actual if not flight["cancelled"]}) == 4_037
+    for record, flight in actual:
         assert (flight["departed_at"] is None) == flight["cancelled"] == (flight["dep_delay"] is None)
         assert record.timestamp_ms == milliseconds(flight["departed_at"] or flight["scheduled_at"])
 
 
 def test_airborne_takeoffs_and_tombstones() -> None:
-    found = records("airborne")
-    landings = Counter((record.key, record.timestamp_ms) for record in found if record.value is None)
+    actual = records("airborne")
+    landings = Counter((record.key, record.timestamp_ms) for record in actual if record.value is None)
     expected: Counter[tuple[bytes | None, int]] = Counter()
     takeoffs = without_landing = 0
-    for record in found:
+    for record in actual:
         if record.value is None:
             continue
         flight = json.loads(record.value)
@@ -80,7 +80,7 @@ def test_airborne_takeoffs_and_tombstones() -> None:
             expected[record.key, milliseconds(flight["lands_at"])] += 1
     assert (takeoffs, without_landing, landings.total()) == (328_521, 1_175, 327_346)
     assert landings == expected
-    assert all(record.key is not None for record in found)
+    assert all(record.key is not None for record in actual)
 
 
 def test_who_is_in_the_air_at_the_end_of_the_year() -> None:
@@ -116,8 +116,8 @@ def test_event_time_order(topic: str) -> None:
 
 
 def test_ties_are_landings_then_takeoffs() -> None:
-    found = records("airborne")
-    for before, after in pairwise(found):
+    actual = records("airborne")
+    for before, after in pairwise(actual):
         if before.timestamp_ms == after.timestamp_ms:
             assert before.value is None or after.value is not None
 
@@ -177,8 +177,8 @@ def test_every_departure_reads_on_new_yorks_clock_as_the_source_says() -> None:
 def test_known_flights(carrier: str, number: int, origin: str, scheduled: str, departed: str, why: str) -> None:
     parts = [f'"carrier":"{carrier}","flight":{number},"origin":"{origin}"', f'"scheduled_at":"{scheduled}"']
     texts = [(record.value or b"").decode() for record in records("flights")]
-    found = [json.loads(text) for text in texts if all(part in text for part in parts)]
-    assert [flight["departed_at"] for flight in found] == [departed], why
+    actual = [json.loads(text) for text in texts if all(part in text for part in parts)]
+    assert [flight["departed_at"] for flight in actual] == [departed], why
 
 
 def test_a_landing_is_a_takeoff_plus_air_time() -> None:

@@ -58,26 +58,26 @@ def test_tables_are_equal_whatever_the_hidden_columns(tmp_path: Path) -> None:
         {"tailnum": "N1", "dest": "LAX", "departed_at": datetime(2013, 1, 2, 10, tzinfo=UTC), "_order": 9},
     ]
     write_deltalake(tmp_path / "silver" / "location", pa.Table.from_pylist(rows))
-    found = proof.read_silver(str(tmp_path), "location")
-    report = proof.compare_table(folded().tables()["location"], found)
+    actual = proof.read_silver(str(tmp_path), "location")
+    report = proof.compare_table(folded().tables()["location"], actual)
     assert report["equal"] is True
     assert (report["rows_expected"], report["rows_found"]) == (2, 2)
 
 
 def test_every_kind_of_wrong_row_is_reported() -> None:
     expected = {key: {"tailnum": key, "flights": 1, "miles": 10} for key in ("N1", "N2", "N3")}
-    found = [
+    actual = [
         expected["N1"],
         expected["N1"],
         {**expected["N2"], "miles": 11},
         {**expected["N1"], "tailnum": "N9"},
     ]
-    report = proof.compare_table(expected, found)
+    report = proof.compare_table(expected, actual)
     assert report["equal"] is False
     counts = {name: report[name] for name in ("missing", "extra", "different", "duplicate")}
     assert counts == {"missing": 1, "extra": 1, "different": 1, "duplicate": 1}
     assert report["examples"]["missing"] == [expected["N3"]]
-    assert report["examples"]["different"] == [{"expected": expected["N2"], "found": found[2]}]
+    assert report["examples"]["different"] == [{"expected": expected["N2"], "found": actual[2]}]
 
 
 def test_a_duplicate_alone_is_not_equal() -> None:

@@ -35,20 +35,20 @@ def sent(days: int) -> list[Record]:
     """What is looked up in the first tick; the flights of the first days of 2013 in the second and the third."""
     until = NEW_YEAR_MS + days * DAY_MS
     last_hour = f'"{to_datetime(until):%Y-%m-%dT%H}'.encode()
-    found = []
+    result = []
     for topic in ("weather", "airlines", "airports", "planes"):
         made = flights.read_records(topic) if topic == "planes" else looked_up.read_lookup_records(topic)
         for offset, record in enumerate(made):
             if topic == "weather" and record.value is not None and last_hour in record.value:
                 break  # later hours change nothing, and take the model a while
             place = (topic, topic, 0, offset, record.timestamp_ms, record.key, record.value)
-            found.append(Record(*place, tick=1, order_time=record.timestamp_ms))
+            result.append(Record(*place, tick=1, order_time=record.timestamp_ms))
     left = [record for record in flights.read_records("flights") if record.timestamp_ms < until]
     for offset, record in enumerate(left):
         place = ("flights", "flights", 0, offset, record.timestamp_ms, record.key, record.value)
         tick = 2 if offset < len(left) // 3 else 3
-        found.append(Record(*place, tick=tick, order_time=record.timestamp_ms))
-    return found
+        result.append(Record(*place, tick=tick, order_time=record.timestamp_ms))
+    return result
 
 
 def independent(days: int) -> duckdb.DuckDBPyConnection:
@@ -57,7 +57,7 @@ def independent(days: int) -> duckdb.DuckDBPyConnection:
     database.execute("SET TimeZone = 'UTC'")
     for name in ("flights", "planes", "weather", "airlines"):
         database.register(f"{name}_csv", getattr(source, f"read_{name}")())
-    places = [(one.code, one.name, one.latitude, one.longitude) for one in source.read_airports().values()]
+    places = [(item.code, item.name, item.latitude, item.longitude) for item in source.read_airports().values()]
     database.execute("CREATE TABLE airports (faa VARCHAR, name VARCHAR, lat DOUBLE, lon DOUBLE)")
     database.executemany("INSERT INTO airports VALUES (?, ?, ?, ?)", places)
     database.execute(f"""

@@ -36,8 +36,8 @@ def in_the_air(records: list[flights.FlightRecord]) -> dict[str, tuple[str, int]
         assert record.key is not None
         planes.pop(record.key.decode(), None)
         if record.value is not None:
-            said = json.loads(record.value)
-            planes[record.key.decode()] = (said["dest"], said["flight"])
+            data = json.loads(record.value)
+            planes[record.key.decode()] = (data["dest"], data["flight"])
     return planes
 
 

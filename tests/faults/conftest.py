@@ -95,10 +95,10 @@ class World:
             key, value = message.key().decode(), message.value()
             by_id.pop(key, None)
             if value is not None:
-                said = json.loads(value)
-                by_id[key] = (said["customer"], said["amount"])
-                n, amount = totals.get(said["customer"], (0, 0))
-                totals[said["customer"]] = (n + 1, amount + said["amount"])
+                data = json.loads(value)
+                by_id[key] = (data["customer"], data["amount"])
+                n, amount = totals.get(data["customer"], (0, 0))
+                totals[data["customer"]] = (n + 1, amount + data["amount"])
         own: dict[str, int] = {}
         for message in read_topic(self.cluster, {}, self.driver.OWN):
             own.pop(message.key().decode(), None)
@@ -131,8 +131,8 @@ class World:
         for key, row in orders.items():
             n, total, names = sums.get(row["customer"], (0, 0, []))
             sums[row["customer"]] = (n + 1, total + own.get(key, 0), sorted([*names, key]))
-        found = [(row[0], row[1], row[2] or 0, sorted(row[3])) for row in self._rows(lake, app, "sums") if row[1]]
-        assert found == sorted((customer, *of) for customer, of in sums.items())
+        result = [(row[0], row[1], row[2] or 0, sorted(row[3])) for row in self._rows(lake, app, "sums") if row[1]]
+        assert result == sorted((customer, *of) for customer, of in sums.items())
         last: dict[str, int] = {}
         seen: list[str] = []
         for message in read_topic(self.cluster, {}, self.driver.SUMS):
@@ -150,8 +150,8 @@ class World:
             app, records.read_all_records(app.sources, layout, records.last_tick(layout)), decode_record
         )
         for table in app.tables:
-            found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-            assert found == expected.tables[table.name], table.name
+            result = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+            assert result == expected.tables[table.name], table.name
         assert any(row["n"] > row["met"] > 0 for row in expected.tables["pairs"].values())
         changes: dict[str, list[Any]] = {}
         for change in expected.topics[self.driver.SUMS]:

@@ -24,12 +24,12 @@ def bronze_places(path: str) -> list[tuple[str, int, int]]:
 def check_bronze(world) -> None:
     """Every offset of both topics is there once."""
     layout = Layout(str(world.folder))
-    found = bronze_places(layout.records) + bronze_places(layout.own_records(world.driver.OWN))
+    result = bronze_places(layout.records) + bronze_places(layout.own_records(world.driver.OWN))
     wanted = []
     for topic, partitions in ((world.driver.ORDERS, 3), (world.driver.OWN, 2)):
         for (_, partition), (_, end) in world.cluster.offsets((topic, p) for p in range(partitions)).items():
             wanted += [(topic, partition, offset) for offset in range(end)]
-    assert sorted(found) == sorted(wanted)
+    assert sorted(result) == sorted(wanted)
 
 
 def run_points(world, killed, lake, points: tuple[str, ...]) -> None:
@@ -119,8 +119,8 @@ def test_a_revert_killed_at_every_step(world, killed, lake) -> None:
         world.send(20)
         killed(point, "--revert")
         one.run(app, until="caught_up")
-        done = one.revert(app, by_id, AtTick(1))
-        assert (done.tick is None) == (point in DECIDED), point
+        outcome = one.revert(app, by_id, AtTick(1))
+        assert (outcome.tick is None) == (point in DECIDED), point
         assert sorted(map(tuple, one.read(by_id).collect())) == then, point
         check_bronze(world)
 

@@ -89,9 +89,9 @@ REFUSES: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("kind", "text", "expected"), TAKES)
 def test_takes(kind: str, text: str, expected: Any) -> None:
-    found = read(kind, text)
-    assert found == expected
-    assert str(found) == str(expected)  # the scale of a decimal, the sign of a zero, the type
+    actual = read(kind, text)
+    assert actual == expected
+    assert str(actual) == str(expected)  # the scale of a decimal, the sign of a zero, the type
 
 
 @pytest.mark.parametrize(("kind", "text"), REFUSES)
@@ -210,10 +210,10 @@ ROWS = st.fixed_dictionaries(
 
 @given(ROWS)
 def test_what_is_written_is_read_again(row: dict[str, Any]) -> None:
-    found = decode_object(encode_object(row, COLUMNS), COLUMNS)
-    assert found == row
-    assert found is not None
-    assert str(found["m"]) == str(row["m"])
+    actual = decode_object(encode_object(row, COLUMNS), COLUMNS)
+    assert actual == row
+    assert actual is not None
+    assert str(actual["m"]) == str(row["m"])
 
 
 JSON = st.recursive(

@@ -156,7 +156,7 @@ def judged(outcomes: Iterable[Outcome], differing: dict[str, str]) -> list[str]:
 
 def needing(texts: Iterable[str]) -> dict[str, str]:
     """Return the expressions for which the model needs Spark for one of the fixed rows: always, or sometimes."""
-    made, found = rows(FIXED, FIXED_ROWS), {}
+    made, result = rows(FIXED, FIXED_ROWS), {}
     for text in texts:
         item, silent = parse_expression(text, PLAIN, text), 0
         for row in made:
@@ -165,5 +165,5 @@ def needing(texts: Iterable[str]) -> dict[str, str]:
             except NeedsSpark:
                 silent += 1
         if silent:
-            found[text] = "sometimes" if silent < FIXED_ROWS - 1 else "always"  # the row of nulls may be known
-    return found
+            result[text] = "sometimes" if silent < FIXED_ROWS - 1 else "always"  # the row of nulls may be known
+    return result

@@ -37,7 +37,7 @@ def expected(records: list[Record], partition: int) -> list[tuple[Any, ...]]:
 
 
 def check(messages: list[Message], records: list[Record], partitions: int = 3) -> None:
-    found = arrived(messages)
+    result = arrived(messages)
     for partition in range(partitions):
-        assert [item for item in found if item[0] == partition] == expected(records, partition)
-    assert len(found) == len(records)
+        assert [item for item in result if item[0] == partition] == expected(records, partition)
+    assert len(result) == len(records)

@@ -19,10 +19,10 @@ def send_records(send: Callable[..., int], topics: Iterable[str], records: Seque
     for topic in topics:
         send(topic, [
             (
-                one.key.decode() if one.key else None, one.value.decode() if one.value else None, one.timestamp,
-                one.partition,
+                item.key.decode() if item.key else None, item.value.decode() if item.value else None, item.timestamp,
+                item.partition,
             )
-            for one in records if one.topic == topic
+            for item in records if item.topic == topic
         ])  # fmt: skip
 
 
@@ -30,15 +30,15 @@ def check_tables(lake: Lake, app: lh.App, records: Sequence[Record]) -> None:
     """Compare all tables with those that the model makes of all records."""
     expected = model.run(app, records, decode_record)
     for table in app.tables:
-        found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-        assert found == expected.tables[table.name], table.name
+        result = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+        assert result == expected.tables[table.name], table.name
 
 
 def check_published(app: lh.App, table: lh.Table, records: Sequence[Record], messages: Sequence[Any]) -> None:
     """Compare what lakes have published, one after the other, with the whole changelog: of each key, in its order."""
     told: dict[str, list[Any]] = {}
-    for one in messages:
-        told.setdefault(one.key().decode(), []).append(None if one.value() is None else json.loads(one.value()))
+    for item in messages:
+        told.setdefault(item.key().decode(), []).append(None if item.value() is None else json.loads(item.value()))
     expected: dict[str, list[Any]] = {}
     for change in model.run(app, records, decode_record).changelogs[table.name]:
         expected.setdefault(change.key[0], []).append(change.value)

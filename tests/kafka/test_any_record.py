@@ -56,11 +56,11 @@ def raw(offset: int, size: int, partition: int = 0) -> RawRecord:
 
 def test_pieces_are_bounded_by_records_and_bytes_and_a_larger_record_is_alone() -> None:
     records = [raw(0, 4), raw(1, 4), raw(2, 4), raw(3, 100), raw(4, 1), raw(5, 1), raw(6, 1), raw(7, 9)]
-    found = list(split_into_pieces(records, {"t": {0: 9}}, records_max=2, bytes_max=10, record_max=20))
-    assert [([r.offset for r in piece.records], piece.ends) for piece in found] == [
+    actual = list(split_into_pieces(records, {"t": {0: 9}}, records_max=2, bytes_max=10, record_max=20))
+    assert [([r.offset for r in piece.records], piece.ends) for piece in actual] == [
         ([0, 1], {"t": {0: 2}}), ([2], {"t": {0: 3}}), ([], {}), ([4, 5], {"t": {0: 6}}), ([6, 7], {"t": {0: 9}}),
     ]  # fmt: skip
-    assert [(p.too_large.offset, p.too_large.value, p.size) for p in found if p.too_large] == [(3, None, 100)]
+    assert [(p.too_large.offset, p.too_large.value, p.size) for p in actual if p.too_large] == [(3, None, 100)]
     assert list(split_into_pieces([], {"t": {0: 1}}, 1, 1, 1)) == [RecordPiece([], {"t": {0: 1}})]
 
 
@@ -75,9 +75,9 @@ def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(
     send("any-other", [("k", "v", T)])
     one, app = lake(), lh.app(*counted("any-time").tables, *counted("any-other").tables)
     one.run(app, until="caught_up")
-    found = bronze(one)
-    assert {row["tick"] for row in found} == {1, 2}  # read record by record, it lies in memory: in two pieces
-    rows = [row for row in found if row["topic"] == "any-time"]
+    actual = bronze(one)
+    assert {row["tick"] for row in actual} == {1, 2}  # read record by record, it lies in memory: in two pieces
+    rows = [row for row in actual if row["topic"] == "any-time"]
     assert [(row["offset"], row["key"], row["value"]) for row in rows] == [
         (n, b"k", value) for n, value in enumerate((b"a", b"b", b"b", b"b", b"c"))
     ]
@@ -87,10 +87,10 @@ def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(
     assert {item["key"] for row in rows for item in row["headers"] or ()} == {HEADER}
     assert [row["order_time"].timestamp() * 1000 for row in rows] == [T + 5] * 4 + [T + 6]
     assert {row["timestamp"].year for row in rows} == {2023, 9999}
-    found = {
+    actual = {
         name: [(row.k, row.n) for row in one.read(app.table(name)).collect()] for name in ("any_time", "any_other")
     }
-    assert found == {"any_time": [("k", 2)], "any_other": [("k", 1)]}
+    assert actual == {"any_time": [("k", 2)], "any_other": [("k", 1)]}
     quarantine = one.spark.read.format("delta").load(Layout(one.settings.lake.path).quarantine("any_time"))
     bad = quarantine.select("offset", "reason").collect()  # Berlin is in the year 10000 by then
     assert sorted(row.offset for row in bad) == [1, 2, 3]

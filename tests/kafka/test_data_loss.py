@@ -51,11 +51,11 @@ def test_expired_offsets_are_named_and_recorded_once(
     ingest(one, app)
     send("dl-expired", [("k", str(n), T, n % 2) for n in range(8)])
     expire("dl-expired", 0, 6)
-    with pytest.raises(DataLoss) as found:
+    with pytest.raises(DataLoss) as actual:
         ingest(one, app)
-    assert f"topic dl-expired (id {topic_id}) partition 0: offsets [4, 6): expired" in str(found.value)
-    assert 'on_data_loss = "record"' in str(found.value)
-    assert "partition 1" not in str(found.value)
+    assert f"topic dl-expired (id {topic_id}) partition 0: offsets [4, 6): expired" in str(actual.value)
+    assert 'on_data_loss = "record"' in str(actual.value)
+    assert "partition 1" not in str(actual.value)
     assert len(bronze(one)) == 8  # nothing was written
 
     accepting = lake(on_data_loss="record")

@@ -16,11 +16,11 @@ from lakehouse.run.job.job import Job
 from lakehouse.run.repair.intervene import intervene
 from lakehouse.spark.bronze import tick as bronze_tick
 from lakehouse.spark.bronze.ingest import Ingest
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog.upstream import open_lake
 
 T = 1_700_000_000_000
-NOBODYS = Wanted("refold", ())
+NOBODYS = InterventionRequest("refold", ())
 
 
 @pytest.fixture

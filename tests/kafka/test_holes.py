@@ -51,8 +51,8 @@ def test_markers_and_aborted_records_are_kafkas_own(asked: Holes, topic: str) ->
 
 
 def test_a_record_that_kafka_has_and_bronze_lacks_is_a_loss(asked: Holes, topic: str) -> None:
-    found = asked.explain(topic, 1, [(1, 6), (7, 9)])
-    assert found == HoleCounts(aborted=2, own=3, there=2, first_there=1)
+    actual = asked.explain(topic, 1, [(1, 6), (7, 9)])
+    assert actual == HoleCounts(aborted=2, own=3, there=2, first_there=1)
 
 
 def test_offsets_after_the_end_are_beyond(asked: Holes, topic: str) -> None:
@@ -81,5 +81,5 @@ def test_what_lies_before_the_first_offset_has_expired(asked: Holes, broker: Bro
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 1, 4)]).values():
         future.result()
-    found = asked.explain(topic, 1, [(0, 7)])
-    assert found == HoleCounts(expired=4, aborted=1, own=1, there=1, first_there=6)
+    actual = asked.explain(topic, 1, [(0, 7)])
+    assert actual == HoleCounts(expired=4, aborted=1, own=1, there=1, first_there=6)

@@ -112,8 +112,8 @@ def test_order_time_is_the_largest_timestamp_so_far_over_ticks_and_restarts(
         ingest(one, app)
     send("in-order", [("k", "v", T + 1, 1)])
     ingest(one, app)
-    found = [row["order_time"] for row in bronze(one)]
-    assert found == [moment(T + n) for n in (5, 5, 9, 9, 9, 9, 10, 10, 10, 1)]
+    actual = [row["order_time"] for row in bronze(one)]
+    assert actual == [moment(T + n) for n in (5, 5, 9, 9, 9, 9, 10, 10, 10, 1)]
 
 
 @pytest.mark.slow

@@ -155,8 +155,8 @@ def test_a_topic_with_a_table_of_its_own_shares_the_ticks(
     said = bronze_table.read_state(open_lake(spark, layout), ["in-own"])
     assert said.topics == bronze_table.state_from_rows(open_lake(spark, layout), ["in-own"]).topics
     one.run(app, until="caught_up", parts=("silver",))
-    found = {(row.k, row.word) for row in one.read(app.table("in_own")).collect()}
-    assert found == {("a", "3"), ("b", "2")}
+    actual = {(row.k, row.word) for row in one.read(app.table("in_own")).collect()}
+    assert actual == {("a", "3"), ("b", "2")}
     with pytest.raises(PlanError, match=r"'in-own': its rows lie in a table of its own .*own_table=True"):
         ingest(one, lh.app(*shared.tables, *latest("in-own").tables))
     with pytest.raises(PlanError, match=r"'in-shared': its rows lie in the shared table .*own_table=False"):

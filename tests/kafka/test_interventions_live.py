@@ -77,10 +77,10 @@ def test_a_table_is_backfilled_and_reverted_while_its_job_runs(lake, cluster, se
     assert ended["b"] == {"n": 3, "total": 15}
     assert "c" not in ended
 
-    found = records("live-sums")
-    assert replayed(found) == ended
-    places = [json.loads(dict(message.headers())["lakehouse.position"]) for message in found]
-    decided = [(place[0], message.key()) for place, message in zip(places, found, strict=True) if place[2] == ""]
+    actual = records("live-sums")
+    assert replayed(actual) == ended
+    places = [json.loads(dict(message.headers())["lakehouse.position"]) for message in actual]
+    decided = [(place[0], message.key()) for place, message in zip(places, actual, strict=True) if place[2] == ""]
     assert sorted(decided) == [(filled.tick, b"a"), (reverted.tick, b"a"), (reverted.tick, b"c")]
     proofs = one.prove(sums, topic="live-sums")
     assert [proof.origin for proof in proofs] == ["version", "bronze", "changelog"]

@@ -47,9 +47,9 @@ def test_windows_stay_with_their_key_and_a_partitioner_decides(lake: Any, cluste
     lake().run(app, until="caught_up")
 
     source = {m.key(): m.partition() for m in read_topic(cluster, {}, "placed")}
-    found = list(read_topic(cluster, {}, "placed-counts"))
-    assert len(found) == 12
-    for message in found:
+    actual = list(read_topic(cluster, {}, "placed-counts"))
+    assert len(actual) == 12
+    for message in actual:
         key = next(key for key in source if b'"' + key + b'"' in message.key())
         assert message.partition() == source[key], "a changelog's windows lie where their key's records lie"
     assert {m.partition() for m in read_topic(cluster, {}, "by-number") if b'"n":1' in m.value()} == {1}

@@ -15,12 +15,12 @@ def read(broker: Broker, topic: str, count: int, partition: int = 0) -> list[Mes
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
     consumer.assign([TopicPartition(topic, partition, 0)])
     try:
-        found: list[Message] = []
-        while len(found) < count:
-            batch = consumer.consume(count - len(found), timeout=10.0)
-            assert batch, f"only {len(found)} of {count} records came"
-            found += batch
-        return found
+        result: list[Message] = []
+        while len(result) < count:
+            batch = consumer.consume(count - len(result), timeout=10.0)
+            assert batch, f"only {len(result)} of {count} records came"
+            result += batch
+        return result
     finally:
         consumer.close()
 
@@ -113,8 +113,8 @@ def test_json_lines() -> None:
 )
 def test_a_value_goes_through_as_it_stands_with_all_its_digits(value: str) -> None:
     text = "é" if value.startswith('"') else value
-    (found,) = parse_lines([f'{{ "headers": {{"h": {value}}} ,"value" :{value}, "timestamp": 5 }}'], "json")
-    assert found == ProducerRecord(None, text.encode(), 5, (("h", text.encode()),))
+    (actual,) = parse_lines([f'{{ "headers": {{"h": {value}}} ,"value" :{value}, "timestamp": 5 }}'], "json")
+    assert actual == ProducerRecord(None, text.encode(), 5, (("h", text.encode()),))
 
 
 def test_a_key_has_one_form_whatever_the_blanks_in_its_line() -> None:

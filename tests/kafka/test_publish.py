@@ -76,17 +76,17 @@ def test_the_changelog_of_a_table_is_published_once_over_restarts(lake, cluster,
         send("pub-in", batch)
         one.run(app, until="caught_up")
         wanted += [(k.encode(), {"word": v} if v is not None else None, ts) for k, v, ts in batch if k is not None]
-    found = records("pub-words")
+    actual = records("pub-words")
     source = {(m.key(), m.timestamp()[1]): m.partition() for m in records("pub-in")}
-    assert by_key([facts(m)[1:4] for m in found]) == by_key(wanted)
-    for message in found:
+    assert by_key([facts(m)[1:4] for m in actual]) == by_key(wanted)
+    for message in actual:
         partition, key, _, stamp, position = facts(message)
         assert partition == source[key, stamp]  # a key keeps its partition
         assert message.timestamp()[1] == stamp
         assert position[2:4] == ["pub-in", partition]
     changes = one.changes(words).collect()
     positions = sorted(list(row["_position"]) for row in changes)
-    assert sorted(facts(m)[4] for m in found) == positions
+    assert sorted(facts(m)[4] for m in actual) == positions
     covered = [parse_cover(m.value(), "") for m in records("pub-words-covers")]
     assert [cover.tick for cover in covered] == [1, 2, 3]
     topic_id = cluster.topics(["pub-in"])["pub-in"].id
@@ -224,8 +224,8 @@ def test_a_stream_keeps_null_keys_and_null_values(lake, cluster, send, records) 
     one = lake()
     one.run(app, until="caught_up")
     one.run(app, until="caught_up")
-    found = [(m.key(), m.value(), m.timestamp()[1]) for m in records("pub-copy")]
-    assert found == [
+    actual = [(m.key(), m.value(), m.timestamp()[1]) for m in records("pub-copy")]
+    assert actual == [
         (b"a", b'{"word":"1"}', T), (None, b'{"word":"2"}', T + 1), (b"b", None, T + 2), (b"a", b'{"word":""}', T + 3),
         (None, None, T + 4),
     ]  # fmt: skip

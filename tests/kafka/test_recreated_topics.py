@@ -95,10 +95,10 @@ def test_a_log_that_was_cut_is_refused_because_its_offsets_return_with_other_rec
         tmp_path / "lake", [Record("anew-cut", topic_id, 0, n, T, b"k", str(n).encode(), 1, T) for n in range(5)]
     )
     one, app = lake(on_data_loss="record"), latest("anew-cut")
-    with pytest.raises(DataLoss, match=r"offsets \[3, 5\): Kafka ends at offset 3.* log was cut") as found:
+    with pytest.raises(DataLoss, match=r"offsets \[3, 5\): Kafka ends at offset 3.* log was cut") as actual:
         one.run(app, until="caught_up", parts=("ingest",))
-    assert "can't be accepted" in str(found.value)
-    assert 'on_data_loss = "record"' in str(found.value)
+    assert "can't be accepted" in str(actual.value)
+    assert 'on_data_loss = "record"' in str(actual.value)
     assert len(bronze(one)) == 5
     assert read_accepted_gaps(open_lake(one.spark, Layout(one.settings.lake.path))) == []
     # The way out that the error names.

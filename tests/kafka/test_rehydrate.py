@@ -24,9 +24,15 @@ def test_everything_arrives_as_it_was(bronze_of, cluster, records) -> None:
     made = history("re-all")
     lake = bronze_of(made)
     seen: list[tuple[int, int]] = []
-    done = lake.rehydrate("re-all", "re-all-2", listen=lambda *so_far: seen.append(so_far))
-    assert (done.records, done.written, done.created, done.partitions, done.untimed) == (120, 120, True, 3, 0)
-    assert all(of.keeps_offsets for of in done.moved)
+    outcome = lake.rehydrate("re-all", "re-all-2", listen=lambda *so_far: seen.append(so_far))
+    assert (outcome.records, outcome.written, outcome.created, outcome.partitions, outcome.untimed) == (
+        120,
+        120,
+        True,
+        3,
+        0,
+    )
+    assert all(of.keeps_offsets for of in outcome.moved)
     assert seen[-1] == (120, 120)
     check(records("re-all-2"), made)
     config = cluster.config("re-all-2")
@@ -46,11 +52,11 @@ def test_everything_arrives_as_it_was(bronze_of, cluster, records) -> None:
 def test_a_part_and_positions(bronze_of, records) -> None:
     made = history("re-part")
     lake = bronze_of(made, own=["re-part"])
-    done = lake.rehydrate("re-part", "re-part-2", from_tick=2, at="2023-11-14T22:13:20.900Z", positions=True)
+    outcome = lake.rehydrate("re-part", "re-part-2", from_tick=2, at="2023-11-14T22:13:20.900Z", positions=True)
     chosen = [r for r in made if r.tick >= 2 and r.timestamp <= T + 900]
-    assert done.records == len(chosen) == 51
-    assert not any(of.keeps_offsets for of in done.moved)
-    assert [(of.part.first_offset, of.offset, of.holes) for of in done.moved] == [(14, 0, 0), (13, 0, 0), (13, 0, 0)]
+    assert outcome.records == len(chosen) == 51
+    assert not any(of.keeps_offsets for of in outcome.moved)
+    assert [(of.part.first_offset, of.offset, of.holes) for of in outcome.moved] == [(14, 0, 0), (13, 0, 0), (13, 0, 0)]
     headers = [dict(m.headers()[-3:]) for m in records("re-part-2") if m.partition() == 1]
     assert headers[0] == {"lakehouse.topic_id": b"id-1", "lakehouse.offset": b"13", "lakehouse.tick": b"2"}
     assert [int(h["lakehouse.offset"]) for h in headers] == list(range(13, 13 + len(headers)))
@@ -64,12 +70,12 @@ def test_holes_and_a_recreated_topic(bronze_of, records) -> None:
         Record("re-anew", "id-1", 0, 7, -1, b"b", b"2", 1, 0),
         Record("re-anew", "id-2", 0, 0, T, b"c", b"3", 2, T),
     ]
-    done = bronze_of(made).rehydrate("re-anew", "re-anew-2")
-    assert [(of.part.topic_id, of.part.first_offset, of.offset, of.holes) for of in done.moved] == [
+    outcome = bronze_of(made).rehydrate("re-anew", "re-anew-2")
+    assert [(of.part.topic_id, of.part.first_offset, of.offset, of.holes) for of in outcome.moved] == [
         ("id-1", 5, 0, 1), ("id-2", 0, 2, 0),
     ]  # fmt: skip
     # Kafka's client reads 0 as "now", and Kafka has no time before it.
-    assert done.untimed == 2
+    assert outcome.untimed == 2
     assert [(m.key(), m.timestamp()[1]) for m in records("re-anew-2")] == [(b"a", 1), (b"b", 1), (b"c", T)]
 
 
@@ -140,9 +146,9 @@ def test_ingested_records_go_back(lake, cluster, broker, records, latest, ingest
     one, app = lake(), latest("re-live", own_table=True)
     produce(broker.bootstrap_servers, {}, "re-live", sent)
     ingest(one, app)
-    done: Rehydrated = one.rehydrate("re-live", "re-live-2")
-    assert (done.records, done.partitions) == (4, 2)
-    assert all(of.keeps_offsets for of in done.moved)
+    outcome: Rehydrated = one.rehydrate("re-live", "re-live-2")
+    assert (outcome.records, outcome.partitions) == (4, 2)
+    assert all(of.keeps_offsets for of in outcome.moved)
     assert sorted(map(str, arrived(records("re-live-2")))) == sorted(map(str, arrived(records("re-live"))))
 
 
@@ -158,5 +164,5 @@ def test_another_lake_makes_the_same_tables_of_it(lake, cluster, send, spark) ->
         one.run(lh.app(words("re-tables")), until="caught_up")
     one.rehydrate("re-tables", "re-tables-2")
     other.run(lh.app(words("re-tables-2")), until="caught_up")
-    found = sorted(map(tuple, other.read(words("re-tables-2")).collect()))
-    assert found == sorted(map(tuple, one.read(words("re-tables")).collect())) != []
+    actual = sorted(map(tuple, other.read(words("re-tables-2")).collect()))
+    assert actual == sorted(map(tuple, one.read(words("re-tables")).collect())) != []

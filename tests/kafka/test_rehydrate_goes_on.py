@@ -60,8 +60,8 @@ def test_an_interrupted_run_goes_on(bronze_of, interrupted, records, count: int)
     interrupted(lake, count, "re-cut", to)
     assert len(records(to)) == count
     Path(Layout(lake.settings.lake.path).rehydrated(to)).unlink()  # control/ may be lost
-    done = lake.rehydrate("re-cut", to)
-    assert (done.records, done.written) == (120, 120 - count)
+    outcome = lake.rehydrate("re-cut", to)
+    assert (outcome.records, outcome.written) == (120, 120 - count)
     check(records(to), made)
 
 
@@ -74,13 +74,13 @@ def test_an_interrupted_append_goes_on(bronze_of, interrupted, cluster, records,
     interrupted(lake, 70, "re-behind", "re-behind-2", append=True)
     with pytest.raises(ConfigError, match=r"or remove .*re-behind-2\.json, which an interrupted run left"):
         lake.rehydrate("re-behind", "re-behind-2", append=True, from_tick=2)
-    done = lake.rehydrate("re-behind", "re-behind-2", append=True)
-    assert done.written == 50
-    found = records("re-behind-2")
-    assert len(found) == 140
+    outcome = lake.rehydrate("re-behind", "re-behind-2", append=True)
+    assert outcome.written == 50
+    actual = records("re-behind-2")
+    assert len(actual) == 140
     for partition in range(4):
         old = [m.value() for m in before if m.partition() == partition]
-        of = [item for item in arrived(found) if item[0] == partition]
+        of = [item for item in arrived(actual) if item[0] == partition]
         assert of[len(old) :] == expected(made, partition)
     assert lake.rehydrate("re-behind", "re-behind-2", append=True).written == 120  # a second append writes all again
 
@@ -93,8 +93,8 @@ def test_a_refused_record_stops_those_after_it(bronze_of, cluster, records) -> N
     with pytest.raises(KafkaUnavailable, match=r"Message size too large\. Those before it are in the topic"):
         lake.rehydrate("re-large", "re-large-2")
     for partition in range(3):
-        found = [item for item in arrived(records("re-large-2")) if item[0] == partition]
-        assert found == expected(made, partition)[: len(found)]
+        actual = [item for item in arrived(records("re-large-2")) if item[0] == partition]
+        assert actual == expected(made, partition)[: len(actual)]
     cluster.delete("re-large-2")
     cluster.create("re-large-2", 3)
     assert lake.rehydrate("re-large", "re-large-2").written == 600

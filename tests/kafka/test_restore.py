@@ -158,8 +158,8 @@ def test_accumulators_that_do_not_fit_do_not_stop_publishing(lake, cluster, send
     distinct = stream.group_by("k").agg(n=lh.count_distinct("word")).table("distinct")
     app = lh.app(distinct.changes(net=True).to_topic("large-out"))
     one = lake("a")
-    found = list(words(400, 100))
-    for part, header in ((found[:220], DEFLATED), (found[220:], LEFT_OUT)):
+    actual = list(words(400, 100))
+    for part, header in ((actual[:220], DEFLATED), (actual[220:], LEFT_OUT)):
         send("large", [("k", word, T) for word in part])
         one.run(app, until="caught_up")
         assert header in dict(records("large-out")[-1].headers())

@@ -80,7 +80,7 @@ class Sent:
             data = dice.choice((json.dumps(value),) * 4 + (None,))
             key = dice.choice("1234567" if topic == "graph-orders" else "abcd")
             time, place = T + len(self.records) * 5000, ord(key) % PARTITIONS
-            offset = sum((one.topic, one.partition) == (topic, place) for one in self.records)
+            offset = sum((item.topic, item.partition) == (topic, place) for item in self.records)
             held = None if data is None else data.encode()
             self.records.append(Record(topic, topic, place, offset, time, key.encode(), held, 1, time))
         send_records(self._send, ("graph-orders", "graph-customers"), self.records[first:])

@@ -87,6 +87,6 @@ def test_tables_of_a_file_behind_joins_of_streams_go_on_as_in_a_lake_that_never_
             assert rows(one, table) == rows(first, table)
     # Of the last four no ask came in time for the first bid: that row was given when its time was over.
     for table, last in (("MET", 3), ("OFTEN", 2)):
-        found = {row["ID"]: row["N"] for row in one.read(app.table(table)).collect()}
-        assert found == dict.fromkeys(ids[:8], 5) | dict.fromkeys(ids[8:], last)
+        actual = {row["ID"]: row["N"] for row in one.read(app.table(table)).collect()}
+        assert actual == dict.fromkeys(ids[:8], 5) | dict.fromkeys(ids[8:], last)
     assert {message.partition() for message in records("MET")} == {0, 1, 2, 3}

@@ -84,12 +84,12 @@ class Sent:
             value = {"who": dice.choice("abcdef"), "amount": dice.randrange(-6, 8), "at": at}
             data = dice.choice((json.dumps(value),) * 5 + (None,))
             partition, key = dice.randrange(2), dice.choice("123456")
-            offset = sum(one.partition == partition for one in self.records)
+            offset = sum(item.partition == partition for item in self.records)
             held = None if data is None else data.encode()
             self.records.append(Record("kept-in", "kept-in", partition, offset, time, key.encode(), held, 1, time))
         self._send("kept-in", [
-            (one.key.decode(), None if one.value is None else one.value.decode(), one.timestamp, one.partition)
-            for one in self.records[first:] if one.key is not None
+            (item.key.decode(), None if item.value is None else item.value.decode(), item.timestamp, item.partition)
+            for item in self.records[first:] if item.key is not None
         ])  # fmt: skip
 
     def check(self, lake: Lake, app: lh.App, records: Callable[[str], list[Any]]) -> None:
@@ -109,8 +109,8 @@ class Sent:
             assert told == wanted, table.name
 
     def check_rows(self, lake: Lake, table: Table, expected: model.Result) -> None:
-        found = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-        assert found == expected.tables[table.name], table.name
+        result = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
+        assert result == expected.tables[table.name], table.name
 
 
 @pytest.fixture

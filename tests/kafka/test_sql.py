@@ -61,12 +61,12 @@ def test_records_are_inserted_and_topics_asked(lake: Any, cluster: Cluster, reco
             "INSERT INTO s (ROWTIME, id) VALUES (5, 2);"
         )
     )
-    found = records("inserted")
-    assert [(m.key(), json.loads(m.value())) for m in found] == [
+    actual = records("inserted")
+    assert [(m.key(), json.loads(m.value())) for m in actual] == [
         (b"\x00\x00\x00\x01", {"NAME": "a", "AT": 2000}),
         (b"\x00\x00\x00\x02", {"NAME": None, "AT": None}),
     ]
-    assert found[1].timestamp()[1] == 5
+    assert actual[1].timestamp()[1] == 5
     (answer,) = session.run("PRINT 'inserted' FROM BEGINNING LIMIT 1;")
     assert [row[1:3] for row in answer.rows] == [(0, 0)]
     (answer,) = session.run("PRINT 'inserted' FROM BEGINNING INTERVAL 2 LIMIT 1;")

@@ -66,17 +66,17 @@ def test_a_continuous_run_is_watched(
         monkeypatch.setattr(watching, "lag", real)
         wait("kafka back")
         with urllib.request.urlopen(f"http://127.0.0.1:{free}/metrics", timeout=5) as answer:
-            said = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
+            data = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
     finally:
         stop.set()
         job.join()
     assert not [event for event in heard if event.kind == "watch failed"]
-    assert {name: float(said[name]) for name in said if name.startswith("lakehouse_table") or "lag" in name} == {
+    assert {name: float(data[name]) for name in data if name.startswith("lakehouse_table") or "lag" in name} == {
         'lakehouse_table_tick{table="watched"}': 1, 'lakehouse_table_rows{table="watched"}': 3,
         'lakehouse_table_records_total{table="watched"}': 4, 'lakehouse_lag_records{partition="0",topic="watched"}': 0,
-    } | {name: float(said[name]) for name in said if "_created" in name and "table_records" in name}  # fmt: skip
-    assert float(said['lakehouse_null_keys_total{table="watched"}']) == 1
-    assert float(said['lakehouse_batch_seconds_count{part="tables"}']) == 1
+    } | {name: float(data[name]) for name in data if "_created" in name and "table_records" in name}  # fmt: skip
+    assert float(data['lakehouse_null_keys_total{table="watched"}']) == 1
+    assert float(data['lakehouse_batch_seconds_count{part="tables"}']) == 1
 
 
 def _away(*_: object) -> Any:

@@ -70,7 +70,7 @@ class Sent:
             value = dice.choice(({"who": dice.choice("ab"), "amount": number, "at": at},) * 9 + (None,))
             data, key = None if value is None else json.dumps(value).encode(), dice.choice("123456")
             place = int(key) % PARTITIONS
-            offset = sum((one.topic, one.partition) == (topic, place) for one in self.records)
+            offset = sum((item.topic, item.partition) == (topic, place) for item in self.records)
             self.records.append(Record(topic, topic, place, offset, stamp, key.encode(), data, self._tick, stamp))
         send_records(self._send, TOPICS, self.records[first:])
 

@@ -33,11 +33,11 @@ def compiled(text: str) -> str:
 def test_golden_case_on_the_model(name: str, text: str, wanted: Any) -> None:
     made = parse_expression(compiled(text), [], name)
     try:
-        found = evaluate(made, {})
+        actual = evaluate(made, {})
     except NeedsSpark:
         pytest.skip("the model has no form of it; Spark has")
-    found = plain_value(found)
-    assert is_same_value(wanted, float(found) if isinstance(wanted, float) else found), found
+    actual = plain_value(actual)
+    assert is_same_value(wanted, float(actual) if isinstance(wanted, float) else actual), actual
 
 
 def test_every_function_has_cases_and_a_null_rule() -> None:

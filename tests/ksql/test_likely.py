@@ -8,7 +8,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
 from lakehouse.ksql.script import Script
-from lakehouse.ksql.syntax.likely import FUNCTIONS as OTHER_FUNCTIONS
+from lakehouse.ksql.syntax.hints import FUNCTIONS as OTHER_FUNCTIONS
 
 STREAM = "CREATE STREAM s (id INT KEY, name VARCHAR, amount INT) WITH (kafka_topic='s', value_format='JSON');"
 BY_ID = "CREATE TABLE t AS SELECT id, {} FROM s GROUP BY id;"

@@ -72,10 +72,10 @@ def check_golden_cases(spark: SparkSession, cases: list[tuple[str, str, Any]]) -
 
     texts = [compiled(text) for _, text, _ in cases]
     row = spark.range(1).select(*(column_of(Expression(text)).alias(f"c{n}") for n, text in enumerate(texts))).collect()
-    found = [shown(value) for value in row[0].asDict(recursive=True).values()]
+    result = [shown(value) for value in row[0].asDict(recursive=True).values()]
     wrong = [
         f"{text}: expected {wanted!r}, found {value!r}"
-        for (_, text, wanted), value in zip(cases, found, strict=True)
+        for (_, text, wanted), value in zip(cases, result, strict=True)
         if not is_same_value(wanted, float(value) if isinstance(wanted, float) and value is not None else value)
     ]
     assert not wrong, "\n".join(wrong)
@@ -147,7 +147,7 @@ def test_json_in_any_case_is_the_rule_in_python(
         "CREATE STREAM s (username VARCHAR, tags ARRAY<VARCHAR>, home STRUCT<city VARCHAR, zip INT>, x DOUBLE) "
         "WITH (kafka_topic='t', value_format='JSON');"
     )
-    source = script.find("S", 0).made.node.source  # type: ignore[union-attr]
+    source = script.find("S", 0).relation.node.source  # type: ignore[union-attr]
     assert isinstance(source, Source)
     texts = [json.dumps(document, separators=spelling) for document in documents]
     texts += ['{"user\\u006eame": "a"}', '{"X": {"username": 1}, "USERname": "b"}', "null", "[]", '{"tags": "x"}']

@@ -15,7 +15,7 @@ from lakehouse.errors import LakehouseError, SqlError
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import load_grammar, parse
-from lakehouse.ksql.syntax.texts import split_statements
+from lakehouse.ksql.syntax.split_text import split_statements
 from lakehouse.ksql.syntax.tree import Name
 
 OTHERS = ("a", "b", "s", "`q`", '"Q"', "'x'", "'", "`", "1", "1.5", "1e3", "--", "/*", "${v}", ";")
@@ -97,7 +97,7 @@ def test_errors_point_at_the_place(text: str, place: tuple[int, int], said: str)
 
 def test_a_text_is_cut_at_semicolons_that_end_statements() -> None:
     text = "-- one; two\nSELECT 'a;b', `c;d` FROM s; /* ; */ ;\n\nSHOW STREAMS"
-    assert [(one.text, one.line_before) for one in split_statements(text)] == [
+    assert [(item.text, item.line_before) for item in split_statements(text)] == [
         ("SELECT 'a;b', `c;d` FROM s", 1),
         ("SHOW STREAMS", 3),
     ]
@@ -161,12 +161,12 @@ def test_what_is_deep_or_long_is_taken_or_refused_in_time(text: str, said: str) 
     script.run(SOURCE)
     try:
         script.run(text)
-        found = ""
+        actual = ""
     except SqlError as error:
-        found = str(error)
-    assert found.startswith("line ") if said else not found, found
-    assert said in found
-    assert len(found) < 2_000
+        actual = str(error)
+    assert actual.startswith("line ") if said else not actual, actual
+    assert said in actual
+    assert len(actual) < 2_000
 
 
 def test_the_place_of_an_error_is_that_of_the_text_with_its_variables() -> None:
@@ -205,7 +205,7 @@ def test_names_that_try_to_break_out_are_refused_or_plain(
         with suppress(LakehouseError):
             script.run(text)
         for entry in script.catalog.declared.values():
-            columns = entry.made.node.columns
+            columns = entry.relation.node.columns
             names = [entry.name, *(column.name for column in columns)]
             assert [name for name in names if not re.fullmatch(r"\w+", name, re.ASCII)] == []
             assert all(re.fullmatch(r"[\w<>:, ]*", column.type, re.ASCII) for column in columns)

@@ -50,11 +50,11 @@ def names(dice: Random, count: int) -> list[str]:
 
 def moments(dice: Random, zone: str, count: int) -> list[int]:
     """Return moments in milliseconds: hours around a change of the clock, if there is one, and others."""
-    found = [dice.randrange(FIRST, LAST) for _ in range(count)]
+    result = [dice.randrange(FIRST, LAST) for _ in range(count)]
     changes = _changes(zone) if zone not in OFFSETS else []
     for change in dice.sample(changes, min(2, len(changes))):
-        found += [change + part for part in (-HOUR, -1, 0, HOUR // 2, HOUR)]
-    return found
+        result += [change + part for part in (-HOUR, -1, 0, HOUR // 2, HOUR)]
+    return result
 
 
 def _changes(zone: str) -> list[int]:

@@ -43,12 +43,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(PACKAGES),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RUN, str(NOTEBOOK), str(folder / "run.ipynb")],
         cwd=folder, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     subprocess.run(["lakehouse", "kafka", "down"], cwd=folder, env=environ, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     cells = [cell for cell in json.loads((folder / "run.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
     return {"".join(cell["source"]).splitlines()[-1]: html_of(cell["outputs"]) for cell in cells}
 

@@ -86,7 +86,7 @@ def test_one_bad_manifest_does_not_hide_the_others(tmp_path):
     named(tmp_path, manifest(tmp_path / "lake"))
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "renamed.json").write_text(json.dumps(manifest(tmp_path / "lake")))
-    found, problems = read_applications(tmp_path)
-    assert [one.name for one in found] == ["shop"]
+    actual, problems = read_applications(tmp_path)
+    assert [item.name for item in actual] == ["shop"]
     assert ["broken.json" in problem for problem in problems] == [True, False]
     assert "it is the manifest of 'shop'; expected 'renamed'" in problems[1]

@@ -83,8 +83,8 @@ def test_what_is_refused_before_a_process_starts(shop, tmp_path):
 
 
 def test_a_kafka_that_does_not_answer_is_no_failure(shop):
-    found = asyncio.run(ask_lag(PYTHON, shop, 60))
-    assert found == {"topics": {"clicks": None}, "running": False}
+    actual = asyncio.run(ask_lag(PYTHON, shop, 60))
+    assert actual == {"topics": {"clicks": None}, "running": False}
 
 
 def script(folder: Path, text: str) -> Path:
@@ -121,10 +121,10 @@ def test_a_command_that_fails_says_so(shop, tmp_path, text, said):
 
 
 def test_airflows_own_variables_are_not_passed_on():
-    said = {
+    data = {
         "PATH": "/usr/bin", "AIRFLOW__CORE__FERNET_KEY": "secret", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5",
         "LAKEHOUSE_PYTHON": "/x", "HOME": "/root",
     }  # fmt: skip
-    assert command_environment(Path("/venv/bin/python"), said) == {
+    assert command_environment(Path("/venv/bin/python"), data) == {
         "PATH": "/venv/bin:/usr/bin", "LAKEHOUSE_RUN_TRIGGER_SECONDS": "5", "HOME": "/root",
     }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse
 from lakehouse.errors import ConfigError, TimedOut
-from lakehouse.lake.bounded import BoundedRead, bound_reads
+from lakehouse.lake.read_bounds import BoundedRead, bound_reads
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.page import limits
 from lakehouse.page.applications import Application, TableInfo
@@ -54,20 +54,20 @@ def big(shop: Application) -> TableInfo:
 
 
 def test_rows_with_keys_of_a_megabyte_are_a_small_answer(shop):
-    found = rows(shop, big(shop), "now", None, 50)
-    assert len(json.dumps(found)) < 8 * 2 * 2_500
-    assert [row[0][:2] for row in found["rows"]] == [f"{n:02}" for n in range(8)]
-    assert found["rows"][0][1].startswith("2k")
-    assert found["rows"][0][1].endswith("… (1,000,001 characters)")
-    assert found["keys"] == [None] * 8, "too long to be asked for"
-    assert not found["more"]
+    actual = rows(shop, big(shop), "now", None, 50)
+    assert len(json.dumps(actual)) < 8 * 2 * 2_500
+    assert [row[0][:2] for row in actual["rows"]] == [f"{n:02}" for n in range(8)]
+    assert actual["rows"][0][1].startswith("2k")
+    assert actual["rows"][0][1].endswith("… (1,000,001 characters)")
+    assert actual["keys"] == [None] * 8, "too long to be asked for"
+    assert not actual["more"]
     assert len(json.dumps(compared(shop, big(shop), "1", "now", None, 50))) < 8 * 4 * 2_500
 
 
 def test_an_answer_is_limited_in_characters_and_says_that_there_is_more(shop, monkeypatch):
     monkeypatch.setattr(limits, "ANSWER_MAX", 9_000)
-    found = rows(shop, big(shop), "now", None, 50)
-    assert (len(found["rows"]), len(found["keys"]), found["more"]) == (2, 2, True)
+    actual = rows(shop, big(shop), "now", None, 50)
+    assert (len(actual["rows"]), len(actual["keys"]), actual["more"]) == (2, 2, True)
     assert len(compared(shop, big(shop), "1", "2", None, 50)["changes"]) == 1
 
 
@@ -77,10 +77,10 @@ def test_a_history_that_is_cut_goes_on_without_a_gap_or_a_repeat(shop, monkeypat
     monkeypatch.setattr(limits, "ANSWER_MAX", 1_000)
     parts, before = [], None
     while True:
-        found = row_history(shop, shop.table("often"), "a", before, 500)
-        assert 0 < len(found["changes"]) < 12
-        parts += found["changes"]
-        if (before := found["older"]) is None:
+        actual = row_history(shop, shop.table("often"), "a", before, 500)
+        assert 0 < len(actual["changes"]) < 12
+        parts += actual["changes"]
+        if (before := actual["older"]) is None:
             break
     assert parts == whole
 
@@ -140,5 +140,5 @@ except server.TimedOut as error:
 """
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
     python = PROJECT / ".venv-airflow" / "bin" / "python"
-    done = subprocess.run([python, "-P", "-c", code], env=environ, capture_output=True, text=True, check=False)
-    assert "True there was no answer within 0.2 s" in done.stdout, done.stderr
+    process = subprocess.run([python, "-P", "-c", code], env=environ, capture_output=True, text=True, check=False)
+    assert "True there was no answer within 0.2 s" in process.stdout, process.stderr

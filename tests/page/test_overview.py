@@ -24,10 +24,10 @@ from .conftest import manifest, named
 
 
 def test_facts_of_everything_in_the_lineage(shop, story):
-    found = overview(shop)
-    assert (found["tick"], found["edges"][0]) == (8, ["topic:clicks", "stream:clicks"])
-    assert found["topics"]["clicks"]["rows"] == 6
-    visits = found["tables"]["visits"]
+    actual = overview(shop)
+    assert (actual["tick"], actual["edges"][0]) == (8, ["topic:clicks", "stream:clicks"])
+    assert actual["topics"]["clicks"]["rows"] == 6
+    visits = actual["tables"]["visits"]
     assert {name: visits[name] for name in ("rows", "version", "tick", "late", "key")} == {
         "rows": 3, "version": 5, "tick": 7, "late": 0, "key": ["user"],
     }  # fmt: skip
@@ -48,25 +48,25 @@ def test_late_and_quarantined_records_are_counted(own_shop, own_story):
     clicks = lh.stream("clicks", key="user string", schema="ms bigint")
     bad = Record("clicks", "id", 0, 9, 900, b"k", b"no json", 7, 900)
     write_quarantine(own_story.root, lh.app(clicks.latest("last")).sources[0], [bad])
-    found = overview(own_shop)
-    assert (found["tables"]["visits"]["late"], found["streams"]["clicks"]["quarantined"]) == (1, 1)
+    actual = overview(own_shop)
+    assert (actual["tables"]["visits"]["late"], actual["streams"]["clicks"]["quarantined"]) == (1, 1)
 
 
 def test_a_lake_that_does_not_exist_yet_is_empty_and_a_remote_one_is_refused(tmp_path):
-    found = overview(named(tmp_path, manifest(tmp_path / "lake")))
-    assert (found["tick"], found["topics"], found["tables"]) == (0, {"clicks": None}, {"visits": None})
+    actual = overview(named(tmp_path, manifest(tmp_path / "lake")))
+    assert (actual["tick"], actual["topics"], actual["tables"]) == (0, {"clicks": None}, {"visits": None})
     with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
         overview(named(tmp_path, manifest(tmp_path / "lake", lake="s3a://bucket/lake")))
 
 
 def test_versions_over_time(shop, story):
     """Commits of programs other than Spark have no counts; tests/ui has those of Spark."""
-    found = versions(shop, shop.table("visits"))
-    assert [one["time_ms"] for one in found["versions"]] == story.times
-    assert [one["rows"] for one in found["versions"]] == [None] * 5 + [3]
-    assert [one["quiet"] for one in found["versions"]] == [False, True, False, False, False, False]
-    assert [one["tick"] for one in found["versions"]] == [None, 0, 1, 3, 5, 7]
-    assert (found["first_readable"], found["more"]) == (0, False)
+    actual = versions(shop, shop.table("visits"))
+    assert [item["time_ms"] for item in actual["versions"]] == story.times
+    assert [item["rows"] for item in actual["versions"]] == [None] * 5 + [3]
+    assert [item["quiet"] for item in actual["versions"]] == [False, True, False, False, False, False]
+    assert [item["tick"] for item in actual["versions"]] == [None, 0, 1, 3, 5, 7]
+    assert (actual["first_readable"], actual["more"]) == (0, False)
 
 
 @pytest.mark.parametrize("operation", [NEW_DECLARATION, RETENTION])
@@ -86,7 +86,7 @@ def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story)
     other = {**row, "table": "others", "at": 7, "reason": None}
     swap = {**row, "at": 5, "kind": "swap", "reason": "v2", "decided_by": "ann (user airflow)"}
     write_deltalake(own_story.layout.interventions, pa.Table.from_pylist([row, other, swap]))
-    decided = [one["decided"] for one in versions(own_shop, own_shop.table("visits"))["versions"]]
+    decided = [item["decided"] for item in versions(own_shop, own_shop.table("visits"))["versions"]]
     assert decided[:3] == [None] * 3
     assert (decided[3]["kind"], decided[3]["by"]) == ("revert", "bob (user airflow)")
     assert decided[3]["reason"].endswith("… (2,400 characters)")
@@ -94,11 +94,11 @@ def test_a_version_made_by_an_intervention_says_who_and_why(own_shop, own_story)
 
 
 def test_only_the_newest_versions_and_those_that_vacuum_left(own_shop, own_story):
-    found = versions(own_shop, own_shop.table("visits"), 2)
-    assert ([one["version"] for one in found["versions"]], found["more"]) == ([4, 5], True)
+    actual = versions(own_shop, own_shop.table("visits"), 2)
+    assert ([item["version"] for item in actual["versions"]], actual["more"]) == ([4, 5], True)
     own_story.visits.vacuum()
-    found = versions(own_shop, own_shop.table("visits"))
-    readable = [one["version"] for one in found["versions"] if one["version"] >= found["first_readable"]]
+    actual = versions(own_shop, own_shop.table("visits"))
+    readable = [item["version"] for item in actual["versions"] if item["version"] >= actual["first_readable"]]
     assert readable == [4, 5, 6, 7]  # version 5 only added a file; VACUUM commits twice
 
 
@@ -110,7 +110,7 @@ def test_only_drills_of_the_application(own_shop, own_story):
     path.parent.mkdir(parents=True)
     lines = [json.dumps(drill), json.dumps({**drill, "table": "other"}), json.dumps({**drill, "seconds": 3.5})]
     path.write_text("\n".join(lines) + "\n")
-    assert [one["seconds"] for one in history(own_shop, "visits")] == [3.5, 2.5]
+    assert [item["seconds"] for item in history(own_shop, "visits")] == [3.5, 2.5]
     assert history(own_shop, None)[0]["hash"] == "f" * 16
     path.write_text('{"at": "20')
     assert history(own_shop, None) == [], "its writing was cut off"

@@ -36,10 +36,14 @@ def test_the_table_at_a_version_at_a_tick_and_now(shop):
 
 
 def test_the_first_rows_and_those_by_the_beginning_of_their_key(shop):
-    found = rows(shop, shop.table("visits"), "now", None, 2)
-    assert ([row[0] for row in found["rows"]], found["keys"], found["more"]) == (["ann", "cat"], ["ann", "cat"], True)
-    found = rows(shop, shop.table("visits"), "now", "ca", 2)
-    assert ([row[0] for row in found["rows"]], found["more"]) == (["cat"], False)
+    actual = rows(shop, shop.table("visits"), "now", None, 2)
+    assert ([row[0] for row in actual["rows"]], actual["keys"], actual["more"]) == (
+        ["ann", "cat"],
+        ["ann", "cat"],
+        True,
+    )
+    actual = rows(shop, shop.table("visits"), "now", "ca", 2)
+    assert ([row[0] for row in actual["rows"]], actual["more"]) == (["cat"], False)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -87,10 +91,10 @@ def test_a_moment_that_cannot_be_read_is_answered_with_those_that_can(shop):
 
 
 def test_what_differs_between_two_moments(shop):
-    found = compared(shop, shop.table("visits"), "tick:1", "now", None, 10)
-    assert (found["added"], found["removed"], found["changed"]) == (2, 1, 1)
-    assert (found["from"], found["to"]) == ({"version": 2, "total": 2}, {"version": 5, "total": 3})
-    first = found["changes"][0]
+    actual = compared(shop, shop.table("visits"), "tick:1", "now", None, 10)
+    assert (actual["added"], actual["removed"], actual["changed"]) == (2, 1, 1)
+    assert (actual["from"], actual["to"]) == ({"version": 2, "total": 2}, {"version": 5, "total": 3})
+    first = actual["changes"][0]
     assert first == {
         "change": "changed", "key": {"user": "ann"}, "before": {"n": 1, "place": "p1"}, "after": {"n": 2, "place": "p2"}
     }  # fmt: skip
@@ -104,17 +108,17 @@ def test_tables_that_are_too_large_are_not_compared_here(shop, monkeypatch):
 
 
 def test_the_history_of_a_row(shop, story):
-    found = row_history(shop, shop.table("visits"), "ann", None, 10)
-    assert [(one["version"], one["tick"], one["change"]) for one in found["changes"]] == [
+    actual = row_history(shop, shop.table("visits"), "ann", None, 10)
+    assert [(item["version"], item["tick"], item["change"]) for item in actual["changes"]] == [
         (3, 3, "updated"), (2, 1, "inserted"),
     ]  # fmt: skip
-    assert (found["changes"][0]["before"], found["changes"][0]["after"]) == (
+    assert (actual["changes"][0]["before"], actual["changes"][0]["after"]) == (
         {"n": 1, "place": "p1"}, {"n": 2, "place": "p2"},
     )  # fmt: skip
-    assert found["changes"][0]["time_ms"] == story.times[3]
-    assert (found["older"], found["gone"]) == (None, None)
+    assert actual["changes"][0]["time_ms"] == story.times[3]
+    assert (actual["older"], actual["gone"]) == (None, None)
     gone = row_history(shop, shop.table("visits"), "bob", None, 10)["changes"]
-    assert [(one["change"], one["after"] is None) for one in gone] == [("deleted", True), ("inserted", False)]
+    assert [(item["change"], item["after"] is None) for item in gone] == [("deleted", True), ("inserted", False)]
 
 
 def test_the_history_of_a_row_names_the_person_behind_an_intervention(own_shop, own_story):
@@ -129,7 +133,7 @@ def test_the_history_of_a_row_names_the_person_behind_an_intervention(own_shop, 
 def test_a_history_goes_on_where_it_ended(shop, monkeypatch):
     monkeypatch.setattr("lakehouse.page.row_history.VERSIONS_A_READ", 2)
     first = row_history(shop, shop.table("visits"), "ann", None, 1)
-    assert ([one["version"] for one in first["changes"]], first["older"]) == ([3, 2], 2)
+    assert ([item["version"] for item in first["changes"]], first["older"]) == ([3, 2], 2)
     rest = row_history(shop, shop.table("visits"), "ann", first["older"], 1)
     assert (rest["changes"], rest["older"]) == ([], None)
 
@@ -138,9 +142,9 @@ def test_changes_that_vacuum_removed_are_reported_as_gone(own_shop, own_story):
     for path in Path(own_story.visits.path).rglob("*.parquet"):
         if "_change_data" in str(path):
             path.unlink()
-    found = row_history(own_shop, own_shop.table("visits"), "ann", None, 10)
-    assert "version" in found["gone"]
-    assert "can't be read" in found["gone"]
+    actual = row_history(own_shop, own_shop.table("visits"), "ann", None, 10)
+    assert "version" in actual["gone"]
+    assert "can't be read" in actual["gone"]
 
 
 def test_keys_of_several_columns_and_of_other_types(tmp_path):
@@ -149,12 +153,12 @@ def test_keys_of_several_columns_and_of_other_types(tmp_path):
     row = {"day": datetime(2026, 1, 31, tzinfo=UTC).date(), "code": None, "seen": at(0), "_position": position(1, 0)}
     table.commit(1, {**row, "n": 1}, {**row, "code": 7, "n": 2})
     table.commit(2, {**row, "n": 3})
-    said = {"name": "pairs", "key": ["day", "code"], "windowed": False, "source_topics": ["clicks"]}
-    shop = named(tmp_path, manifest(tmp_path / "lake", tables=[said]))
-    found = rows(shop, shop.table("pairs"), "now", "2026-01-31", 10)
-    assert sorted(found["keys"]) == ["2026-01-31,", "2026-01-31,7"]
+    data = {"name": "pairs", "key": ["day", "code"], "windowed": False, "source_topics": ["clicks"]}
+    shop = named(tmp_path, manifest(tmp_path / "lake", tables=[data]))
+    actual = rows(shop, shop.table("pairs"), "now", "2026-01-31", 10)
+    assert sorted(actual["keys"]) == ["2026-01-31,", "2026-01-31,7"]
     history = row_history(shop, shop.table("pairs"), "2026-01-31,", None, 10)
-    assert [(one["key"]["code"], one["after"]["n"]) for one in history["changes"]] == [(None, 3), (None, 1)]
+    assert [(item["key"]["code"], item["after"]["n"]) for item in history["changes"]] == [(None, 3), (None, 1)]
 
 
 @pytest.mark.parametrize(

@@ -52,18 +52,20 @@ def test_every_crossing_is_told_once_under_any_batching(
         if before != after and on in ("enter" if after else "leave", "both"):
             wanted.append((key, "enter" if after else "leave", rows.get(key), n, number))
         rows[key] = n
-    found = on_model(app, sent).topics["high"]
-    values = [change.value or {} for change in found]
+    actual = on_model(app, sent).topics["high"]
+    values = [change.value or {} for change in actual]
     assert [
         ((change.key or ("",))[0], value["crossing"], *((value[side] or {}).get("n") for side in ("before", "after")))
-        for change, value in zip(found, values, strict=True)
+        for change, value in zip(actual, values, strict=True)
     ] == [item[:4] for item in wanted]
-    assert [change.timestamp for change in found] == [number for *_, number in wanted]
+    assert [change.timestamp for change in actual] == [number for *_, number in wanted]
     ids = [f"high/{number // size + 1}/numbers/0/{number}/0" for *_, number in wanted]
     assert [value["alert_id"] for value in values] == ids
     assert len(set(ids)) == len(ids)
     in_one = on_model(app, [replace(record, tick=1) for record in sent]).topics["high"]
-    assert [(change.key, change.timestamp) for change in in_one] == [(change.key, change.timestamp) for change in found]
+    assert [(change.key, change.timestamp) for change in in_one] == [
+        (change.key, change.timestamp) for change in actual
+    ]
 
 
 def test_an_alert_describes_itself() -> None:

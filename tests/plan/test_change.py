@@ -273,8 +273,8 @@ def test_the_fingerprint_of_another_release_is_refused_with_what_to_do(version: 
 
 
 def test_a_refusal_names_the_way_out() -> None:
-    said = explain_refusal("t", compare_fingerprints(table_fingerprint(counts()), table_fingerprint(having("n > 1"))))
-    assert said.splitlines() == [
+    text = explain_refusal("t", compare_fingerprints(table_fingerprint(counts()), table_fingerprint(having("n > 1"))))
+    assert text.splitlines() == [
         "table 't' exists in the lake under another declaration, and needs a refold:",
         "  having: found none, declared n > 1; its rows were computed the earlier way, so refold the table.",
         "`lakehouse repair backfill t` builds it from bronze beside the live table, and swaps it in; --plan says "

@@ -28,13 +28,13 @@ def test_a_table_of_a_tables_changes_is_that_table_again(table: lh.Table, histor
     last = table
     for number in range(DEPTH):
         last = last.to_stream().latest(f"copy{number}")
-    made = model.run(lh.app(last), records_of(history, ticks), decode_record)
-    changes = [(change.key, change.value, change.timestamp) for change in made.changelogs[table.name]]
-    assert apply(made.changelogs[table.name]) == made.tables[table.name]
+    result = model.run(lh.app(last), records_of(history, ticks), decode_record)
+    changes = [(change.key, change.value, change.timestamp) for change in result.changelogs[table.name]]
+    assert apply(result.changelogs[table.name]) == result.tables[table.name]
     for number in range(DEPTH):
         name = f"copy{number}"
-        assert made.tables[name] == made.tables[table.name], name
-        assert [(of.key, of.value, of.timestamp) for of in made.changelogs[name]] == changes, name
+        assert result.tables[name] == result.tables[table.name], name
+        assert [(of.key, of.value, of.timestamp) for of in result.changelogs[name]] == changes, name
 
 
 PUBLISHED = {
@@ -52,17 +52,17 @@ def test_a_table_over_a_published_changelog_is_the_table_that_published_it(table
     """And so are the tables made of it: who reads the topic need not know how it came to be."""
     records = records_of(history)
     other = B.join(A, how="left", prefix="a_").table("other")
-    made = model.run(lh.app(table.changes().to_topic("published"), other), records, decode_record)
+    result = model.run(lh.app(table.changes().to_topic("published"), other), records, decode_record)
     sent = [
         Record(
             "published", "replay-published", 0, offset, change.timestamp, str((change.key or ("",))[0]).encode(),
             None if change.value is None else json.dumps(change.value).encode(), offset + 1, offset,
         )
-        for offset, change in enumerate(made.topics["published"])
+        for offset, change in enumerate(result.topics["published"])
     ]  # fmt: skip
     again = PUBLISHED[table].latest("again")
     total = again.group_by("1 AS one").agg(rows=lh.count()).having("rows > 0").table("total")
     read = model.run(lh.app(again, total), sent, decode_record)
-    assert read.tables["again"] == made.tables[table.name]
-    rows = len(made.tables[table.name])
+    assert read.tables["again"] == result.tables[table.name]
+    rows = len(result.tables[table.name])
     assert [row["rows"] for row in read.tables["total"].values()] == ([rows] if rows else [])

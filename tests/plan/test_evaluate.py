@@ -97,9 +97,9 @@ GIVES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("text", "expected"), GIVES, ids=[text for text, _ in GIVES])
 def test_gives(text: str, expected: Any) -> None:
-    found = evaluate(Expression(text), VALUES)
-    assert found == expected
-    assert type(found) is type(expected)
+    actual = evaluate(Expression(text), VALUES)
+    assert actual == expected
+    assert type(actual) is type(expected)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.schema import ESCAPED, Column, fields_of, parse_schema, parse_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.ahead import HEADER, is_judged
+from lakehouse.semantics.future_time import HEADER, is_judged
 
 
 def orders(schema: str = "a int, at timestamp", key: str = "id string", **options: Any) -> Stream:
@@ -94,9 +94,9 @@ def test_other_fields_and_limits_are_another_logic(was: Stream, now: Stream, sai
     def table(stream: Stream) -> Table:
         return stream.group_by("id").agg(n=lh.sum("a")).table("t")
 
-    found = list(find_differences(table_fingerprint(table(was)), table_fingerprint(table(now))))
-    assert [verdict.kind for verdict in found] == ["refold"]
-    assert said in found[0].text
+    actual = list(find_differences(table_fingerprint(table(was)), table_fingerprint(table(now))))
+    assert [verdict.kind for verdict in actual] == ["refold"]
+    assert said in actual[0].text
 
 
 NAMES = st.text(st.sampled_from("_x4a0- é1Zы.@()`\"'\n😀"), min_size=1, max_size=12)

@@ -77,18 +77,18 @@ def test_what_it_does_matters() -> None:
 def module(folder: Path, text: str) -> dict[str, Any]:
     path = folder / "functions.py"
     path.write_text(text)
-    found: dict[str, Any] = {"__name__": "functions"}
-    exec(compile(text, str(path), "exec", dont_inherit=True), found)
-    return found
+    result: dict[str, Any] = {"__name__": "functions"}
+    exec(compile(text, str(path), "exec", dont_inherit=True), result)
+    return result
 
 
 def test_what_it_uses_of_its_own_file_belongs_to_it(tmp_path: Path) -> None:
     far = "import math\nUNIT = {'km': 1.0}\ndef far(x):\n    return math.sqrt(x) * UNIT['km']\n"
     text = f"{far}def f(x):\n    return far(x)\n"
-    found = function_digest(module(tmp_path, text)["f"])
-    assert function_digest(module(tmp_path, text + "\n\nOTHER = 1\n")["f"]) == found
-    assert function_digest(module(tmp_path, text.replace("1.0", "1.6"))["f"]) != found
-    assert function_digest(module(tmp_path, text.replace("sqrt(x)", "sqrt(x + 1)"))["f"]) != found
+    actual = function_digest(module(tmp_path, text)["f"])
+    assert function_digest(module(tmp_path, text + "\n\nOTHER = 1\n")["f"]) == actual
+    assert function_digest(module(tmp_path, text.replace("1.0", "1.6"))["f"]) != actual
+    assert function_digest(module(tmp_path, text.replace("sqrt(x)", "sqrt(x + 1)"))["f"]) != actual
 
 
 # A file with a function f, and what is written for § in it.

@@ -97,13 +97,13 @@ def chain(length: int) -> lh.App:
 
 def boxes(svg: str) -> dict[str, tuple[float, float]]:
     """The place of each box of a picture, by its title."""
-    found = {}
+    result = {}
     for group in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
         (title,) = group.iter("{http://www.w3.org/2000/svg}title")
         x, y = map(float, re.findall(r"[\d.]+", group.attrib["transform"]))
         assert title.text is not None
-        found[title.text] = (x, y)
-    return found
+        result[title.text] = (x, y)
+    return result
 
 
 @pytest.mark.parametrize("app", [APP, chain(8)], ids=["every join", "a chain"])
@@ -128,18 +128,18 @@ def test_a_picture_holds_no_markup_of_a_name() -> None:
 def test_describe_leads_back_to_the_topics() -> None:
     """Of each kind of join: the tables that are read are described as well, down to the first streams."""
     for table in APP.tables:
-        said = lh.describe(table)
+        text = lh.describe(table)
         above = {item.name for item in table.stream.tables}
-        assert {line.split()[1] for line in said.splitlines() if line.startswith("TABLE ")} == {table.name, *above}
+        assert {line.split()[1] for line in text.splitlines() if line.startswith("TABLE ")} == {table.name, *above}
         for source in table.stream.sources:
-            assert f"FROM topic {source.topic} (stream {source.name}" in said, table.name
-    said = lh.describe(APP)
+            assert f"FROM topic {source.topic} (stream {source.name}" in text, table.name
+    text = lh.describe(APP)
     for words in (
         "MERGE", "INNER JOIN TABLE customer ON customer BROADCAST", "CHANGES OF TABLE customer",
         "ROWS OF TABLE order_now", "OUTER JOIN OF TABLES order_now, refund_now", "LEFT JOIN TABLE customer ON customer",
         "LEFT JOIN TABLE customer ON customer AS OF EVENT TIME", "FUNCTION tell <- ALERT level",
     ):  # fmt: skip
-        assert words in said
+        assert words in text
 
 
 @pytest.mark.parametrize("app", [APP, chain(8)], ids=["every join", "a chain"])
@@ -153,10 +153,10 @@ def test_the_page_places_each_table_to_the_right_of_those_it_reads(app: lh.App, 
         const {{ found }} = places({json.dumps(facts)});
         console.log(JSON.stringify([...found]));
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [node, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60, check=True
     )
-    at = {name: (place["x"], place["y"]) for name, place in json.loads(done.stdout)}
+    at = {name: (place["x"], place["y"]) for name, place in json.loads(process.stdout)}
     assert set(at) == {node["id"] for node in facts["nodes"]}
     assert len(set(at.values())) == len(at)
     for start, end in facts["edges"]:

@@ -122,10 +122,10 @@ def late_of(result: Result, name: str) -> Counter[Any]:
 
 
 def by_key(changes: list[Change]) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = {}
+    result: dict[Any, list[Any]] = {}
     for change in changes:
-        found.setdefault(change.key, []).append((change.value, change.timestamp))
-    return found
+        result.setdefault(change.key, []).append((change.value, change.timestamp))
+    return result
 
 
 # Records are judged by their own partition's time: no result is final here, and no row expires.

@@ -38,10 +38,10 @@ from ..rows import (
 @given(history=histories())
 def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
     """The oracle: joins, filters and sums of the rows at the end, made from scratch."""
-    made = model.run(APP, records_of(history), decode_record)
-    for name, changes in made.changelogs.items():
-        assert apply(changes) == made.tables[name], name
-    a, b = made.tables[A.name], made.tables[B.name]
+    result = model.run(APP, records_of(history), decode_record)
+    for name, changes in result.changelogs.items():
+        assert apply(changes) == result.tables[name], name
+    a, b = result.tables[A.name], result.tables[B.name]
 
     def joined(key: Any, left: Any, right: Any) -> Any:
         return {
@@ -50,33 +50,33 @@ def test_the_tables_are_what_their_tables_hold(history: Any) -> None:
             "b_n": (right or {}).get("n"),
         }
 
-    assert made.tables[BY_KEY.name] == {key: joined(key, a[key], b[key]) for key in a if key in b}
-    assert made.tables[LEFT.name] == {key: joined(key, a[key], b.get(key)) for key in a}
-    assert made.tables[RIGHT.name] == {key: joined(key, a.get(key), b[key]) for key in b}
-    assert made.tables[OUTER.name] == {key: joined(key, a.get(key), b.get(key)) for key in {*a, *b}}
+    assert result.tables[BY_KEY.name] == {key: joined(key, a[key], b[key]) for key in a if key in b}
+    assert result.tables[LEFT.name] == {key: joined(key, a[key], b.get(key)) for key in a}
+    assert result.tables[RIGHT.name] == {key: joined(key, a.get(key), b[key]) for key in b}
+    assert result.tables[OUTER.name] == {key: joined(key, a.get(key), b.get(key)) for key in {*a, *b}}
     referring = {key: joined(key, row, b.get((row["to"],))) for key, row in a.items()}
-    assert made.tables[REFERRING.name] == referring
+    assert result.tables[REFERRING.name] == referring
     strict = {key: row for key, row in referring.items() if (a[key]["to"],) in b}
-    assert made.tables[STRICT.name] == {key: row for key, row in strict.items() if (row["n"] or 0) > 0}
-    for key, row in made.tables[ALL.name].items():
+    assert result.tables[STRICT.name] == {key: row for key, row in strict.items() if (row["n"] or 0) > 0}
+    for key, row in result.tables[ALL.name].items():
         values = [other["n"] for other in a.values() if (other["g"],) == key]
         known = [n for n in values if n is not None]
         assert (row["rows"], row["total"], row["low"]) == (len(values), sum(known), min(known, default=None))
         assert sorted(map(str, row["listed"])) == sorted(map(str, values))
-    assert set(made.tables[ALL.name]) >= {(row["g"],) for row in a.values() if row["g"] is not None}
+    assert set(result.tables[ALL.name]) >= {(row["g"],) for row in a.values() if row["g"] is not None}
     sums: dict[Any, int] = {}
     for row in referring.values():
         sums[row["b_g"]] = sums.get(row["b_g"], 0) + (row["n"] or 0)
-    chained = {key[0]: row["total"] for key, row in made.tables[CHAIN.name].items() if row["rows"]}
+    chained = {key[0]: row["total"] for key, row in result.tables[CHAIN.name].items() if row["rows"]}
     assert chained == {key: total for key, total in sums.items() if key is not None}
 
 
 @given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
 def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int, size: int) -> None:
     """One record changes the left row and several on the right: what is left is a join of the rows as they are."""
-    made = model.run(meeting.APP, meeting.records(seed, size, 3), decode_record)
-    tables = {name: dict(rows) for name, rows in made.tables.items()}
-    for name, changes in made.changelogs.items():
+    result = model.run(meeting.APP, meeting.records(seed, size, 3), decode_record)
+    tables = {name: dict(rows) for name, rows in result.tables.items()}
+    for name, changes in result.changelogs.items():
         assert apply(changes) == tables[name], name
     a, b, counts, counted = (tables[table.name] for table in (A, B, meeting.COUNTS, meeting.COUNTED))
     refer: dict[Any, list[int]] = {}
@@ -87,8 +87,8 @@ def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int,
     assert counts == {key: {"refer": len(values), "most": most[key]} for key, values in refer.items()}
 
     def with_right(rows: Any, right: Any, prefix: str, columns: Any, by: Any = None) -> Any:
-        found = {key: right.get(key if by is None else (row[by],), {}) for key, row in rows.items()}
-        return {key: {**row, **{prefix + name: found[key].get(name) for name in columns}} for key, row in rows.items()}
+        actual = {key: right.get(key if by is None else (row[by],), {}) for key, row in rows.items()}
+        return {key: {**row, **{prefix + name: actual[key].get(name) for name in columns}} for key, row in rows.items()}
 
     assert tables["parents"] == with_right(a, a, "p_", ("g", "n", "to"), "to")
     assert counted == with_right(a, counts, "c_", ("refer", "most"), "to")
@@ -106,19 +106,19 @@ def test_tables_of_one_topic_on_both_sides_are_what_their_tables_hold(seed: int,
 
 @given(seed=st.integers(0, 2**32), size=st.integers(4, 60))
 def test_what_is_made_of_the_rows_of_windows_is_what_these_hold(seed: int, size: int) -> None:
-    made = model.run(meeting.WINDOWED, meeting.records(seed, size, 3), decode_record)
+    result = model.run(meeting.WINDOWED, meeting.records(seed, size, 3), decode_record)
     for table in meeting.WINDOWS:
-        rows = made.tables[table.name]
-        assert made.tables[f"{table.name}_large"] == {key: row for key, row in rows.items() if row["n"] > 1}
-        counts = {key: row["rows"] for (key,), row in made.tables[f"{table.name}_by_n"].items()}
+        rows = result.tables[table.name]
+        assert result.tables[f"{table.name}_large"] == {key: row for key, row in rows.items() if row["n"] > 1}
+        counts = {key: row["rows"] for (key,), row in result.tables[f"{table.name}_by_n"].items()}
         assert counts == dict(Counter(row["n"] for row in rows.values()))
 
 
 @given(history=histories(), ticks=st.lists(st.integers(1, 4), min_size=0, max_size=20))
 def test_a_change_follows_its_record(history: Any, ticks: list[int]) -> None:
     """The changes of all tables at a position are those of one record: sorted, no position twice for one key."""
-    made = model.run(APP, records_of(history, ticks), decode_record)
-    for name, changes in made.changelogs.items():
+    result = model.run(APP, records_of(history, ticks), decode_record)
+    for name, changes in result.changelogs.items():
         places = [(change.position, change.key) for change in changes]
         assert [place for place, _ in places] == sorted(place for place, _ in places), name
         assert len(set(map(str, places))) == len(places), name

@@ -97,10 +97,10 @@ class World:
 
         tick = self.random.randint(1, self.tick)
         cut = reading.cut_at(open_lake(self.spark, self.layout).open(table), AtTick(tick))
-        done = revert(open_lake(self.spark, self.layout).open(table), APP, cut)
-        if done.tick is not None:
-            assert done.tick == self.tick + 1
-            self.remember(table, done.tick, self.of(table, tick))
+        outcome = revert(open_lake(self.spark, self.layout).open(table), APP, cut)
+        if outcome.tick is not None:
+            assert outcome.tick == self.tick + 1
+            self.remember(table, outcome.tick, self.of(table, tick))
 
     def fix(self) -> None:
         from lakehouse.run.repair.replay import replay
@@ -125,9 +125,9 @@ class World:
     def make_anew(self, table: Table) -> None:
         from lakehouse.run.repair.backfill import backfill
 
-        done = backfill(open_lake(self.spark, self.layout).open(table), APP)
-        assert done.differing.equal, (table.name, done)
-        assert done.tick is None
+        outcome = backfill(open_lake(self.spark, self.layout).open(table), APP)
+        assert outcome.differing.equal, (table.name, outcome)
+        assert outcome.tick is None
 
     def upkeep(self) -> None:
         from lakehouse.spark.silver.upkeep import Policy, upkeep_bronze, upkeep_table
@@ -141,18 +141,18 @@ class World:
         """Moments of each clock, the records that count, and the event time up to which they do."""
         records = self.of(table)
         ticks = self.random.sample(range(1, self.tick + 1), 2)
-        found: list[tuple[At, list[Record], int | None]] = [
+        result: list[tuple[At, list[Record], int | None]] = [
             (AtTick(tick), self.of(table, tick), None) for tick in ticks
         ]
         version = self.random.choice([v for v in History(self.layout, table.name) if v.tick])
         assert version.tick is not None
-        found.append((AtCommit(version.time_ms), self.of(table, version.tick), None))
+        result.append((AtCommit(version.time_ms), self.of(table, version.tick), None))
         ends = {r.partition: r.offset + 1 for t in APP.tables for r in sorted(self.of(t), key=lambda r: r.offset)}
         ends = {p: max(end, *(r.offset + 1 for r in self.sent if r.partition == p)) for p, end in ends.items()}
         bounds = {partition: self.random.randint(0, end) for partition, end in ends.items()}
-        found.append((AtOffsets({"events": bounds}), [r for r in records if r.offset < bounds[r.partition]], None))
+        result.append((AtOffsets({"events": bounds}), [r for r in records if r.offset < bounds[r.partition]], None))
         until = self.random.choice(self.sent).timestamp
-        return [*found, (AtEvent(until), records, until)]
+        return [*result, (AtEvent(until), records, until)]
 
     def check(self) -> None:
         from lakehouse.run.scenario.replay import rows_of
@@ -162,8 +162,8 @@ class World:
             for at, records, until in self.moments(table):
                 expected = model.run(App((table,), (), APP.sources), records, decode_record, until)
                 frame = reading.read_rows(open_lake(self.spark, self.layout).open(table), at)
-                found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
-                assert found == expected.tables[table.name], f"{table.name} at {at}"
+                result = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+                assert result == expected.tables[table.name], f"{table.name} at {at}"
 
 
 def run(spark: SparkSession, folder: Path, seed: int) -> None:

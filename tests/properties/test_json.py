@@ -176,14 +176,14 @@ def check(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
     differences = []
     for record, row in zip(records, published.rows_of_frame(frame), strict=True):
         item = decode_record(stream.source, record)
-        found = {column.name: row[column.name] for column in stream.source.value}
+        result = {column.name: row[column.name] for column in stream.source.value}
         if row["_bad"] or isinstance(item, BadRecord):
             same = row["_bad"] and isinstance(item, BadRecord)
         else:
             assert isinstance(item, Decoded)
-            same = (item.value is None) == row["_tombstone"] and (item.value is None or _same(item.value, found))
+            same = (item.value is None) == row["_tombstone"] and (item.value is None or _same(item.value, result))
         if not same:
-            differences.append((record.value, row["_bad"], found, item))
+            differences.append((record.value, row["_bad"], result, item))
     assert not differences
 
 

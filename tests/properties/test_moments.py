@@ -40,8 +40,8 @@ def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[
     for at, expected in moments(app, records, seed, ticks):
         for table in app.tables:
             frame = reading.read_rows(open_lake(spark, layout).open(table), at)
-            found = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
-            assert found == expected.tables[table.name], f"{table.name} at {at}"
+            result = rows_of(table, frame.toArrow().to_pylist(maps_as_pydicts="strict"))
+            assert result == expected.tables[table.name], f"{table.name} at {at}"
 
 
 def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> list[tuple[At, Result]]:

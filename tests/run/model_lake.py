@@ -14,7 +14,7 @@ from lakehouse.model.event import from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 
@@ -82,8 +82,8 @@ def write_rows(layout: Layout, table: Table, result: Result, last: int) -> None:
 
 
 def _write(path: str, rows: pa.Table, name: str, tick: int, by: list[str] | None = None) -> None:
-    done = CommitProperties(
+    outcome = CommitProperties(
         custom_metadata={"userMetadata": commit_text(name, tick, VisibleCommit(from_tick=0, run="run", keys=1))},
         app_transactions=[Transaction(f"lakehouse.{name}", Progress(1, tick).version)],
     )
-    write_deltalake(path, rows, mode="append", partition_by=by, commit_properties=done)
+    write_deltalake(path, rows, mode="append", partition_by=by, commit_properties=outcome)

@@ -192,8 +192,8 @@ def test_any_slices_and_runs_give_the_lakes_order(tmp_path_factory, made: list[R
             seen[one.partition] += 1
         assert places(rows, skip) == left
         at = {(p, n) for p, count in counts.items() for n in (0, count - 1) if count}
-        found = rows.find(at)
-        for (partition, n), row in found.items():
+        actual = rows.find(at)
+        for (partition, n), row in actual.items():
             of = [one for one in wanted if one.partition == partition][n]
             assert (row.tick, row.offset, row.value) == (of.tick, of.offset, of.value)
-        assert set(found) == at
+        assert set(actual) == at

@@ -62,8 +62,8 @@ def with_jars(folder: Path) -> dict[str, str]:
 
 
 def set_up(environ: dict[str, str]) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [Path(sys.executable).with_name("lakehouse"), "setup"], env=environ, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    assert process.returncode == 0, process.stderr
+    return process.stdout + process.stderr

@@ -40,21 +40,21 @@ class Counted:
         yield "what it adds and removes"
 
     def ours(self, back_to: int, up_to: int) -> list[Commit]:
-        found = []
-        for one in walk_own_commits(self.log, "t", lambda metadata: metadata.tick > up_to):
-            found.append(one)
-            if one.tick <= back_to:
+        result = []
+        for item in walk_own_commits(self.log, "t", lambda metadata: metadata.tick > up_to):
+            result.append(item)
+            if item.tick <= back_to:
                 break
-        return found[::-1]
+        return result[::-1]
 
 
 @pytest.mark.parametrize(("tick", "files"), [(2 * COMMITS, 10), (2 * COMMITS - 6, 15), (20_001, 45), (2, 45), (0, 45)])
 def test_a_tick_is_found_without_reading_the_whole_log(tick: int, files: int) -> None:
     """Each folded read of the past took 88 s to read 20,000 commits."""
     counted = Counted(COMMITS)
-    found = counted.ours(tick, tick)
-    before = [one for one in found if one.tick <= tick]
-    assert [one.version for one in before] == [tick // 2]
+    actual = counted.ours(tick, tick)
+    before = [item for item in actual if item.tick <= tick]
+    assert [item.version for item in before] == [tick // 2]
     assert before[-1].last == tick // 2
     assert counted.opened <= files
 
@@ -82,8 +82,8 @@ def test_commits_that_are_not_read_change_no_answer(data: st.DataObject, newest:
     tick = data.draw(st.integers(-1, 2 * newest + 3))
     every = list(walk_own_commits(Counted(newest, first, others).log, "t"))[::-1]
     some = Counted(newest, first, others).ours(tick, tick)
-    past = [one for one in every if one.tick > tick][:1]
-    upto = [one for one in every if one.tick <= tick][-1:]
+    past = [item for item in every if item.tick > tick][:1]
+    upto = [item for item in every if item.tick <= tick][-1:]
     assert some == upto + past
 
 

@@ -15,8 +15,8 @@ from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import TopicFacts
 from lakehouse.lake.layout import Layout
 from lakehouse.run.drill import logbook
-from lakehouse.run.job import upkeeping
-from lakehouse.run.job.upkeeping import Upkeeping
+from lakehouse.run.job import upkeep
+from lakehouse.run.job.upkeep import Upkeeping
 from lakehouse.run.repair import refilled
 
 
@@ -54,12 +54,12 @@ def test_a_file_that_was_cut_off_is_no_object(tmp_path: Path, text: str) -> None
 
 def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path))
-    done = logbook.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
-    logbook.remember(layout, done)
+    outcome = logbook.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
+    logbook.remember(layout, outcome)
     file = Path(layout.drills, "history.jsonl")
     file.write_text(file.read_text() + '{"table": "ord')
-    logbook.remember(layout, done)
-    assert [one["tick"] for one in logbook.read_history(layout, "orders")] == [1, 1]
+    logbook.remember(layout, outcome)
+    assert [item["tick"] for item in logbook.read_history(layout, "orders")] == [1, 1]
     append_line_durably(file, "{}")
     assert file.read_text().count("\n") == 4
 
@@ -93,4 +93,4 @@ def test_how_far_a_net_changelog_is_may_be_lost(tmp_path: Path, text: str | None
     if text is not None:
         write_durably(Path(layout.published("out")), text)
     # Then nothing that it may still need is removed.
-    assert upkeeping._published_ticks(layout, app, table) == {"out": 0}
+    assert upkeep._published_ticks(layout, app, table) == {"out": 0}

@@ -10,14 +10,14 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import applied
+from lakehouse.lake.moment import applied_records
 from lakehouse.model.model import Result
 from lakehouse.plan.operator import Final, Having, Suppress
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.explain import explain as explaining
 from lakehouse.run.explain import explanation
-from lakehouse.run.explain.of_key import key_to_text, parse_sought
+from lakehouse.run.explain.key_records import key_to_text, parse_sought
 from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.keys import keys_of
@@ -43,9 +43,9 @@ APP = lh.app(LAST, SUMS, PAIRS, WINDOWS, FINAL)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.path.stem)
 def test_one_keys_records_give_the_steps_of_all_records(scenario: Any, tmp_path: Path) -> None:
     app, layout = load_application(scenario), Layout(str(tmp_path))
-    found = build_records(scenario, app, 2)
-    result = on_model(app, found)
-    last = write_lake(layout, app, found, result, silver=False)
+    actual = build_records(scenario, app, 2)
+    result = on_model(app, actual)
+    last = write_lake(layout, app, actual, result, silver=False)
     for table in app.tables:
         # Of tables that read tables, or a join of streams, Spark gives the steps: tests/spark/test_graph.py,
         # tests/spark/test_stream_joins_past.py.
@@ -59,7 +59,7 @@ def check(layout: Layout, table: Table, result: Result, last: int) -> None:
     keys = {key_to_text(change.key[: len(columns)]) for change in changes if change.key is not None}
     steps: dict[Any, tuple[explanation.RowStep, ...]] = {}
     for key in keys:
-        steps |= explaining.fold_steps(layout, table, parse_sought(layout, table, key), applied.Cut(last))
+        steps |= explaining.fold_steps(layout, table, parse_sought(layout, table, key), applied_records.Cut(last))
     for of, happened in steps.items():
         wanted = [(change.position, plain_value(change.value)) for change in changes if change.key == of]
         seen = [(step.position, plain_value(step.row)) for step in happened if in_changelog(table, step)]
@@ -156,7 +156,7 @@ def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: l
     """Only Spark can read the table at such a moment: it is not compared here."""
     layout = Layout(lake.settings.lake.path)
     steps = explaining.fold_steps(
-        layout, SUMS, parse_sought(layout, SUMS, "a"), applied.read_applied_records(layout, SUMS, at).cut
+        layout, SUMS, parse_sought(layout, SUMS, "a"), applied_records.read_applied_records(layout, SUMS, at).cut
     )
     assert [step.position.offset for step in steps["a",]] == offsets
 
@@ -175,7 +175,7 @@ def test_only_the_records_that_count_at_a_moment(lake: Lake, at: Any, offsets: l
     ],
 )
 def test_what_cannot_be_explained(lake: Lake, table: Table, key: str, at: Any, said: str) -> None:
-    with pytest.raises(LakehouseError) as found:
+    with pytest.raises(LakehouseError) as actual:
         lake.explain(table, key, at)
-    assert isinstance(found.value, NotFound | ConfigError)
-    assert said in str(found.value)
+    assert isinstance(actual.value, NotFound | ConfigError)
+    assert said in str(actual.value)

@@ -68,7 +68,7 @@ def lake(tmp_path: Path) -> Layout:
 
 
 def offsets(made: Fixes) -> tuple[list[int], list[int]]:
-    return [one.was.record.offset for one in made.fixed], [one.was.record.offset for one in made.bad]
+    return [item.was.record.offset for item in made.fixed], [item.was.record.offset for item in made.bad]
 
 
 def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> None:
@@ -85,13 +85,13 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
         raise KeyError("nothing helps")
 
     made = fixed_records(lake, app(), "orders", ALL_RECORDS, fix)
-    assert [(one.was.record.offset, one.key, one.value) for one in made.fixed] == [
+    assert [(item.was.record.offset, item.key, item.value) for item in made.fixed] == [
         (0, b"k", b'{"amount": 10}'), (1, b"k", b'{"amount": 7}'),
     ]  # fmt: skip
     first = made.fixed[0]
     assert first.was.reason == "value: expected a JSON object, found no order"
     assert first.record == replace(first.was.record, value=b'{"amount": 10}')
-    assert [(one.was.record.offset, one.reason) for one in made.bad] == [
+    assert [(item.was.record.offset, item.reason) for item in made.bad] == [
         (2, "value: field amount: expected int, found 'x'"), (3, "the fix gave nothing for it"),
         (4, "the fix failed: KeyError: 'nothing helps'"),
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_a_function_makes_some_fit_and_says_why_others_do_not(lake: Layout) -> N
 )
 def test_what_a_function_may_not_return(lake: Layout, fix: Any, said: str) -> None:
     made = fixed_records(lake, app(), "orders", Choice(places=(RecordPlace("orders", 0, 0),)), fix)
-    assert (made.fixed, [one.reason for one in made.bad]) == ((), [said])
+    assert (made.fixed, [item.reason for item in made.bad]) == ((), [said])
 
 
 def test_an_edit(lake: Layout) -> None:
@@ -125,7 +125,7 @@ def test_an_edit(lake: Layout) -> None:
 def test_a_new_schema_takes_them_as_they_are(lake: Layout) -> None:
     made = fixed_records(lake, app("amount string"), "orders", ALL_RECORDS, unchanged)
     assert offsets(made) == ([1, 2], [0, 3, 4])
-    assert all(one.value == VALUES[one.was.record.offset] for one in made.fixed)
+    assert all(item.value == VALUES[item.was.record.offset] for item in made.fixed)
     # The declaration differs in other ways, too.
     assert offsets(fixed_records(lake, app(topic="web-orders"), "orders", ALL_RECORDS, unchanged))[0] == []
     (still, *_) = fixed_records(lake, app("amount string", topic="web-orders"), "orders", ALL_RECORDS, unchanged).bad
@@ -160,10 +160,10 @@ def test_the_event_time_counts(lake: Layout) -> None:
     ids=str,
 )
 def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]) -> None:
-    assert [one.record.offset for one in read_quarantined(lake, "orders", choice)] == found
-    assert [one.record.offset for one in read_quarantined(lake, "orders", choice, 2, newest_first=True)] == found[::-1][
-        :2
-    ]
+    assert [item.record.offset for item in read_quarantined(lake, "orders", choice)] == found
+    assert [item.record.offset for item in read_quarantined(lake, "orders", choice, 2, newest_first=True)] == found[
+        ::-1
+    ][:2]
     if found:
         assert offsets(fixed_records(lake, app(), "orders", choice, unchanged)) == ([], found)
     else:
@@ -172,15 +172,17 @@ def test_which_records_are_chosen(lake: Layout, choice: Choice, found: list[int]
 
 
 def test_reasons_are_counted_without_the_values_found(lake: Layout) -> None:
-    found = read_reasons(lake, "orders")
-    assert [(one.kind, one.records, one.first_tick, one.last_tick, one.example.place.offset) for one in found] == [
+    actual = read_reasons(lake, "orders")
+    assert [
+        (item.kind, item.records, item.first_tick, item.last_tick, item.example.place.offset) for item in actual
+    ] == [
         ("value: field amount: expected int", 2, 1, 2, 2),
         ("value: expected UTF-8", 1, 3, 3, 4),
         ("value: expected a JSON object", 1, 1, 1, 0),
         ("value: expected a JSON object that ends with }", 1, 2, 2, 3),
     ]
-    for one in found:  # the text shown chooses the records counted, and perhaps more
-        assert len(read_quarantined(lake, "orders", Choice(reason=one.kind))) >= one.records
+    for item in actual:  # the text shown chooses the records counted, and perhaps more
+        assert len(read_quarantined(lake, "orders", Choice(reason=item.kind))) >= item.records
 
 
 def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_a_record_of_a_recreated_topic_is_another_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found 2: orders/0/0, id-1, tick 1, orders/0/0, id-2, tick 2"):
         fixed_records(lake, app(), "orders", Choice(places=(place,)), Edit(value=b"{}"))
     made_fit = fixed_records(lake, app(), "orders", Choice(places=(place,), start_ms=T + 5), Edit(value=b"{}"))
-    assert [one.record.topic_id for one in made_fit.fixed] == ["id-2"]
+    assert [item.record.topic_id for item in made_fit.fixed] == ["id-2"]
 
 
 def test_names_that_do_not_exist(lake: Layout) -> None:
@@ -256,10 +258,10 @@ def test_every_fixed_record_fits_and_nothing_is_lost(tmp_path: Path, seed: int) 
     fixes = fixed_records(lake, app(), "orders", ALL_RECORDS, fix)
     fixed, bad = offsets(fixes)
     assert sorted([*fixed, *bad]) == list(range(len(quarantined)))
-    for one in fixes.fixed:
-        assert isinstance(decode_record(source, one.record), Decoded)
-        before = quarantined[one.record.offset]
-        assert replace(one.record, key=None, value=None) == replace(before, key=None, value=None)
+    for item in fixes.fixed:
+        assert isinstance(decode_record(source, item.record), Decoded)
+        before = quarantined[item.record.offset]
+        assert replace(item.record, key=None, value=None) == replace(before, key=None, value=None)
     for still in fixes.bad:
         assert isinstance(still, StillBad)
         tried = replace(still.was.record, key=still.key, value=still.value)
@@ -287,7 +289,7 @@ def decide(
 
 def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) -> None:
     def told(choice: Choice = ALL_RECORDS) -> list[int | None]:
-        return [one.fixed_at for one in read_quarantined(lake, "orders", choice)]
+        return [item.fixed_at for item in read_quarantined(lake, "orders", choice)]
 
     assert count_quarantined_records(lake, "orders") == (5, 5)
     decide(lake, 4, "fixed", "newest sums", (0, 1), stream="orders")
@@ -295,7 +297,7 @@ def test_records_that_are_still_open_after_a_replay_are_counted(lake: Layout) ->
     decide(lake, 6, "fixed", "newest sums", (1, 3), stream="orders")
     assert told() == [4, 6, None, 6, None]
     assert (count_quarantined_records(lake, "orders"), told(Choice(open=True))) == ((5, 2), [None, None])
-    assert sum(one.open for one in read_reasons(lake, "orders")) == 2
+    assert sum(item.open for item in read_reasons(lake, "orders")) == 2
     assert count_open_by_stream(lake, ["orders"]) == {"orders": 2}
     decide(lake, 7, "revert", "sums", tick=5)
     assert told() == [4, 4, None, None, None], "one of the tables has it no more"

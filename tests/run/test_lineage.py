@@ -55,7 +55,7 @@ class Told:
 
 
 def places(datasets: list[Json]) -> list[str]:
-    return [f"{one['namespace']} {one['name']}" for one in datasets]
+    return [f"{item['namespace']} {item['name']}" for item in datasets]
 
 
 def test_each_table_and_each_published_topic_is_a_job_with_what_it_is_made_from() -> None:

@@ -41,11 +41,11 @@ def made(cluster: Made) -> dict[str, dict[str, str]]:
 
 def test_a_changelog_takes_records_whose_event_time_lies_ahead() -> None:
     """Kafka 4 refuses a timestamp of more than an hour ahead: the first such booking ended publishing for good."""
-    found = made(Made())
-    assert {found[name]["message.timestamp.after.max.ms"] for name in ("newest-changes", "copies")} == {str(2**63 - 1)}
+    actual = made(Made())
+    assert {actual[name]["message.timestamp.after.max.ms"] for name in ("newest-changes", "copies")} == {str(2**63 - 1)}
 
 
 def test_an_older_kafka_that_does_not_know_the_setting_gets_the_topics_without_it() -> None:
-    found = made(Made(before=True))
-    assert found["newest-changes"]["cleanup.policy"] == "compact"
-    assert found["copies"] == {"cleanup.policy": "delete", "retention.ms": "-1"}
+    actual = made(Made(before=True))
+    assert actual["newest-changes"]["cleanup.policy"] == "compact"
+    assert actual["copies"] == {"cleanup.policy": "delete", "retention.ms": "-1"}

@@ -159,7 +159,7 @@ def test_each_query_of_the_board_names_metrics_that_exist_and_each_metric_is_on_
     known = {family.name for family in metrics.registry.collect() if family.name.startswith("lakehouse_")}
     board = json.loads(BOARD.read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    asked += [one["query"]["query"] for one in board["templating"]["list"] if one["type"] == "query"]
+    asked += [item["query"]["query"] for item in board["templating"]["list"] if item["type"] == "query"]
     named = {
         re.sub("_(total|bucket|sum|count)$", "", name) for text in asked for name in re.findall(r"lakehouse_\w+", text)
     }

@@ -32,9 +32,9 @@ def test_the_last_record_of_each_key_is_complete_and_deletes_are_included() -> N
     """All keys of a topic were in the driver's memory, each with its message."""
     records = [record(n, b"%03d" % (n % 7), None if n % 5 == 0 else b"\x00%d" % n) for n in range(100)]
     last = {key: (said, value) for said, key, value in records}
-    found = list(newest_records(iter(records)))
-    assert {one.key: (one.headers, one.value) for one in found} == last
-    assert [one.key for one in found] == sorted(last)
+    actual = list(newest_records(iter(records)))
+    assert {item.key: (item.headers, item.value) for item in actual} == last
+    assert [item.key for item in actual] == sorted(last)
     assert not list(newest_records(()))
 
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from lakehouse.cli.sql.answer import print_answer
 from lakehouse.errors import NotFound
-from lakehouse.ksql.facts import Answer, DeletedRow
+from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.statement import Query
@@ -44,9 +44,9 @@ def test_what_changes_comes_and_a_deleted_row_is_its_key(tmp_path: Path) -> None
         story.visits.commit(9, {"user": "eve", "n": 2, "place": "Rome"}, gone=gone, times=(900, 900))
 
     rows = pushed(tmp_path / "lake", "SELECT * FROM `visits` EMIT CHANGES", write)
-    found = sorted(islice(rows, 2), key=str)
-    assert found == [("ann", None, None), ("eve", 2, "Rome")]
-    assert [type(row) for row in found] == [DeletedRow, tuple], "it does not look like a row of nulls"
+    actual = sorted(islice(rows, 2), key=str)
+    assert actual == [("ann", None, None), ("eve", 2, "Rome")]
+    assert [type(row) for row in actual] == [DeletedRow, tuple], "it does not look like a row of nulls"
 
 
 def test_where_judges_a_deleted_row_by_the_values_that_it_had(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_where_judges_a_deleted_row_by_the_values_that_it_had(tmp_path: Path) ->
             )
 
     rows = pushed(tmp_path / "lake", "SELECT `place`, `n` + 1 FROM `visits` WHERE `n` > 8 EMIT CHANGES", write)
-    found = list(islice(rows, 4))
-    assert [(type(row), *row) for row in found] == [
+    actual = list(islice(rows, 4))
+    assert [(type(row), *row) for row in actual] == [
         (tuple, "Rome", 10), (DeletedRow, None, None), (tuple, "Rome", 12), (DeletedRow, None, None),
     ]  # fmt: skip
 

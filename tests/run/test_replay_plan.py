@@ -14,7 +14,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.properties import SKIP
-from lakehouse.lake.record.repaired import FixedBytes
+from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.plan.evolution.change import declaration_properties
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.replay import plan_replay

@@ -25,5 +25,5 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_signal_inside_wait_sets_the_event(way: str) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT + WAYS[way]], capture_output=True, text=True, timeout=40)
-    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    process = subprocess.run([sys.executable, "-c", SCRIPT + WAYS[way]], capture_output=True, text=True, timeout=40)
+    assert (process.stdout, process.returncode) == ("True\n", 0), process.stderr

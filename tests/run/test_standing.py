@@ -10,7 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import StorageError
 from lakehouse.kafka.covers import Cover
 from lakehouse.plan.table import Sink
-from lakehouse.run.start.standing import (
+from lakehouse.run.start.resume_point import (
     OwnPublication,
     Restored,
     ResumePoint,
@@ -46,9 +46,9 @@ def test_a_lake_goes_on_where_it_stopped() -> None:
 
 
 def test_a_restored_lake_goes_on_in_the_topic_that_it_was_restored_from() -> None:
-    found = stands(COVER, B)
-    assert found == ResumePoint(before=(("A", 5),))
-    assert not found.whole
+    actual = stands(COVER, B)
+    assert actual == ResumePoint(before=(("A", 5),))
+    assert not actual.whole
     third = OwnPublication(TABLE, "C", 1, "C", Restored("T", (("A", 5), ("B", 1))))
     assert stands(replace(COVER, origin="B", tick=1, before=(("A", 5),)), third).before == (("A", 5), ("B", 1))
 

@@ -131,5 +131,5 @@ def test_a_file_is_run_once_and_other_folders_are_left_out(folder: Path):
     for place in ("lake/control/published", "elsewhere/_delta_log", ".kafka"):
         (folder / place).mkdir(parents=True)
         (folder / place / "some.json").write_text("{}")
-    found = find_cases([folder / "s1.json", folder], excluded_file=folder / "s5.json")
-    assert [case.file.name for case in found] == ["s1.json", "s2.json", "s3.json", "s4.json"]
+    actual = find_cases([folder / "s1.json", folder], excluded_file=folder / "s5.json")
+    assert [case.file.name for case in actual] == ["s1.json", "s2.json", "s3.json", "s4.json"]

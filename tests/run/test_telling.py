@@ -13,7 +13,7 @@ import lakehouse as lh
 from lakehouse.errors import ConfigError, JobFailed, StorageError
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.alert import StreamRecord
-from lakehouse.run.job import telling
+from lakehouse.run.job import function_sinks
 
 NUMBERS = lh.stream("numbers", key="id string", schema="n bigint")
 
@@ -33,9 +33,9 @@ class World:
         self.fails: dict[str, BaseException] = {}
         self.lake: Any = SimpleNamespace(spark=None, layout=Layout(str(folder)))
         self.bronze = "bronze-1"
-        monkeypatch.setattr(telling, "stream_events", lambda lake, of, after, to: (after, to))
-        monkeypatch.setattr(telling.streamed, "stream_rows", self.between)
-        monkeypatch.setattr(telling, "table_id", lambda spark, path: self.bronze)
+        monkeypatch.setattr(function_sinks, "stream_events", lambda lake, of, after, to: (after, to))
+        monkeypatch.setattr(function_sinks.driver_rows, "stream_rows", self.between)
+        monkeypatch.setattr(function_sinks, "table_id", lambda spark, path: self.bronze)
 
     def between(self, frame: Any) -> Generator[dict[str, Any]]:
         after, to = frame
@@ -48,7 +48,7 @@ class World:
 
     def tell(self, tick: int) -> int:
         """Tell what there is up to a tick, as a job that has just begun."""
-        return telling._Function(self.lake, NUMBERS.to_function("tell", self.function)).tell(tick)
+        return function_sinks._Function(self.lake, NUMBERS.to_function("tell", self.function)).tell(tick)
 
     @property
     def ids(self) -> list[str]:
@@ -104,7 +104,7 @@ def test_ticks_under_way_are_finished_before_later_ones_are_read(world: World) -
             yield row(1, 7)
         yield from between(frame)
 
-    telling.streamed.stream_rows = with_fixed  # type: ignore[assignment]
+    function_sinks.driver_rows.stream_rows = with_fixed  # type: ignore[assignment]
     world.tell(4)
     assert world.ids[3:] == ["tell/2/numbers/0/2/", "tell/3/numbers/0/3/", "tell/3/numbers/0/4/", "tell/1/numbers/0/7/"]
 
@@ -131,5 +131,5 @@ def test_a_bronze_made_again_is_told_from_its_beginning(world: World) -> None:
 def test_a_lake_without_a_folder_is_refused() -> None:
     app = lh.app(NUMBERS.to_function("tell", print))
     with pytest.raises(ConfigError, match=r"function 'tell': the lake s3a://b/lake is not in a local folder"):
-        telling.check_functions(Layout("s3a://b/lake"), app)
-    telling.check_functions(Layout("s3a://b/lake"), lh.app(NUMBERS.latest("last")))
+        function_sinks.check_functions(Layout("s3a://b/lake"), app)
+    function_sinks.check_functions(Layout("s3a://b/lake"), lh.app(NUMBERS.latest("last")))

@@ -51,8 +51,8 @@ def test_one_row_by_its_key():
 
 
 def test_changes_are_in_order_and_say_what_was_deleted():
-    found = shop().run().changes("current")
-    assert [(change["id"], change["customer"], change["deleted"], change["timestamp"]) for change in found] == [
+    actual = shop().run().changes("current")
+    assert [(change["id"], change["customer"], change["deleted"], change["timestamp"]) for change in actual] == [
         ("1", "ann", False, 10),
         ("2", "bob", False, 20),
         ("3", "ann", False, 30),

@@ -12,7 +12,7 @@ import pytest
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.cut import Cut, cut_from_details
-from lakehouse.lake.moment.subject import Reads, visible_subject
+from lakehouse.lake.moment.past_subject import Reads, visible_subject
 from lakehouse.lake.moment.timeline import Timeline, common_tick
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, parsed
 
@@ -67,9 +67,9 @@ def test_ticks(tick: int, version: int) -> None:
 def test_what_cannot_be_read(at: At, said: str) -> None:
     """Version and records are refused alike, and the message says what can be read."""
     for asked in (line(story()).cut, line(story()).version):
-        with pytest.raises(LakehouseError, match=said) as found:
+        with pytest.raises(LakehouseError, match=said) as actual:
             asked(at)
-        assert isinstance(found.value, NotFound | ConfigError)
+        assert isinstance(actual.value, NotFound | ConfigError)
 
 
 def test_a_time_in_the_future() -> None:
@@ -113,8 +113,8 @@ def test_event_times_and_offsets_that_are_versions() -> None:
     """Later interventions about the records count for both: no version before them is the table."""
     plain = Written([{"t/0": 2}, {"u/0": 1}, {"t/0": 3}], Opened("v", story()._tables["lake/silver/v"].commits[:5], 3))
     assert [line(plain).version(AtEvent(ms)) for ms in (9, 10, 20, 29, 30)] == [0, None, 2, 2, 4]
-    found = [line(plain).version(parsed(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
-    assert found == [1, None, 3, 4]
+    actual = [line(plain).version(parsed(f"offsets:t/0={n}")) for n in (0, 1, 2, 3)]
+    assert actual == [1, None, 3, 4]
     assert line(plain).version(parsed("offsets:t/0=2,u/0=1")) == 3, "of a topic that it does not read"
     assert [line(story()).version(AtEvent(ms)) for ms in (20, 30)] == [None, 5]
     assert [line(story()).version(parsed(f"offsets:t/0={n}")) for n in (2, 3)] == [None, 5]
@@ -202,7 +202,7 @@ def test_the_common_tick_of_tables() -> None:
 def test_an_intervention_in_a_table_that_is_read_is_waited_for() -> None:
     lake, reads = story(of="above"), Reads(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
-    assert [one.waits(3, 4) for one in lines] == [True, False]
+    assert [item.waits(3, 4) for item in lines] == [True, False]
 
 
 def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_time() -> None:
@@ -211,6 +211,6 @@ def test_a_version_before_an_intervention_in_a_table_that_is_read_is_no_event_ti
     lake = Written([{"t/0": 2}, {}, {"t/0": 3}, {}], Opened("v", commits, 4), [4], of="above")
     reads = Reads(frozenset({"t"}), frozenset({"above"}))
     lines = Timeline(lake, visible_subject(lake.layout, "v", reads)), line(lake)
-    assert [one.version(AtEvent(20)) for one in lines] == [None, 1]
-    assert [one.version(AtEvent(30)) for one in lines] == [3, 3]
-    assert [one.version(parsed("offsets:t/0=2")) for one in lines] == [None, 1]
+    assert [item.version(AtEvent(20)) for item in lines] == [None, 1]
+    assert [item.version(AtEvent(30)) for item in lines] == [3, 3]
+    assert [item.version(parsed("offsets:t/0=2")) for item in lines] == [None, 1]

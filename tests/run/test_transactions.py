@@ -39,8 +39,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_history_is_several_transactions_of_whole_ticks() -> None:
     """A new sink's history had to be written within 900 seconds."""
-    found = list(cut_changes(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
-    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [
+    actual = list(cut_changes(changes([3, 2, 0, 1, 9, 1]), AFTER, AFTER + 6))
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in actual] == [
         (5, 2, 0),
         (10, 5, 0),
         (1, 6, 0),
@@ -48,8 +48,8 @@ def test_a_history_is_several_transactions_of_whole_ticks() -> None:
 
 
 def test_a_tick_that_is_too_large_is_cut_and_ends_alone() -> None:
-    found = list(cut_changes(changes([1, 30, 1]), AFTER, AFTER + 3))
-    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [
+    actual = list(cut_changes(changes([1, 30, 1]), AFTER, AFTER + 3))
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in actual] == [
         (12, 0, 12), (12, 0, 24), (7, 2, 0), (1, 3, 0),
     ]  # fmt: skip
 
@@ -67,14 +67,14 @@ def test_what_was_written_and_what_follows_is_the_changelog_exactly_once(sizes: 
     done = Transaction([], AFTER)
     while True:
         left = [change for change in every if change[0] > done.tick]
-        found = list(cut_changes(iter(left), done.tick, to, done.sent_count, done.sent_position))
-        end = data.draw(st.integers(1, len(found)))  # the power fails after `end` of them
-        for part in found[:end]:
+        actual = list(cut_changes(iter(left), done.tick, to, done.sent_count, done.sent_position))
+        end = data.draw(st.integers(1, len(actual)))  # the power fails after `end` of them
+        for part in actual[:end]:
             written += part.records
             whole = [record for tick, record in every if tick <= part.tick]
             assert len(written) == len(whole) + part.sent_count
             done = part
-        if end == len(found):
+        if end == len(actual):
             break
     assert written == [record for _, record in every]
     assert (done.tick, done.sent_count) == (to, 0)
@@ -92,8 +92,8 @@ def test_changes_that_differ_from_the_published_part_are_refused(kept: slice) ->
 def test_the_restored_rows_are_complete_only_with_the_first_tick() -> None:
     """They have no tick of their own: a publisher that went on after them would begin with them again."""
     began = [(AFTER - 2, record) for _, record in changes([6])]
-    found = list(cut_changes([*began, *changes([1, 1])], AFTER, AFTER + 2))
-    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in found] == [(7, 1, 0), (1, 2, 0)]
+    actual = list(cut_changes([*began, *changes([1, 1])], AFTER, AFTER + 2))
+    assert [(len(part.records), part.tick - AFTER, part.sent_count) for part in actual] == [(7, 1, 0), (1, 2, 0)]
 
 
 def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from lakehouse.lake.commit_metadata import (
     UnchangedRows,
 )
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.source import Ends
+from lakehouse.lake.moment.lake_facts import Ends
 
 from ..written_commits import batch, commit_text
 
@@ -105,12 +105,12 @@ class Written:
         return any(place.split("/")[0] in topics for ends in self._ticks[after:to] for place in ends)
 
     def ends(self, topics: Iterable[str], to: int) -> dict[str, Ends]:
-        found: dict[str, dict[int, int]] = {}
+        result: dict[str, dict[int, int]] = {}
         for ends in self._ticks[:to]:
             for place, end in ends.items():
                 topic, partition = place.split("/")
-                found.setdefault(topic, {})[int(partition)] = end
-        return {topic: Ends(f"id-{topic}", found[topic]) for topic in topics if topic in found}
+                result.setdefault(topic, {})[int(partition)] = end
+        return {topic: Ends(f"id-{topic}", result[topic]) for topic in topics if topic in result}
 
     def has_interventions(self, table: str, after: int, to: int) -> bool:
         return table == self._of and any(after < at <= to for at in self._decided)

@@ -27,12 +27,12 @@ def folded(pairs: list[tuple[float | None, float | None]]) -> dict[str, Any]:
 @given(pairs=PAIRS, cut=st.integers(0, 12))
 def test_it_is_the_coefficient_of_all_pairs_also_of_two_parts(pairs: list[tuple[float, float]], cut: int) -> None:
     rule = Correlation()
-    found = [rule.result(folded(pairs)), rule.result(rule.merge(folded(pairs[:cut]), folded(pairs[cut:])))]  # type: ignore[arg-type]
+    actual = [rule.result(folded(pairs)), rule.result(rule.merge(folded(pairs[:cut]), folded(pairs[cut:])))]  # type: ignore[arg-type]
     xs, ys = zip(*pairs, strict=True)
     if len(set(xs)) == 1 or len(set(ys)) == 1:
-        assert math.isnan(found[0])
+        assert math.isnan(actual[0])
     else:
-        assert found == pytest.approx([correlation(xs, ys)] * 2, abs=1e-9)
+        assert actual == pytest.approx([correlation(xs, ys)] * 2, abs=1e-9)
 
 
 def test_pairs_with_a_null_are_skipped_and_of_one_pair_there_is_none() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.epoch import EPOCH_MAX, NO_TICK, TICK_MAX, Progress, progress_of_version
+from lakehouse.semantics.commit_number import EPOCH_MAX, NO_TICK, TICK_MAX, Progress, progress_of_version
 
 PROGRESS = st.builds(Progress, st.integers(0, EPOCH_MAX), st.integers(NO_TICK, TICK_MAX))
 

@@ -55,7 +55,7 @@ def test_each_way_to_name_a_moment() -> None:
 
 def test_a_moment_says_what_it_is() -> None:
     named = [AtVersion(3), AtTick(4), AtCommit(JUNE), AtEvent(JUNE + 5), AtOffsets({"b": {1: 2}, "a": {0: 1}})]
-    assert [str(one) for one in named] == [
+    assert [str(item) for item in named] == [
         "version 3", "tick 4", "commit time 2013-06-01T00:00:00Z", "event time 2013-06-01T00:00:00.005Z",
         "offsets a/0=1,b/1=2",
     ]  # fmt: skip

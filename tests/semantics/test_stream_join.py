@@ -104,7 +104,7 @@ def test_every_record_comes_out_as_said(
 ) -> None:
     """By a definition that looks at all pairs: what closes a record, whom it met before."""
     texts = [f"{s}{t} {p}:{n if n == '-' else f'{n}{number}'}" for number, (s, t, p, n) in enumerate(records)]
-    found = [row for out in came(Within(before, after, grace), BOTH, *texts) for row in out.split()]
+    actual = [row for out in came(Within(before, after, grace), BOTH, *texts) for row in out.split()]
     times: dict[str, int] = {}
     stands: list[dict[str, int]] = []  # the stream times with each record
     for _, time, partition, _ in records:
@@ -130,4 +130,4 @@ def test_every_record_comes_out_as_said(
     last = len(records) - 1
     alone = [n for n in meets if n not in met and closed(n, last)]
     padded = [f"x{n}+-@{records[n][1]}" if records[n][0] == "l" else f"-+x{n}@{records[n][1]}" for n in alone]
-    assert sorted(found) == sorted([*pairs, *padded])
+    assert sorted(actual) == sorted([*pairs, *padded])

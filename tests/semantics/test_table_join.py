@@ -29,8 +29,8 @@ def test_a_record_finds_the_last_change_before_it(by_time: bool, history: list[A
             for join in (inner, left):
                 join.change(key, row, time)
             continue
-        found = [row for other, row, at in seen if other == key and (at <= time or not by_time)]
-        row = found[-1] if found else None
+        actual = [row for other, row, at in seen if other == key and (at <= time or not by_time)]
+        row = actual[-1] if actual else None
         assert left.join_record(key, time) == Met(row)
         assert inner.join_record(key, time) == (None if row is None else Met(row))
 

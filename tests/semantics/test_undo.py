@@ -97,19 +97,19 @@ def test_sums_of_doubles_are_exact_and_rounded_once(history: Any) -> None:
     form, mean = undo_rule(SumDoubles()), undo_rule(Average(SumDoubles()))
     accumulator, rows = changed(form, history)
     values = [value for value in rows.values() if value is not None]
-    found = form.result(accumulator)
+    actual = form.result(accumulator)
     if all(map(math.isfinite, values)):
         try:
             expected = math.fsum(values)
         except OverflowError:
             expected = math.inf if sum(map(int, values)) > 0 else -math.inf
-        assert found == expected
+        assert actual == expected
     elif any(map(math.isnan, values)) or {math.inf, -math.inf} <= {*values}:
-        assert math.isnan(found)
+        assert math.isnan(actual)
     else:
-        assert found == sum(value for value in values if math.isinf(value))
+        assert actual == sum(value for value in values if math.isinf(value))
     if not values:
-        assert (found, mean.result(changed(mean, history)[0])) == (0.0, 0.0)
+        assert (actual, mean.result(changed(mean, history)[0])) == (0.0, 0.0)
 
 
 def test_a_mean_of_doubles_does_not_overflow() -> None:
@@ -197,8 +197,8 @@ def test_a_change_of_many_rows_of_a_group_folds_it_once(rule: Any) -> None:
     for row in range(MANY):
         values = form.undo(values, Compared(f"{row:06}"), str(row))
         values = form.add(values, Compared(f"{row:06}"), str(row))
-    found = form.result(values)
-    assert found == over(rule, [f"{row:06}" for row in range(MANY)])
+    actual = form.result(values)
+    assert actual == over(rule, [f"{row:06}" for row in range(MANY)])
 
 
 def test_a_failing_function_is_counted_once_a_row() -> None:

@@ -37,9 +37,9 @@ class Elsewhere:
         )
 
     def works(self, line: str) -> str:
-        done = self.run(line)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        process = self.run(line)
+        assert process.returncode == 0, f"{line}\n{process.stdout}\n{process.stderr}"
+        return process.stdout
 
     def jars(self) -> Path:
         code = "from lakehouse.setup import places; print(places.jars_target())"

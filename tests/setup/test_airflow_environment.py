@@ -68,8 +68,8 @@ def test_it_sees_lakehouse_and_nothing_that_lies_beside_it(pip: Pip, tmp_path: P
     monkeypatch.undo()
     code = "import lakehouse, importlib.util; assert importlib.util.find_spec('other') is None; print(lakehouse)"
     argv, environ = [sys.executable, "-S", "-c", code], {"PYTHONPATH": path}
-    done = subprocess.run(argv, env=environ, cwd="/", capture_output=True, text=True, check=True)
-    assert str(beside) in done.stdout or path in done.stdout
+    process = subprocess.run(argv, env=environ, cwd="/", capture_output=True, text=True, check=True)
+    assert str(beside) in process.stdout or path in process.stdout
 
 
 def test_in_a_checkout_the_path_is_the_checkout(pip: Pip) -> None:

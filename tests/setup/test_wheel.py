@@ -39,9 +39,9 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_without_the_set_up_a_command_says_what_to_run(elsewhere: Elsewhere) -> None:
-    done = elsewhere.run("lakehouse kafka up")
-    assert done.returncode != 0
-    assert (done.stdout, done.stderr) == ("", TOLD.format(elsewhere.jars()))
+    process = elsewhere.run("lakehouse kafka up")
+    assert process.returncode != 0
+    assert (process.stdout, process.stderr) == ("", TOLD.format(elsewhere.jars()))
 
 
 def test_what_airflow_and_the_demo_need_is_in_the_wheel(elsewhere: Elsewhere) -> None:
@@ -54,9 +54,9 @@ def test_what_airflow_and_the_demo_need_is_in_the_wheel(elsewhere: Elsewhere) ->
     folders = ("dags", "plugins", "spark_jobs", "examples/year_of_flights")
     listed = subprocess.run(["git", "ls-files", *folders], cwd=PROJECT, capture_output=True)
     assert carried - {places.AIRFLOW_LOCK.name} == set(listed.stdout.decode().splitlines())
-    done = elsewhere.run("lakehouse demo --out picture.gif")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "expected a file that ends with .png, .svg, .pdf" in done.stderr
+    process = elsewhere.run("lakehouse demo --out picture.gif")
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "expected a file that ends with .png, .svg, .pdf" in process.stderr
 
 
 def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) -> None:
@@ -83,8 +83,8 @@ def test_the_readme_s_example_runs_from_an_empty_folder(elsewhere: Elsewhere) ->
     time = readme.split("\n## Time\n")[1].split("\n## ")[0]
     lines = re.findall(r"^ {4}(lakehouse .*)$", time, re.MULTILINE)
     assert len(lines) == 7
-    said = {line: elsewhere.works(line) for line in lines}
-    assert all("attic" in text for line, text in said.items() if re.search("diff|explain|query", line))
+    data = {line: elsewhere.works(line) for line in lines}
+    assert all("attic" in text for line, text in data.items() if re.search("diff|explain|query", line))
 
 
 def test_pip_installs_it_with_what_it_asks_for(wheel: Path, tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_pip_installs_it_with_what_it_asks_for(wheel: Path, tmp_path: Path) -> N
     place.works("python -m pip check")
     installed = json.loads(place.works("python -m pip list --format json"))
     beside = {"lakehouse", "pip", "setuptools"}
-    assert {plain(one["name"]) for one in installed} - beside == set(needs(distribution("lakehouse")))
+    assert {plain(item["name"]) for item in installed} - beside == set(needs(distribution("lakehouse")))
     assert place.works("lakehouse --version").strip() == distribution("lakehouse").version

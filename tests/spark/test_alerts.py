@@ -15,7 +15,7 @@ from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.changelog import Change
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog import published, stream_feed
 
 from ..bench import Bench
@@ -29,12 +29,12 @@ def bench(spark: SparkSession, tmp_path: Path) -> Bench:
 
 def told(bench: Bench, alert: Stream, *ticks: int) -> list[dict[str, object]]:
     """The alerts, derived in parts that end with these ticks."""
-    found: list[dict[str, object]] = []
+    result: list[dict[str, object]] = []
     after = 0
     for to in ticks:
-        found += published.rows_of_frame(stream_feed.stream_events(bench.lake, alert, after, to))
+        result += published.rows_of_frame(stream_feed.stream_events(bench.lake, alert, after, to))
         after = to
-    return found
+    return result
 
 
 def ids(changes: list[Change]) -> list[object]:
@@ -50,9 +50,9 @@ def test_any_batches_give_the_models_alerts(bench: Bench) -> None:
     last = write_bronze(bench.lake, ALERTS, sent)
     bench.catch_up(ALERTS, 1)
     bench.catch_up(ALERTS, 3, last)
-    found = read_result(bench.lake, ALERTS, sent, last)
-    assert found.topics == expected.topics
-    assert found.tables == expected.tables
+    actual = read_result(bench.lake, ALERTS, sent, last)
+    assert actual.topics == expected.topics
+    assert actual.tables == expected.tables
     for topic, alert in {"moved": MOVED, "qualified": ALERTS.sinks[-1].of}.items():
         assert isinstance(alert, Stream)
         parts = told(bench, alert, 2, 3, last)
@@ -71,7 +71,7 @@ def test_a_revert_tells_of_the_crossings_that_it_makes(bench: Bench) -> None:
         for tick in (1, last)
     )
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, Wanted("revert", ("totals",), Cut(1).details()))
+    interventions.decide(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
     bench.catch_up(ALERTS, last + 1)
     before = told(bench, spent, last)
     after = told(bench, spent, last, last + 1)

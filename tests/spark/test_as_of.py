@@ -27,8 +27,8 @@ def test_any_batches_find_the_same(rows: list[tuple[int, bool, int]], sizes: lis
             if is_change:
                 timeline.put(time, number)
             else:
-                found = timeline.at(time)
-                expected.append((number, None if found is None else {"there": True, "row": str(found)}))
+                actual = timeline.at(time)
+                expected.append((number, None if actual is None else {"there": True, "row": str(actual)}))
 
     columns = {
         "_is_first": [not n or row[0] != rows[n - 1][0] for n, row in enumerate(rows)],
@@ -45,5 +45,5 @@ def test_any_batches_find_the_same(rows: list[tuple[int, bool, int]], sizes: lis
     for size in [*sizes, len(rows)]:
         batches.append(whole.slice(at, size))
         at = min(at + size, len(rows))
-    found = pa.Table.from_batches(finder_in_batches(SHOWN)(iter(batches)), SHOWN).to_pylist()
-    assert [(row["_record"], row["_found"]) for row in found] == expected
+    actual = pa.Table.from_batches(finder_in_batches(SHOWN)(iter(batches)), SHOWN).to_pylist()
+    assert [(row["_record"], row["_found"]) for row in actual] == expected

@@ -170,9 +170,9 @@ def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     by_hand(damaged, "silver/totals", "UPDATE {} SET total = 99 WHERE customer = 'ann'")
     where = ["--app", f"{__file__}:APP", "--lake", damaged.settings.lake.path]
     assert main(["audit", "totals", *where, "--deep", "--json"]) == 1
-    said = json.loads(capsys.readouterr().out)
-    lost, changed = said["problems"]
-    assert (said["ok"], said["fates"]) == (False, EXPECTED["totals"])
+    data = json.loads(capsys.readouterr().out)
+    lost, changed = data["problems"]
+    assert (data["ok"], data["fates"]) == (False, EXPECTED["totals"])
     assert lost["found"].endswith("1 records that do not fit are not in the quarantine; the first: offset 7")
     assert "remove its folder below quarantine/" in lost["do"]
     assert changed["found"].startswith("the table has 1 rows that a refold from bronze does not have")

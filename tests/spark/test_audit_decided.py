@@ -75,9 +75,9 @@ class Bench:
         """A deep audit; it must pass, whatever was decided."""
         from lakehouse.run.audit.audit import audit
 
-        done = audit(self.lake.open(table), app or lh.app(table), NOBODY, deep=True)
-        assert [problem.found for problem in done.problems] == []
-        return done
+        outcome = audit(self.lake.open(table), app or lh.app(table), NOBODY, deep=True)
+        assert [problem.found for problem in outcome.problems] == []
+        return outcome
 
     def late(self, table: Table) -> list[tuple[int, int]]:
         """The present late records: offset, and the window's start in milliseconds."""
@@ -103,8 +103,8 @@ class Bench:
         return replay(self.lake, lh.app(table), table.stream.sources[0], fixes, instead=instead)
 
     def rows(self, table: Table) -> dict[str, Any]:
-        found = self.lake.read(self.layout.silver(table.name)).collect()
-        return {row["id"]: row["n"] for row in found}
+        result = self.lake.read(self.layout.silver(table.name)).collect()
+        return {row["id"]: row["n"] for row in result}
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_a_backfill_with_new_logic_replaces_the_late_records(bench: Bench) -> No
     assert correct(bench.lake.open(old), lh.app(old), key="b").tick == 4
     assert bench.audit(old).fates == {"applied": 4, "taken_in": 2, "late": 2, "quarantined": 1}
 
-    done = backfill(bench.lake.open(new), lh.app(new))
-    assert (done.tick, done.changed) == (5, True)
+    outcome = backfill(bench.lake.open(new), lh.app(new))
+    assert (outcome.tick, outcome.changed) == (5, True)
     assert bench.late(new) == [(4, 0), (6, 10)], "8 is in time: what made it late is left out"
     assert bench.audit(new).fates == {"applied": 2, "taken_in": 2, "quarantined": 1, "left_out": 4}
     then = rows_at.rows_at(bench.layout, "late", "hourly", AtTick(4)).to_table()
@@ -270,11 +270,11 @@ def test_audits_are_right_for_every_kind_of_table_after_fix_revert_and_correctio
     assert bench.audit(tables[0], app).fates["taken_in"] >= 3
     for table in tables:
         bench.revert(table, 1)
-        found = bench.audit(table, app).fates
-        assert (found["quarantined"], found.get("taken_in", 0)) == (2, 0), (table.name, found)
+        actual = bench.audit(table, app).fates
+        assert (actual["quarantined"], actual.get("taken_in", 0)) == (2, 0), (table.name, actual)
     for table in tables:
-        done = backfill(bench.lake.open(table), app)
-        assert done.tick is not None, table.name
+        outcome = backfill(bench.lake.open(table), app)
+        assert outcome.tick is not None, table.name
         assert bench.audit(table, app).fates["quarantined"] == 1, table.name
 
 

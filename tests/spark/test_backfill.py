@@ -131,8 +131,8 @@ def test_a_damaged_table_is_rebuilt_and_new_logic_is_swapped_in(bench: Bench) ->
     assert interventions.read_interventions(bench.lake, "sums") == [], "a plan decides nothing"
     assert backfill_range(bench.lake.open(SUMS), ALONE, one).tick == 4
     assert bench.rows(SUMS) == {**good, ("b",): {"n": 2, "total": 99}}
-    done = backfill(bench.lake.open(SUMS), ALONE, why=Why("a wrong UPDATE"))
-    assert (done.tick, done.differing) == (5, Difference(0, 0, 1))
+    outcome = backfill(bench.lake.open(SUMS), ALONE, why=Why("a wrong UPDATE"))
+    assert (outcome.tick, outcome.differing) == (5, Difference(0, 0, 1))
     assert bench.rows(SUMS) == good
     assert bench.rows(SUMS, AtTick(4))[("b",)] == {"n": 2, "total": 99}, "the history keeps what was"
     feed = changefeed.per_event(bench.lake.open(SUMS), 4, 5).collect()

@@ -83,9 +83,9 @@ def test_an_interrupted_backfill_goes_on_and_a_second_one_is_refused(spark: Spar
     ):
         backfill(open_lake(spark, layout).open(OTHER), lh.app(OTHER, MANY))
     told: list[tuple[str, int, int]] = []
-    done = backfill(open_lake(spark, layout).open(SUMS), APP, listen=lambda *said: told.append(said))
+    outcome = backfill(open_lake(spark, layout).open(SUMS), APP, listen=lambda *said: told.append(said))
     assert told == [("build", 0, 1), ("build", 1, 1), ("compare", 1, 1), ("swap", 1, 1)], "ticks 1 to 3 were there"
-    assert (done.tick, done.before, done.differing) == (5, 4, Difference(0, 0, 1))
+    assert (outcome.tick, outcome.before, outcome.differing) == (5, 4, Difference(0, 0, 1))
     assert seen(spark, layout, SUMS) == good
     again = backfill(open_lake(spark, layout).open(SUMS), APP)
     assert (again.tick, again.differing.equal) == (None, True)
@@ -116,10 +116,10 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
     spark: SparkSession, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakehouse.run.repair import intervene
-    from lakehouse.run.repair.intervene import Wanted
+    from lakehouse.run.repair.intervene import InterventionRequest
     from lakehouse.spark.silver.writer import latest_complete_tick
 
-    wanted = Wanted("refold", ("sums",), {"first_ms": 0, "last_ms": 100}, "a test")
+    wanted = InterventionRequest("refold", ("sums",), {"first_ms": 0, "last_ms": 100}, "a test")
 
     def killed(*_: object) -> None:
         raise OSError("out of power")
@@ -140,15 +140,15 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.intervene import Wanted, _write_request, pending_requests
+    from lakehouse.run.repair.intervene import InterventionRequest, _write_request, pending_requests
 
     layout = Layout(str(tmp_path))
     assert list(pending_requests(layout)) == []
-    wanted = Wanted("revert", ("sums",), {"tick": 3})
+    wanted = InterventionRequest("revert", ("sums",), {"tick": 3})
     _write_request(Path(layout.requests, f"{wanted.id}.json"), wanted)
     for number, text in enumerate(("{", "[]", "{}", '{"tables": [], "what": 1}')):
         Path(layout.requests, f"bad{number}.json").write_text(text)
-    assert [found for _, found in pending_requests(layout)] == [wanted]
+    assert [actual for _, actual in pending_requests(layout)] == [wanted]
     assert len(list(Path(layout.requests).glob("*.refused"))) == 4
 
 

@@ -79,12 +79,12 @@ def test_a_chain_is_the_models_at_every_tick(
     environ = os.environ | {"LAKEHOUSE_SPARK_OPTIONS": json.dumps(OPTIONS)}
     another = [sys.executable, "-c", IN_ANOTHER, str(tmp_path)]
     subprocess.run(another, cwd=Path(__file__).parents[2], env=environ, check=True)
-    found = read_result(bench.lake, APP, sent, LAST)
+    actual = read_result(bench.lake, APP, sent, LAST)
     for table in APP.tables:
-        assert found.changelogs[table.name] == expected[table.name], table.name
+        assert actual.changelogs[table.name] == expected[table.name], table.name
         for tick, tables in at.items():
-            assert folded(found.changelogs[table.name], tick) == tables[table.name], f"{table.name} at {tick}"
-        assert found.tables[table.name] == at[LAST][table.name], table.name
+            assert folded(actual.changelogs[table.name], tick) == tables[table.name], f"{table.name} at {tick}"
+        assert actual.tables[table.name] == at[LAST][table.name], table.name
         # Half of the tables have a version of this tick, the others are folded from the one before it.
         assert bench.rows(table, AtTick(HALF)) == at[HALF][table.name], table.name
 

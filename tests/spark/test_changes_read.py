@@ -76,9 +76,11 @@ def test_the_changes_of_one_key_do_not_read_the_whole_table(
     first = next(c for c in commits if (metadata := reader.parse_commit(c, path)) and metadata.tick == 1)
     there = len(reader.list_file_paths(reader.open_table(path, path, first["version"])))
     looked_at = [name for name in changes.inputFiles() if path in name]
-    found = [_row_to_change(table.key, row) for row in changes.toArrow().to_pylist(maps_as_pydicts="strict")]
-    assert found == [c for c in model.run(APP, records(), decode_record).changelogs[table.name] if c.position.tick == 2]
-    assert found
+    actual = [_row_to_change(table.key, row) for row in changes.toArrow().to_pylist(maps_as_pydicts="strict")]
+    assert actual == [
+        c for c in model.run(APP, records(), decode_record).changelogs[table.name] if c.position.tick == 2
+    ]
+    assert actual
     assert there >= 10
     assert 0 < len(set(looked_at)) <= 3
 
@@ -87,8 +89,8 @@ def test_a_set_of_many_values_is_published_once_a_tick(spark: SparkSession, layo
     """Publishing 16,000 different values of one key with every change was quadratic."""
     from lakehouse.spark.changelog import changefeed
 
-    found = changefeed.per_event(open_lake(spark, layout).open(APP.table("different")), 1, 2).collect()
-    assert [(row["n"], row["_acc_n"]) for row in found] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
+    actual = changefeed.per_event(open_lake(spark, layout).open(APP.table("different")), 1, 2).collect()
+    assert [(row["n"], row["_acc_n"]) for row in actual] == [(2, None), (3, None), (4, [7, 400, 401, 402])]
 
 
 def test_rows_reach_the_driver_in_order_and_a_few_at_a_time(

@@ -64,7 +64,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     from lakehouse.spark.changelog import changefeed
     from lakehouse.spark.changelog.net import net_changes
     from lakehouse.spark.silver.query import Silver
-    from lakehouse.spark.table import travel
+    from lakehouse.spark.table import timelines
 
     layout = Layout(str(tmp_path / "lake"))
     assert write_bronze(open_lake(spark, layout), APP, history()) == 2
@@ -88,8 +88,8 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     planned = plan_correction(open_lake(spark, layout).open(COUNTS), LateChoice("a", first, after))
     assert planned.expected == Corrected(None, 2)
 
-    done = correct(open_lake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
-    assert (done.tick, done.records) == (3, 2)
+    outcome = correct(open_lake(spark, layout).open(COUNTS), APP, key="a", why=Why("the gate's clock was behind"))
+    assert (outcome.tick, outcome.records) == (3, 2)
     assert table("counts") == [("a", 0, 4, 11), ("a", 20, 1, 3), ("b", 0, 1, 2)], "b was not asked for"
     with pytest.raises(NotFound, match="was not taken in yet"):
         correct(open_lake(spark, layout).open(COUNTS), APP, key="a")
@@ -100,7 +100,7 @@ def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: 
     assert changed(feed) == [("a", 0, False), ("a", 0, False), ("b", 0, False), ("a", 20, False), ("a", 0, False)]
     assert changed(changefeed.per_event(open_lake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
     assert changed(net_changes(open_lake(spark, layout).open(COUNTS), 2, 3)) == [("a", 0, False)]
-    before = travel.version_at_tick(open_lake(spark, layout).open(COUNTS), 2)
+    before = timelines.version_at_tick(open_lake(spark, layout).open(COUNTS), 2)
     assert rows(open_lake(spark, layout).read(layout.silver("counts"), before))[0] == ("a", 0, 2, 1)
     assert [at.at for at in interventions.read_interventions(open_lake(spark, layout), "counts")] == [3]
 
@@ -157,12 +157,12 @@ def test_keyed_tables_and_final_results_are_refolded_too(spark: SparkSession, tm
     assert correct(open_lake(spark, layout).open(FINAL), app, key="a").tick == 4
     assert rows(open_lake(spark, layout).read(layout.silver("sessions"))) == [("a", 1, 2), ("a", 25, 1), ("b", 4, 1)]
     assert correct(open_lake(spark, layout).open(SESSIONS), app).tick == 5
-    found = rows(open_lake(spark, layout).read(layout.silver("sessions")))
-    assert found == [("a", 1, 4), ("a", 25, 1), ("b", 4, 2)], "sessions grew: of each a row went, and one came"
+    actual = rows(open_lake(spark, layout).read(layout.silver("sessions")))
+    assert actual == [("a", 1, 4), ("a", 25, 1), ("b", 4, 2)], "sessions grew: of each a row went, and one came"
     grown = [("a", 1, False), ("a", 1, True), ("b", 4, False), ("b", 4, True)]
     assert sorted(changed(changefeed.per_event(open_lake(spark, layout).open(SESSIONS), 4, 5))) == grown
-    found = rows(open_lake(spark, layout).read(layout.silver("lists")))
-    assert found == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
+    actual = rows(open_lake(spark, layout).read(layout.silver("lists")))
+    assert actual == [("a", 0, [0, 1, 4, 6]), ("a", 20, [3]), ("b", 0, [2, 5])]
     assert rows(open_lake(spark, layout).read(layout.silver("busy"))) == [("a", 0, 4)]
     assert changed(changefeed.per_event(open_lake(spark, layout).open(FINAL), 0, 4)) == [("a", 0, False)]
 
@@ -201,8 +201,10 @@ def test_a_correction_takes_no_record_of_a_key_that_only_looks_alike(spark: Spar
         silver.catch_up()
 
     def counts() -> dict[tuple[Any, ...], int]:
-        found = open_lake(spark, layout).read(layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
-        return {(row["one"], row["two"], row["at"].microsecond): row["n"] for row in found}
+        actual = (
+            open_lake(spark, layout).read(layout.silver("by_pair")).where("unix_millis(window_start) = 0").collect()
+        )
+        return {(row["one"], row["two"], row["at"].microsecond): row["n"] for row in actual}
 
     mine, other, near = ("a,b", "c", 5), ("a", "b,c", 5), ("a", "", 6)
     assert counts() == {mine: 1, other: 1, near: 1}
@@ -253,4 +255,4 @@ def test_the_key_of_any_type_is_a_condition_on_spark_too(spark: SparkSession) ->
     names = frame.columns[1:]
     for row in frame.toArrow().to_pylist(maps_as_pydicts="strict"):
         text = write_key([row[name] for name in names])
-        assert [found["n"] for found in frame.where(is_key(frame.schema, names, text)).collect()] == [row["n"]], text
+        assert [actual["n"] for actual in frame.where(is_key(frame.schema, names, text)).collect()] == [row["n"]], text

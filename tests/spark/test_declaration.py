@@ -65,9 +65,9 @@ def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession,
     assert seen(layout) == {5: 2}
     wanted = declaration_properties(changed.table("hours"))
     for path in (layout.silver("hours"), layout.state("hours")):
-        found = read_properties(spark, path)
-        assert {name: found[name] for name in wanted} == wanted
-        assert found["lakehouse.key"] == "id,window_start,window_end"
+        actual = read_properties(spark, path)
+        assert {name: actual[name] for name in wanted} == wanted
+        assert actual["lakehouse.key"] == "id,window_start,window_end"
     for name in ("hours", "state.hours"):
         assert [row["operation"] for row in reader.read_log_rows(layout, name)].count("new declaration") == 1
 

@@ -13,7 +13,7 @@ from lakehouse.errors import Fenced
 from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import UnchangedRows, VisibleCommit
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.spark.jvm import delta_log
 from lakehouse.spark.transaction import append, append_empty_commit, numbered_writes, open_epoch, read_progress
 
@@ -63,14 +63,14 @@ def test_the_state_given_to_a_snapshot_is_the_one_that_delta_computes(spark: Spa
     snapshot = delta_log.newest_snapshot(spark, things.path)
     newest = snapshot.java
     assert not newest._computedStateTriggered()
-    told, found = newest.computedState(), newest.extractComputedState(newest.stateDF())
+    told, actual = newest.computedState(), newest.extractComputedState(newest.stateDF())
     for name in ("sizeInBytes", "numOfSetTransactions", "numOfFiles", "numOfMetadata", "numOfProtocol"):
-        assert getattr(told, name)() == getattr(found, name)() > 0
+        assert getattr(told, name)() == getattr(actual, name)() > 0
     for name in ("setTransactions", "domainMetadata"):
-        assert getattr(told, name)().toSet().equals(getattr(found, name)().toSet())
+        assert getattr(told, name)().toSet().equals(getattr(actual, name)().toSet())
     for name in ("metadata", "protocol", "numDeletedRecordsOpt", "numDeletionVectorsOpt"):
-        assert getattr(told, name)().equals(getattr(found, name)())
-    numbers = {one.appId(): one.version() for one in map(found.setTransactions().apply, range(2))}
+        assert getattr(told, name)().equals(getattr(actual, name)())
+    numbers = {item.appId(): item.version() for item in map(actual.setTransactions().apply, range(2))}
     assert {name: newest.transactions().apply(name) for name in numbers} == numbers == snapshot.transaction_numbers()
 
 

@@ -21,9 +21,9 @@ def test_keys_are_added_removed_and_changed(spark: SparkSession) -> None:
     after = spark.createDataFrame(
         [("a", 1, Decimal("12345678901234567.89"), 9), (None, 2, Decimal(3), 9), ("c", None, None, 9)], COLUMNS
     )
-    found = compare_tables(KEY, before, after, limit=2)
-    assert (found.added, found.removed, found.changed, found.keys, found.equal) == (1, 1, 1, 3, False)
-    assert found.changes == [
+    actual = compare_tables(KEY, before, after, limit=2)
+    assert (actual.added, actual.removed, actual.changed, actual.keys, actual.equal) == (1, 1, 1, 3, False)
+    assert actual.changes == [
         {
             "change": "changed",
             "key": {"city": "a", "n": 1},

@@ -53,8 +53,8 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 def files(layout: Layout) -> dict[str, bytes]:
     """The lake's files, without leases and the history of drills."""
     root = Path(layout.root)
-    found = (path for path in root.rglob("*") if path.is_file() and "control" not in path.parts)
-    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+    result = (path for path in root.rglob("*") if path.is_file() and "control" not in path.parts)
+    return {str(path.relative_to(root)): path.read_bytes() for path in result}
 
 
 @pytest.mark.slow
@@ -65,16 +65,16 @@ def test_each_damage_is_found_and_the_table_restored(
     from lakehouse.run.drill.drill import drill
 
     before = files(layout)
-    done = drill(open_lake(spark, layout).open(SUMS), damages=("flipped bit", "wrong merge"))
+    outcome = drill(open_lake(spark, layout).open(SUMS), damages=("flipped bit", "wrong merge"))
     assert files(layout) == before, "the live lake is as it was, and nothing is left behind"
-    assert done.ok
-    assert (done.tick, done.rows) == (3, 120)
-    found = {case.damage: case.found_by or "" for case in done.cases}
-    assert "checksums" in found["flipped bit"]
-    assert "MERGE of version" in found["wrong merge"]
-    ways = {(case.damage, one.way): one for case in done.cases for one in case.restored}
-    assert {one.equal for (_, way), one in ways.items() if way == "bronze"} == {True}
-    assert {one.lost for one in ways.values() if one.equal} == {0}
+    assert outcome.ok
+    assert (outcome.tick, outcome.rows) == (3, 120)
+    actual = {case.damage: case.found_by or "" for case in outcome.cases}
+    assert "checksums" in actual["flipped bit"]
+    assert "MERGE of version" in actual["wrong merge"]
+    ways = {(case.damage, item.way): item for case in outcome.cases for item in case.restored}
+    assert {item.equal for (_, way), item in ways.items() if way == "bronze"} == {True}
+    assert {item.lost for item in ways.values() if item.equal} == {0}
     assert ways["wrong merge", "version"].equal
     assert ways["wrong merge", "changelog"].reason == "no topic of its changelog was given"
 
@@ -94,9 +94,9 @@ def test_a_damage_that_nothing_finds_is_a_failed_drill(
 
     monkeypatch.setattr(module, "inspect", lambda *args: None)
     monkeypatch.setattr(module._RunningDrill, "_from_bronze", lambda self, into: self._expected.limit(100))
-    done = module.drill(open_lake(spark, layout).open(SUMS), damages=("wrong merge",))
-    bronze = next(one for one in done.cases[0].restored if one.way == "bronze")
-    assert (done.ok, done.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)
+    outcome = module.drill(open_lake(spark, layout).open(SUMS), damages=("wrong merge",))
+    bronze = next(item for item in outcome.cases[0].restored if item.way == "bronze")
+    assert (outcome.ok, outcome.cases[0].found_by, bronze.equal, bronze.lost) == (False, None, False, 20)
 
 
 def test_what_cannot_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,14 +117,14 @@ def test_the_other_damages_and_final_results(spark: SparkSession, tmp_path: Path
 
     layout = filled(spark, tmp_path, lh.app(SUMS, FINAL))
     damages = ("lost file", "missing log entry", "broken log entry", "lost checkpoint")
-    done = drill(open_lake(spark, layout).open(SUMS), damages=damages)
-    assert done.ok, done
-    found = {case.damage: case.found_by or "" for case in done.cases}
-    assert "is missing" in found["lost file"]
-    assert "no entry for version" in found["missing log entry"]
-    assert "can't be read" in found["broken log entry"]
-    versions = {case.damage: case.restored[0] for case in done.cases}
+    outcome = drill(open_lake(spark, layout).open(SUMS), damages=damages)
+    assert outcome.ok, outcome
+    actual = {case.damage: case.found_by or "" for case in outcome.cases}
+    assert "is missing" in actual["lost file"]
+    assert "no entry for version" in actual["missing log entry"]
+    assert "can't be read" in actual["broken log entry"]
+    versions = {case.damage: case.restored[0] for case in outcome.cases}
     assert versions["missing log entry"].equal
     assert versions["broken log entry"].equal
-    done = drill(open_lake(spark, layout).open(FINAL))
-    assert done.ok, done
+    outcome = drill(open_lake(spark, layout).open(FINAL))
+    assert outcome.ok, outcome

@@ -95,14 +95,14 @@ def per_event(spark: SparkSession, layout: Layout, table: Table, key: str, to: i
 
 
 def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
-    found = []
+    result = []
     for row in lake.explain(table, key, at):
         assert row.agrees, (table.name, key, row.note)
         for step in row.steps:
             left_out = step.did in ("late", "superseded", "left out by HAVING")
             if not left_out and (table.find(Having) is None or step.did != "unchanged"):
                 position = step.position
-                found.append(
+                result.append(
                     (
                         position.offset,
                         list(position.ordinals),
@@ -110,7 +110,7 @@ def seen(lake: Lake, table: Table, key: str, at: Any = None) -> list[Any]:
                         None if step.row is None else plain_value(step.row),
                     )
                 )
-    return found
+    return result
 
 
 def check(spark: SparkSession, layout: Layout, table: Table) -> None:

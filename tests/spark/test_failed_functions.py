@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import lakehouse as lh
-from lakehouse.lake import failed
+from lakehouse.lake import function_failures
 from lakehouse.lake.layout import Layout
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.semantics.failures import Failed
@@ -67,10 +67,10 @@ def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark
     # A batch shows only its last total: 6, after the first tick.
     own = Failed("aggregate own", 1, "numbers/1/1", "ZeroDivisionError: integer division or modulo by zero")
     tables = {"again": halves, "counted": halves, "plain": (own, reduced)}
-    found = failed.failures_by_table(layout)
-    assert {name: found[name] for name in tables} == tables
+    actual = function_failures.failures_by_table(layout)
+    assert {name: actual[name] for name in tables} == tables
     # A record counts once, though it is in two windows.
-    assert reduced in found["windows"]
+    assert reduced in actual["windows"]
     assert {function for table, function in told if table == "counted"} == {
         Failed("map half", 2, "numbers/1/0", odd), Failed("map half", 1, "numbers/1/2", odd.replace("1", "5", 1)),
     }  # fmt: skip

@@ -17,7 +17,7 @@ from lakehouse.run.scenario.replay import SparkReplay, write_bronze
 from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog import changefeed
 
 from ..bench import Bench
@@ -49,14 +49,14 @@ def test_any_batches_give_the_models_tables_and_changelogs(
     expected = on_model(app, sent)
     assert len(expected.tables["cities"]) > 1
     assert len(expected.changelogs["steps"]) > 5
-    found = SparkReplay(spark, tmp_path)(app, sent, batches)
+    actual = SparkReplay(spark, tmp_path)(app, sent, batches)
     for table in app.tables:
-        assert found.tables[table.name] == expected.tables[table.name], table.name
-        assert found.changelogs[table.name] == expected.changelogs[table.name], table.name
-    assert found.topics == expected.topics
-    assert found.late == expected.late
-    assert found.null_keys == expected.null_keys
-    assert found.quarantine == expected.quarantine
+        assert actual.tables[table.name] == expected.tables[table.name], table.name
+        assert actual.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert actual.topics == expected.topics
+    assert actual.late == expected.late
+    assert actual.null_keys == expected.null_keys
+    assert actual.quarantine == expected.quarantine
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_an_intervention_reaches_the_tables_downstream(bench: Bench) -> None:
     was = bench.rows(TOTALS, AtTick(1))
     assert bench.rows(TOTALS) != was
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, Wanted("revert", ("totals",), Cut(1).details()))
+    interventions.decide(bench.lake, state, InterventionRequest("revert", ("totals",), Cut(1).details()))
     bench.catch_up(app, last + 1)
     assert bench.rows(TOTALS) == was
     changes = changefeed.per_event(bench.lake.open(TOTALS), last, last + 1).collect()

@@ -41,8 +41,8 @@ def test_a_frame_that_was_read_forgets_how_it_was_made(spark: SparkSession) -> N
     assert {row["k"]: row["v"] for row in frame.collect()} == {k: sum(range(k, 100, 7)) for k in range(7)}
     both = frame.join(spark.range(3).withColumnRenamed("id", "k"), "k")
     assert sorted(row["k"] for row in both.collect()) == [0, 1, 2]
-    for one in held:
-        one.release()
+    for item in held:
+        item.release()
 
 
 def write(spark: SparkSession, path: str, *ids: int) -> None:

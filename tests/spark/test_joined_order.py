@@ -13,7 +13,7 @@ from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
 from lakehouse.spark.stream.broadcast import join_broadcast
-from lakehouse.spark.stream.joined import join_with_table
+from lakehouse.spark.stream.table_join import join_with_table
 
 CLICKS = lh.stream("clicks", key="id string", schema="user string")
 USERS = lh.stream("users", key="name string", schema="city string").latest("users")
@@ -64,5 +64,5 @@ def test_the_last_change_by_a_record_is_found(
     origin = CLICKS.join(USERS, on="user", how="left", **options).source
     assert isinstance(origin, TableJoin)
     clicks = [(name, name, 5, False, False, at(1), "id") for name in "abc"]
-    found = join(origin, spark.createDataFrame(clicks, RECORDS), Backwards(spark))
-    assert {row["id"]: row["city"] for row in found.collect()} == {"a": "fan-out 10", "b": "second", "c": None}
+    actual = join(origin, spark.createDataFrame(clicks, RECORDS), Backwards(spark))
+    assert {row["id"]: row["city"] for row in actual.collect()} == {"a": "fan-out 10", "b": "second", "c": None}

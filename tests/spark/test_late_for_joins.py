@@ -72,8 +72,8 @@ def test_late_records_of_a_join_are_kept_and_taken_in(spark: SparkSession, tmp_p
     (row,) = lake.explain(SIDES, "k")
     assert [step.did for step in row.steps].count("late") == 2
 
-    done = correct(bench.lake.open(SIDES), APP)
-    assert (done.tick, done.records) == (4, 2)
+    outcome = correct(bench.lake.open(SIDES), APP)
+    assert (outcome.tick, outcome.records) == (4, 2)
     assert correct(bench.lake.open(PAIRS), APP, key="k").tick == 5
     bench.catch_up(APP, 5)
     # Each of the two meets what had come by then: k 10 and k 12, k 11 and k 12. Nothing of k stands alone any more.

@@ -17,7 +17,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import LakehouseError
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import subject
+from lakehouse.lake.moment import past_subject
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.timeline import Timeline
@@ -75,12 +75,13 @@ class Bench:
 
     def lines(self, table: Table) -> dict[str, Timeline]:
         """The past of a table by the source: without a JVM, by Spark, by Spark through Hadoop's file systems."""
-        from lakehouse.spark.table.travel import timeline_of
+        from lakehouse.spark.table.timelines import timeline_of
 
         far = Layout(f"file://{self.layout.root}")
         return {
             "files": Timeline(
-                LakeFiles(self.layout), subject.visible_subject(self.layout, table.name, subject.Reads.of(table.stream))
+                LakeFiles(self.layout),
+                past_subject.visible_subject(self.layout, table.name, past_subject.Reads.of(table.stream)),
             ),
             "by name": History(self.layout, table.name).timeline,
             "spark": timeline_of(self.lake.open(table)),
@@ -108,11 +109,11 @@ class Bench:
             expected: dict[str, Any] = {}
             moments = self.moments(table)
             for source, line in self.lines(table).items():
-                found = {str(at): answer(line, at) for at in moments}
-                found |= {"applied": line.applied, "now": answer(line, None), "span": line.span()}
-                expected = expected or found
-                assert found == expected, f"{table.name}, by {source}"
-            assert any(isinstance(one, str) for one in expected.values()), "some are refused"
+                result = {str(at): answer(line, at) for at in moments}
+                result |= {"applied": line.applied, "now": answer(line, None), "span": line.span()}
+                expected = expected or result
+                assert result == expected, f"{table.name}, by {source}"
+            assert any(isinstance(item, str) for item in expected.values()), "some are refused"
 
 
 def answer(line: Timeline, at: At | None) -> Any:
@@ -164,7 +165,7 @@ def test_both_agree_on_every_moment(bench: Bench) -> None:
 # Slow: the core has all sources and moments below, on a topic that was recreated.
 @pytest.mark.slow
 def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> None:
-    from lakehouse.lake.moment import applied
+    from lakehouse.lake.moment import applied_records
     from lakehouse.spark.bronze import interventions
     from lakehouse.spark.history import reading
 
@@ -172,14 +173,14 @@ def test_both_wait_for_an_intervention_that_nobody_has_applied(bench: Bench) -> 
     bench.catch_up()
     bench.write(history("x", 0, 3, "other"))
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, interventions.Wanted("revert", ("sums",), {"tick": 1}))
+    interventions.decide(bench.lake, state, interventions.InterventionRequest("revert", ("sums",), {"tick": 1}))
     bench.agree(SUMS)
     assert (
-        applied.read_applied_records(bench.layout, SUMS, None).cut.tick
+        applied_records.read_applied_records(bench.layout, SUMS, None).cut.tick
         == reading.applied_tick(bench.lake.open(SUMS))
         == 2
     )
-    assert applied.read_applied_records(bench.layout, FINAL, None).cut.tick == 4
+    assert applied_records.read_applied_records(bench.layout, FINAL, None).cut.tick == 4
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def test_many_partitions_of_a_tick_each_have_their_own_running_maximum(spark: Sp
     ]
     assert write_bronze(lake, lh.app(words.latest("newest")), records) == 2
     rows = reader.open_dataset(lake.layout.records).to_table(columns=["partition", "offset", "order_time"]).to_pylist()
-    found: dict[int, list[int]] = {p: [] for p in times}
+    actual: dict[int, list[int]] = {p: [] for p in times}
     for row in sorted(rows, key=lambda row: row["offset"]):
-        found[row["partition"]].append(round(row["order_time"].timestamp() * 1000))
-    assert found == {p: order_times(of) for p, of in times.items()}
+        actual[row["partition"]].append(round(row["order_time"].timestamp() * 1000))
+    assert actual == {p: order_times(of) for p, of in times.items()}

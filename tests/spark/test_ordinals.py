@@ -56,11 +56,11 @@ def test_more_elements_than_20_bits_can_number_on_spark(spark: SparkSession) -> 
     bronze = spark.createDataFrame([row], SCHEMA)
     bronze = bronze.withColumns({name: F.timestamp_millis(F.lit(5)) for name in ("timestamp", "order_time")})
     rows = stream_frame(EXPLODED, lambda source: decode_records(source, bronze)).select("_position", "kind")
-    found = rows.groupBy("kind").agg(
+    actual = rows.groupBy("kind").agg(
         F.count("*").alias("n"), F.count_distinct("_position").alias("different"),
         F.min("_position").alias("first"), F.max("_position").alias("last"),
     )  # fmt: skip
-    first, second = (row.asDict() for row in found.orderBy("kind").collect())
+    first, second = (row.asDict() for row in actual.orderBy("kind").collect())
     assert (first["n"], first["different"], second["n"]) == (MANY, MANY, 1)
     assert Position.of(first["last"].asDict()) == Position(1, 5, "boxes", 0, 0, (0, MANY - 1))
     assert Position.of(first["last"].asDict()) < Position.of(second["first"].asDict())
@@ -79,14 +79,14 @@ def test_a_position_goes_to_spark_and_back(spark: SparkSession, ordinals: tuple[
 
 
 def cubes(ticks: int) -> list[Record]:
-    found = []
+    result = []
     for n in range(6):
         cube: Any = [[[[n, n + 1], [n + 2]], [[], [n]]], [], [[[n], [n + 1, n]]]]
         value = json.dumps({"cube": cube}).encode() if n != 3 else None
-        found.append(
+        result.append(
             Record("grid", "id", n % 2, n // 2, n, b"k%d" % (n % 2), value, tick=n * ticks // 6 + 1, order_time=n)
         )
-    return found
+    return result
 
 
 @pytest.mark.slow
@@ -102,5 +102,5 @@ def test_five_levels_give_the_models_positions_in_any_batches(spark: SparkSessio
     records = cubes(ticks)
     expected = on_model(app, records)
     assert max(len(change.position.ordinals) for change in expected.changelogs["by_n"]) == 6
-    found = SparkReplay(spark, tmp_path)(app, records)
-    assert (found.tables, found.changelogs, found.topics) == (expected.tables, expected.changelogs, expected.topics)
+    actual = SparkReplay(spark, tmp_path)(app, records)
+    assert (actual.tables, actual.changelogs, actual.topics) == (expected.tables, expected.changelogs, expected.topics)

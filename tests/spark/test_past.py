@@ -71,8 +71,8 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
 
 
 def rows(layout: Layout, table: Table, at: At, fold: rows_at.FoldRows | None = None) -> dict[tuple[Any, ...], Any]:
-    found = rows_at.snapshot(layout, table.name, at, fold).rows
-    table_rows = (found.to_table() if hasattr(found, "to_table") else found).to_pylist()
+    result = rows_at.snapshot(layout, table.name, at, fold).rows
+    table_rows = (result.to_table() if hasattr(result, "to_table") else result).to_pylist()
     shown = [{n: v for n, v in row.items() if not n.startswith("_")} for row in table_rows]
     return {tuple(row[n] for n in table.key): {n: v for n, v in row.items() if n not in table.key} for row in shown}
 
@@ -117,9 +117,9 @@ def test_between_versions_spark_folds(spark: SparkSession, layout: Layout, momen
     lake = Lake(settings=load(environ={"LAKEHOUSE_LAKE_PATH": layout.root}))
     at, table = parsed(moment), APP.table("newest")
     assert at is not None
-    found = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
+    actual = rows(layout, table, at, lambda name, when: lake.read(APP.table(name), at=when, hidden=True).toArrow())
     expected = at_tick(2) if isinstance(at, AtTick) else model.run(APP, records(), decode_record, 300)
-    assert found == expected.tables["newest"]
+    assert actual == expected.tables["newest"]
 
 
 def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_copied(
@@ -140,11 +140,11 @@ def test_a_commit_time_is_the_same_version_for_spark_wherever_the_files_were_cop
 
 def test_what_differs_between_two_ticks(layout: Layout) -> None:
     before, after = at_tick(1).tables["newest"], at_tick(3).tables["newest"]
-    found = difference.difference(*(snapshot(layout, "newest", AtTick(tick)) for tick in (1, 3)))
-    changes = {tuple(c["key"].values()): (c["before"], c["after"]) for c in found.changes}
+    actual = difference.difference(*(snapshot(layout, "newest", AtTick(tick)) for tick in (1, 3)))
+    changes = {tuple(c["key"].values()): (c["before"], c["after"]) for c in actual.changes}
     keys = sorted({*before, *after})
     assert changes == {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
-    assert found.versions == (History(layout, "newest").at(AtTick(1)), History(layout, "newest").at(AtTick(3)))
+    assert actual.versions == (History(layout, "newest").at(AtTick(1)), History(layout, "newest").at(AtTick(3)))
 
 
 def test_what_each_version_changed_leads_from_the_first_to_the_last(layout: Layout) -> None:

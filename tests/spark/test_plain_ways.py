@@ -25,7 +25,7 @@ from lakehouse.model.functions import FUNCTIONS as MODEL_FUNCTIONS
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.spark_functions.table import RECORDS
 from lakehouse.run.scenario.scenario import read_scenario
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.java_functions import FUNCTIONS
 from lakehouse.spark.jvm import capability, checkpoint, delta_log, folders, ksql_functions, plain_log
@@ -162,16 +162,16 @@ def test_what_raises_is_null_without_internals(plain_spark: SparkSession) -> Non
         [(number, *(value.get(name) for name in kinds)) for number, value in enumerate(map(typed, values))],
         f"number int, {SCHEMA}",
     )
-    found, wanted = [], []
-    for allowed, kept in ((False, found), (True, wanted)):
+    actual, wanted = [], []
+    for allowed, kept in ((False, actual), (True, wanted)):
         with internals(allowed=allowed):
             columns = [column_of(Expression(text)).alias(f"c{number}") for number, text in enumerate(RAISING)]
             rows_in_order = records.select("number", *columns).orderBy("number").collect()
             kept += [row.asDict(recursive=True) for row in rows_in_order]
     texts = dict(enumerate(RAISING))
-    for one, other in zip(found, wanted, strict=True):
-        assert {t: one[f"c{n}"] for n, t in texts.items()} == {t: other[f"c{n}"] for n, t in texts.items()}
-    assert [found[0][f"c{number}"] for number in texts] == list(RAISING.values())
+    for item, other in zip(actual, wanted, strict=True):
+        assert {t: item[f"c{n}"] for n, t in texts.items()} == {t: other[f"c{n}"] for n, t in texts.items()}
+    assert [actual[0][f"c{number}"] for number in texts] == list(RAISING.values())
 
 
 def typed(value: dict[str, Any]) -> dict[str, Any]:

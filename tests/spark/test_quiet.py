@@ -36,14 +36,14 @@ def test_vacuum_says_nothing_and_no_warehouse_is_made(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(tmp_path / "script.py"), str(tmp_path)],
         cwd=here, env={**os.environ, "LAKEHOUSE_JARS": _jars()}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["AnalysisException", "True, 3 rows"]
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == ["AnalysisException", "True, 3 rows"]
     # No option of Java turns this line about a module of Spark's off.
-    assert [line for line in done.stderr.splitlines() if "Using incubator modules" not in line] == []
+    assert [line for line in process.stderr.splitlines() if "Using incubator modules" not in line] == []
     assert list(here.iterdir()) == []
 
 

@@ -58,8 +58,8 @@ def test_a_plan_is_carried_out_later_and_records_came_meanwhile(bench: Bench) ->
     assert (plan.stages, plan.expected.differing) == ((Intervene("refold", ("sums",), details),), Difference(0, 0, 1))
     more = history("ab", 6, 4)
     assert bench.write(more) == 4
-    done = carry_out(bench.lake, ALONE, plan, Why("a wrong UPDATE", "ann"))
-    assert (done.tick, done.before, done.differing) == (5, 4, plan.expected.differing)
+    outcome = carry_out(bench.lake, ALONE, plan, Why("a wrong UPDATE", "ann"))
+    assert (outcome.tick, outcome.before, outcome.differing) == (5, 4, plan.expected.differing)
     assert bench.rows(SUMS)[("a",)] == expected(ALONE, history("abacbd") + more, "sums")[("a",)]
     (logged,) = intervention_log.read_interventions(bench.layout)
     assert logged["details"] == {**details, "stages": plan.describe()}

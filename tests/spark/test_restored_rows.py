@@ -20,7 +20,7 @@ from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.newest import rows_as_frame
 from lakehouse.run.scenario.replay import write_bronze
-from lakehouse.run.start.standing import Restored
+from lakehouse.run.start.resume_point import Restored
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.spark.changelog import changefeed, published
@@ -36,10 +36,10 @@ APP = lh.app(ALL, REFERRING)
 
 def restored(bench: Bench, before: list[Record]) -> None:
     """Table a_ as these records left it, restored in a lake that has none of them yet."""
-    made = model.run(APP, before, decode_record)
-    last = {change.key: change for change in made.changelogs[A.name]}
+    result = model.run(APP, before, decode_record)
+    last = {change.key: change for change in result.changelogs[A.name]}
     rows, covered = [], dict[str, int]()
-    for key, row in made.tables[A.name].items():
+    for key, row in result.tables[A.name].items():
         change = last[key]
         place = change.position._replace(tick=change.position.tick - 1)
         rows.append((*key, *(row[name] for name in ("g", "n", "to")), to_datetime(change.timestamp), tuple(place)))
@@ -66,12 +66,12 @@ def test_rows_from_a_changelog_keep_the_order_of_their_maps(spark: SparkSession,
         ("two", None, None, None, None, None, place),
     ]
     with rows_as_frame(open_lake(spark, Layout(str(tmp_path))), schema, [(1, row) for row in rows]) as frame:
-        found = sorted(frame.toArrow().to_pylist(), key=lambda row: str(row["k"]))
-    assert found[0]["m"] == list(values.items())
-    assert found[0]["s"] == {"n": 1, "m": [(name, "x") for name in spelled]}
-    assert (found[0]["at"], found[0]["d"], found[0]["bytes"]) == (to_datetime(-1), Decimal("1.25"), b"\xff")
-    assert list(found[0]["_position"].values()) == [*place[:5], [0, 1]]
-    assert [found[1][name] for name in ("m", "s", "at", "d", "bytes")] == [None] * 5
+        actual = sorted(frame.toArrow().to_pylist(), key=lambda row: str(row["k"]))
+    assert actual[0]["m"] == list(values.items())
+    assert actual[0]["s"] == {"n": 1, "m": [(name, "x") for name in spelled]}
+    assert (actual[0]["at"], actual[0]["d"], actual[0]["bytes"]) == (to_datetime(-1), Decimal("1.25"), b"\xff")
+    assert list(actual[0]["_position"].values()) == [*place[:5], [0, 1]]
+    assert [actual[1][name] for name in ("m", "s", "at", "d", "bytes")] == [None] * 5
 
 
 def filled(rows: dict[Any, Any]) -> dict[Any, Any]:

@@ -21,7 +21,7 @@ from lakehouse.run.scenario.scenario import on_model
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, AtTick
 from lakehouse.semantics.record import Record
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.changelog import changefeed, published
 from lakehouse.spark.table import tables
 
@@ -71,11 +71,11 @@ def test_any_batches_give_the_models_tables_and_changelogs(
     sent = records(seed, 60, 3)
     expected = on_model(app, sent)
     assert len(expected.changelogs["chain"]) > 5
-    found = SparkReplay(spark, tmp_path)(app, sent, batches)
+    actual = SparkReplay(spark, tmp_path)(app, sent, batches)
     for table in app.tables:
-        assert found.tables[table.name] == expected.tables[table.name], table.name
-        assert found.changelogs[table.name] == expected.changelogs[table.name], table.name
-    assert found.null_keys == expected.null_keys
+        assert actual.tables[table.name] == expected.tables[table.name], table.name
+        assert actual.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert actual.null_keys == expected.null_keys
 
 
 def test_spark_is_asked_once_for_the_types_of_a_chain(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +84,9 @@ def test_spark_is_asked_once_for_the_types_of_a_chain(spark: SparkSession, monke
     plan = tables.empty_stream
     monkeypatch.setattr(tables, "_ANSWERS", {})
     monkeypatch.setattr(tables, "empty_stream", lambda session, of: planned.append(of) or plan(session, of))
-    found = [tables.visible_schema(spark, CHAIN) for _ in range(2)]
-    assert found[0] == found[1]
-    assert found[0].fieldNames()[:3] == ["b_g", "rows", "total"]
+    actual = [tables.visible_schema(spark, CHAIN) for _ in range(2)]
+    assert actual[0] == actual[1]
+    assert actual[0].fieldNames()[:3] == ["b_g", "rows", "total"]
     assert tables.aggregate_forms(spark, CHAIN) is not tables.aggregate_forms(spark, CHAIN)
     # Each of the four tables once, and the types of what the last one aggregates.
     assert len(planned) == 5
@@ -120,7 +120,7 @@ def test_an_intervention_above_is_undone_below(bench: Bench) -> None:
     last = write_bronze(bench.lake, FEW, sent)
     bench.catch_up(FEW, 1, last)
     state = interventions.take_over_bronze(bench.lake)
-    interventions.decide(bench.lake, state, Wanted("revert", ("a_",), Cut(1).details()))
+    interventions.decide(bench.lake, state, InterventionRequest("revert", ("a_",), Cut(1).details()))
     bench.catch_up(FEW, last + 1)
     a, b = bench.rows(A), bench.rows(B)
     assert a == bench.rows(A, AtTick(1))

@@ -93,8 +93,8 @@ def test_damage_and_new_logic_in_the_middle_of_a_chain(bench: Bench) -> None:
     bench.spark.sql(f"UPDATE delta.`{bench.layout.silver('referring')}` SET b_g = 'wrong' WHERE k = 'x'")
     assert len(lake.audit(APP, REFERRING).problems) == 1
     assert lake.audit(APP, CHAIN).problems == []
-    done = backfill(bench.lake.open(REFERRING), APP)
-    assert done.differing.changed == 1
+    outcome = backfill(bench.lake.open(REFERRING), APP)
+    assert outcome.differing.changed == 1
     bench.catch_up(APP, last + 1)
     assert bench.rows(REFERRING) == was
     # A row that somebody changed by hand is taken out as it is then (docs/limits.md): what is below follows.
@@ -138,8 +138,8 @@ def test_fixes_ranges_and_reverts_reach_what_is_made_of_the_rows(bench: Bench) -
     # A range of the records refolds the groups that they touch.
     was = bench.rows(CHAIN)
     bench.spark.sql(f"UPDATE delta.`{bench.layout.silver('chain')}` SET total = 99, rows = 7")
-    done = backfill_range(bench.lake.open(CHAIN), APP, Range(first_ms=sent[0].timestamp))
-    assert done.differing.changed == len(was)
+    outcome = backfill_range(bench.lake.open(CHAIN), APP, Range(first_ms=sent[0].timestamp))
+    assert outcome.differing.changed == len(was)
     bench.catch_up(APP, at + 1)
     assert bench.rows(CHAIN) == was
     # A revert in the middle: what is above stays, what is below follows, and both go on.

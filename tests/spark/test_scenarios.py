@@ -43,17 +43,17 @@ def whole(scenario: Scenario) -> Batch:
 
 def kinds(app: App) -> set[object]:
     """The kinds of everything that an application consists of."""
-    found: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
-    found |= {("max_ahead", s.max_ahead is not None) for s in app.sources}
-    found |= {("renamed", column.is_renamed) for s in app.sources for column in s.value}
+    result: set[object] = {(s.key_format, s.value_format, s.event_time is None, s.own_table) for s in app.sources}
+    result |= {("max_ahead", s.max_ahead is not None) for s in app.sources}
+    result |= {("renamed", column.is_renamed) for s in app.sources for column in s.value}
     for table in app.tables:
-        found |= {type(table.fold), type(table.fold.window)}
-        found |= {(kind, table.find(kind) is not None) for kind in (Final, Having, Expire, Suppress)}
-        found |= {("idle", table.idle is not None), ("remembers", getattr(table.fold, "remembers", None) is not None)}
-        found |= {item.kind for item in table.fold.aggregations} | steps(table.stream)
+        result |= {type(table.fold), type(table.fold.window)}
+        result |= {(kind, table.find(kind) is not None) for kind in (Final, Having, Expire, Suppress)}
+        result |= {("idle", table.idle is not None), ("remembers", getattr(table.fold, "remembers", None) is not None)}
+        result |= {item.kind for item in table.fold.aggregations} | steps(table.stream)
     for sink in app.sinks:
-        found |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
-    return found
+        result |= {(type(sink.of), sink.mode)} | (set() if isinstance(sink.of, Table) else steps(sink.of))
+    return result
 
 
 def steps(stream: Stream) -> set[object]:
@@ -73,8 +73,8 @@ def steps(stream: Stream) -> set[object]:
 @cache
 def few() -> list[Scenario]:
     """Scenarios that hold every kind between them, in few tables and sinks: each costs seconds on Spark."""
-    found = [(scenario, load_application(scenario)) for scenario in SCENARIOS]
-    left = [(scenario, kinds(app), 3 + len(app.tables) + len(app.sinks)) for scenario, app in found]
+    result = [(scenario, load_application(scenario)) for scenario in SCENARIOS]
+    left = [(scenario, kinds(app), 3 + len(app.tables) + len(app.sinks)) for scenario, app in result]
     wanted = set[object]().union(*(of for _, of, _ in left))
     chosen: list[Scenario] = []
     while wanted:

@@ -31,7 +31,7 @@ from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import SilverWriter
-from lakehouse.spark.stream import part
+from lakehouse.spark.stream import record_part
 from lakehouse.spark.table.input import Input
 
 # CSV is decoded in Python, where a test can count it.
@@ -73,10 +73,13 @@ class Bench:
                 self.check_nothing_held()
 
     def check(self, app: App, records: list[Record]) -> None:
-        found, expected = read_result(self.lake, app, records, records[-1].tick), model.run(app, records, decode_record)
-        assert found.tables == expected.tables
-        assert found.changelogs == expected.changelogs
-        assert [record for record, _ in found.quarantine["events"]] == [r for r, _ in expected.quarantine["events"]]
+        result, expected = (
+            read_result(self.lake, app, records, records[-1].tick),
+            model.run(app, records, decode_record),
+        )
+        assert result.tables == expected.tables
+        assert result.changelogs == expected.changelogs
+        assert [record for record, _ in result.quarantine["events"]] == [r for r, _ in expected.quarantine["events"]]
 
     def decoded(self) -> list[str]:
         """The values that were decoded since the last call."""
@@ -114,7 +117,7 @@ def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 file.write(data.decode() + "\n")
         return decode_part(name, format, columns, data)
 
-    monkeypatch.setattr(part, "decode_part", logged)
+    monkeypatch.setattr(record_part, "decode_part", logged)
     return Bench(spark, tmp_path)
 
 
@@ -223,7 +226,9 @@ def test_nothing_is_held_after_an_error(bench: Bench, monkeypatch: pytest.Monkey
     bench.write(WIDE, records)
     with Silver(bench.lake, WIDE, lambda tick, count: None) as silver:
         with monkeypatch.context() as patched:
-            patched.setattr(*((writer, "merge_batch") if where == "merge" else (part, "decode_part")), failing(where))
+            patched.setattr(
+                *((writer, "merge_batch") if where == "merge" else (record_part, "decode_part")), failing(where)
+            )
             with pytest.raises(Exception, match=f"{where} failed"):
                 silver.catch_up(1)
             bench.check_nothing_held(wait_s=30.0)  # an error refers to the frames of the step that it ended

@@ -11,7 +11,7 @@ import lakehouse as lh
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.semantics.operators.stream_join import Joinable, JoinedRow, JoinSide, Meeting, Within
 from lakehouse.spark.stream.stream_join import BEGINNING
-from lakehouse.spark.table.stands import ReachedTime, Stands
+from lakehouse.spark.table.join_starts import ReachedTime, Stands
 
 LEFT = lh.stream("a", key="k string", schema="x bigint")
 RIGHT = lh.stream("b", key="k string", schema="y bigint")
@@ -47,8 +47,8 @@ def test_what_is_not_read_does_not_matter(records: History, start: int, step: in
     stands = Stands()
     for after in range(start, len(records) + 1, step):
         begun = stands.begin(JOINED, after, lambda *of: measure(records, *of))
-        found = came(JOINED.within, records, begun.tick, dict(begun.times), after)
-        assert found == came(JOINED.within, records, 0, {}, after)
+        actual = came(JOINED.within, records, begun.tick, dict(begun.times), after)
+        assert actual == came(JOINED.within, records, 0, {}, after)
 
 
 def test_it_moves_on_with_time() -> None:

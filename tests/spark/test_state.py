@@ -69,10 +69,10 @@ def test_a_writer_that_ended_between_the_two_commits(
     ends.clear()
     with Silver(open_lake(spark, layout), APP, lambda tick, records: None) as silver:
         silver.catch_up()
-    found, expected = (
+    actual, expected = (
         read_result(open_lake(spark, layout), APP, history(), last),
         model.run(APP, history(), decode_record),
     )
-    assert found.tables == expected.tables
-    assert found.changelogs == expected.changelogs
-    assert found.late == expected.late
+    assert actual.tables == expected.tables
+    assert actual.changelogs == expected.changelogs
+    assert actual.late == expected.late

@@ -147,8 +147,8 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     bench.catch_up(app, 1, 2)
     # What came too late for its window, or for the join, is taken in after all: as if both had been open.
     late = model.run(app, first, decode_record).late["windows"]
-    done = correct(bench.lake.open(WINDOWS), app)
-    assert (done.tick, done.records) == (3, len({record.position for record in late}))
+    outcome = correct(bench.lake.open(WINDOWS), app)
+    assert (outcome.tick, outcome.records) == (3, len({record.position for record in late}))
     bench.catch_up(app, 3)
     assert isinstance(INNER.source, StreamJoin)
     waiting = replace(INNER.source, within=replace(INNER.source.within, grace=DAY_MS))
@@ -168,7 +168,7 @@ def test_corrections_reverts_backtests_and_drills_behind_a_join_of_streams(bench
     for table in app.tables:
         assert bench.rebuilt(table, 5) == bench.rows(table), table.name
     (case,) = drill(bench.lake.open(PAIRS), damages=("lost file",)).cases
-    assert {one.way: one.equal for one in case.restored} == {"version": True, "changelog": None, "bronze": True}
+    assert {item.way: item.equal for item in case.restored} == {"version": True, "changelog": None, "bronze": True}
     other = CLOSING.group_by("id").agg(rows=lh.count(), paid=lh.max("p_paid"), last=lh.latest("amount")).table("pairs")
     tried = backtest(bench.lake.open(PAIRS), other)
     assert not tried.differing.equal

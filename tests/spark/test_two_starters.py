@@ -21,7 +21,7 @@ from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark import transaction
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver import writer as silver
@@ -59,11 +59,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
     calls = []
 
     def read(*args: Any) -> Any:
-        found = real(*args)
+        result = real(*args)
         if not calls:
             calls.append(1)
             other()
-        return found
+        return result
 
     monkeypatch.setattr(transaction, "read_progress", read)
 
@@ -102,7 +102,9 @@ def test_a_swap_or_a_revert_does_not_open_an_epoch_for_a_writer_that_has_lost_th
     with zombie:
         zombie.apply(1, NoneBad())
         state = interventions.take_over_bronze(open_lake(spark, layout))
-        interventions.decide(open_lake(spark, layout), state, Wanted("revert", ("counted",), {"cut": None}))
+        interventions.decide(
+            open_lake(spark, layout), state, InterventionRequest("revert", ("counted",), {"cut": None})
+        )
         with successor:
             before = read_progress(spark, visible_place(layout, COUNTED))
             with pytest.raises(Fenced):
@@ -117,7 +119,7 @@ def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSessi
     frame = spark.createDataFrame([("words", 0, 1, None, 0, None, b"k", b"v")], KAFKA_SCHEMA)
     append_tick(frame, layout, successor, {"words": {0: 2}}, "successor")
     with pytest.raises(Fenced):
-        interventions.decide(open_lake(spark, layout), zombie, Wanted("refold", ("counted",)))
+        interventions.decide(open_lake(spark, layout), zombie, InterventionRequest("refold", ("counted",)))
     assert interventions.read_interventions(open_lake(spark, layout), "counted") == []
     with pytest.raises(Fenced):
         append_tick(frame, layout, zombie, {"words": {0: 2}}, "zombie")

@@ -106,8 +106,8 @@ class Bench:
     def upkeep(self, table: Table, policy: Policy, published: dict[str, int] | None = None) -> dict[str, Any]:
         from lakehouse.spark.silver.upkeep import upkeep_table
 
-        done = upkeep_table(self.lake.open(table), policy, datetime.now(UTC), published)
-        return {one.name: one for one in done}
+        outcome = upkeep_table(self.lake.open(table), policy, datetime.now(UTC), published)
+        return {item.name: item for item in outcome}
 
     def changes(self, *, net: bool) -> list[Any]:
         from lakehouse.spark.changelog import changefeed
@@ -158,8 +158,8 @@ def test_few_files_and_every_version_as_before(
     (tmp_path / "app.py").write_text(SOURCE)
     command = ["upkeep", "--app", str(tmp_path / "app.py"), "--lake", bench.layout.root, "--json"]
     assert main([*command, "--dry-run"]) == 0
-    said = {one["name"]: one for one in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert {"silver/sums", "silver/often", "state/often", "bronze/records", "quarantine/events"} <= set(said)
+    data = {item["name"]: item for item in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert {"silver/sums", "silver/often", "state/often", "bronze/records", "quarantine/events"} <= set(data)
     assert DeltaTable.forPath(bench.spark, path).history(1).collect()[0]["version"] == newest
     assert main(["upkeep", "nobody", *command[1:]]) == 2
 
@@ -171,7 +171,7 @@ def test_few_files_and_every_version_as_before(
     again = bench.upkeep(SUMS, policy(vacuum=False))
     assert (again["silver/sums"].optimized, again["silver/sums"].anchor) == (False, None)
     assert set(again) == {"silver/sums", "anchors/sums/kept", "anchors/sums/index"}
-    bronze = {one.name: one for one in upkeep.upkeep_bronze(bench.lake, (), policy(vacuum=False))}["bronze/records"]
+    bronze = {item.name: item for item in upkeep.upkeep_bronze(bench.lake, (), policy(vacuum=False))}["bronze/records"]
     assert (bronze.files_before >= 5, bronze.files_after) == (True, 1)
 
     assert {version: bench.rows(SUMS, AtVersion(version)) for version in versions} == versions
@@ -190,7 +190,7 @@ def test_few_files_and_every_version_as_before(
         silver.check(query)
     assert seen == []
     bench.add(1)
-    assert bench.lake.open(SUMS).progress.tick == 6
+    assert bench.lake.open(SUMS).read_progress().tick == 6
     assert bench.rows(SUMS) == bench.expected(SUMS, 6)
     assert bench.rows(OFTEN) == bench.expected(OFTEN, 6)
     later = bench.streamed(tmp_path / "checkpoint")
@@ -242,9 +242,9 @@ def test_an_anchor_serves_when_the_versions_are_gone(bench: Bench, monkeypatch: 
     with pytest.raises(NotFound, match="no longer has the net changes after tick 1"):
         bench.changes(net=True)
     assert len(bench.changes(net=False)) == 15
-    found = anchors.nearest_anchor(bench.lake.open(SUMS), Cut(5))
-    assert found is not None
-    assert found.tick == 3
+    actual = anchors.nearest_anchor(bench.lake.open(SUMS), Cut(5))
+    assert actual is not None
+    assert actual.tick == 3
     for tick in (2, 3, 5):
         assert bench.rows(SUMS, AtTick(tick)) == bench.expected(SUMS, tick), tick
     bench.add(1)

@@ -109,7 +109,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
 
 def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.job.upkeeping import Upkeeping
+    from lakehouse.run.job.upkeep import Upkeeping
     from lakehouse.settings.config import Upkeep
 
     layout, calls, told, failed = Layout(str(tmp_path)), [], [], []

@@ -68,7 +68,7 @@ def test_no_function_in_python_stays_in_a_lambda() -> None:
                 continue
             tree = without_lambdas(parse_written(text), text)
             lambdas = [node for node in all_nodes(tree) if node.kind == LAMBDA]
-            assert not [node for one in lambdas for node in all_nodes(one) if node.function in TYPES], case
+            assert not [node for item in lambdas for node in all_nodes(item) if node.function in TYPES], case
             assert parse_as_written(tree.sql)
     with pytest.raises(PlanError, match=r"ksql_length.*inside a lambda"):
         without_lambdas(parse_written("transform(xs, x -> ksql_length(x))"), "transform(xs, x -> ksql_length(x))")

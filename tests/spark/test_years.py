@@ -98,14 +98,14 @@ def test_a_time_outside_of_the_years_stops_nothing(spark: SparkSession, tmp_path
         late = len(rows("late", table.name)) if Path(layout.late(table.name)).exists() else 0
         assert late == len(expected.late[table.name]), table.name
     for source in KNOWN.sources:
-        found = sorted((row["offset"], row["reason"]) for row in rows("quarantine", source.name))
-        assert found == [(record.offset, reason) for record, reason in expected.quarantine[source.name]]
-        assert len(found) == (6 if source.name == "visits" else len(BAD))
+        actual = sorted((row["offset"], row["reason"]) for row in rows("quarantine", source.name))
+        assert actual == [(record.offset, reason) for record, reason in expected.quarantine[source.name]]
+        assert len(actual) == (6 if source.name == "visits" else len(BAD))
 
     duck = open_duckdb(("silver",))
     register_table(duck, "silver", "stamps_latest", reader.open_dataset(layout.silver("stamps_latest")))
-    found = run_select(duck, 'SELECT epoch_ms("at") FROM stamps_latest ORDER BY 1').fetchall()
-    assert found[0][0] == FIRST_MS
+    actual = run_select(duck, 'SELECT epoch_ms("at") FROM stamps_latest ORDER BY 1').fetchall()
+    assert actual[0][0] == FIRST_MS
 
     # An expression whose time does not exist is null: as a value, as a key, in an aggregate, and published.
     assert {row["id"]: year(row["later"]) for row in rows("silver", "far")} == {"a": 8001, "b": 9850, "c": None}

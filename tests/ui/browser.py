@@ -87,15 +87,15 @@ class Browser:
 
     def find(self, css: str, text: str = "") -> str:
         """Return the first element that fits and whose text contains `text`, as soon as there is one."""
-        found: list[str] = []
+        result: list[str] = []
 
         def look() -> bool:
             elements = self._post("/elements", {"using": "css selector", "value": css})
-            found[:] = [one[ELEMENT] for one in elements if text in self.text(one[ELEMENT])]
-            return bool(found)
+            result[:] = [item[ELEMENT] for item in elements if text in self.text(item[ELEMENT])]
+            return bool(result)
 
         self.until(look, f"{css!r} with {text!r}")
-        return found[0]
+        return result[0]
 
     def has(self, css: str) -> bool:
         return bool(self._post("/elements", {"using": "css selector", "value": css}))
@@ -132,7 +132,7 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """The page's entries in the browser's log since the last call: errors and refused scripts."""
-        return [one["message"] for one in self._post("/se/log", {"type": "browser"}) if one["level"] == "SEVERE"]
+        return [item["message"] for item in self._post("/se/log", {"type": "browser"}) if item["level"] == "SEVERE"]
 
     def until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
         """Wait until a condition holds; AssertionError, with what the page shows, if it never does."""

@@ -51,12 +51,12 @@ ITEMS = {"tea": 2.5, "jam": 3.25, "pie": 4, "cake": 9, "rye bread": 3.8}
 
 def others(batch: int) -> list[tuple[str, Any]]:
     """Orders of other customers, more of whom come with each batch."""
-    found: list[tuple[str, Any]] = []
+    result: list[tuple[str, Any]] = []
     for n in range(12 + 7 * batch):
         item = list(ITEMS)[(n * 3 + batch) % len(ITEMS)]
         customer = CUSTOMERS[(n * 5 + batch) % (4 + 2 * batch)]
-        found.append((f"{batch}-{n:02}", (customer, item, ITEMS[item] * (1 + n % 3))))
-    return [*found, *((f"{batch - 1}-{n:02}", None) for n in range(2 * batch))]
+        result.append((f"{batch}-{n:02}", (customer, item, ITEMS[item] * (1 + n % 3))))
+    return [*result, *((f"{batch - 1}-{n:02}", None) for n in range(2 * batch))]
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Shop:
 
     def command(self, *arguments: str) -> str:
         """Run `lakehouse` in the folder and return what it printed."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "lakehouse.cli.main", *arguments],
             cwd=self.folder, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     def query(self, sql: str, *arguments: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.command("query", sql, "--json", *arguments).splitlines()]
@@ -133,13 +133,13 @@ def grow(shop: Shop, request: pytest.FixtureRequest) -> None:
         (shop.folder / "batch.jsonl").write_text("\n".join(lines) + "\n")
         shop.command("produce", shop.topic, "batch.jsonl", *(["--partitions", "2"] if number == 0 else []))
         lake.run(app, until="caught_up")
-    done = drill(
+    outcome = drill(
         open_lake(spark, Layout(str(shop.folder / "lake"))).open(app.table("totals")),
         None,
         ("lost file",),
         lambda case: None,
     )
-    assert done.ok
+    assert outcome.ok
 
 
 def _value(of: Any) -> Any:
@@ -150,9 +150,9 @@ def _value(of: Any) -> Any:
 def airflow(shop: Shop) -> Iterator[Airflow]:
     home = ("--home", str(shop.folder / "airflow"))
     try:
-        said = json.loads(shop.command("airflow", "up", "--app", "app.py", "--name", "shop", "--json", *home))
+        data = json.loads(shop.command("airflow", "up", "--app", "app.py", "--name", "shop", "--json", *home))
         passwords = json.loads((shop.folder / "airflow" / "passwords.json").read_text())
-        yield Airflow(said["url"].rstrip("/"), "admin", passwords["admin"])
+        yield Airflow(data["url"].rstrip("/"), "admin", passwords["admin"])
     finally:
         shop.command("airflow", "down", *home)
 

@@ -28,8 +28,8 @@ def main(out: str, *paths: str) -> None:
     with TestClient(create_app(apps="core")) as client:
         token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="viewer"))
         answers = {path: client.get(path, headers={"Authorization": f"Bearer {token}"}) for path in paths}
-    found = {path: {"status": answer.status_code, "text": answer.text} for path, answer in answers.items()}
-    Path(out).write_text(json.dumps(found))
+    result = {path: {"status": answer.status_code, "text": answer.text} for path, answer in answers.items()}
+    Path(out).write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -65,27 +65,27 @@ def test_hostile_names_are_not_found(airflow, name):
     ],
 )  # fmt: skip
 def test_parameters_are_checked(airflow, query, status):
-    found, _, said = airflow.ask(f"{APP}/tables/totals/rows?{query}", token=airflow.token())
-    assert found == status
+    actual, _, said = airflow.ask(f"{APP}/tables/totals/rows?{query}", token=airflow.token())
+    assert actual == status
     assert json.loads(said).get("rows") == [] if status == 200 else json.loads(said)["error"]
 
 
 def test_rows_are_those_that_the_command_reads(airflow, shop):
     for version, more in ((None, ()), (2, ("--version", "2"))):
         path = f"{APP}/tables/totals/rows?at={version or 'now'}"
-        said = json.loads(airflow.ask(path, token=airflow.token())[2])
-        names = [column["name"] for column in said["columns"]]
-        assert [dict(zip(names, row, strict=True)) for row in said["rows"]] == shop.query(
+        data = json.loads(airflow.ask(path, token=airflow.token())[2])
+        names = [column["name"] for column in data["columns"]]
+        assert [dict(zip(names, row, strict=True)) for row in data["rows"]] == shop.query(
             "SELECT * FROM totals ORDER BY customer", *more
         )
 
 
 def test_the_rows_over_time_are_those_of_each_version(airflow, shop):
-    said = json.loads(airflow.ask(f"{APP}/tables/current_orders/versions", token=airflow.token())[2])
-    for one in said["versions"]:
-        (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders", "--version", str(one["version"]))
-        assert one["rows"] == counted["rows"]
-    assert len({one["rows"] for one in said["versions"] if not one["quiet"]}) == 6  # the creation and five batches
+    data = json.loads(airflow.ask(f"{APP}/tables/current_orders/versions", token=airflow.token())[2])
+    for item in data["versions"]:
+        (counted,) = shop.query("SELECT count(*) AS rows FROM current_orders", "--version", str(item["version"]))
+        assert item["rows"] == counted["rows"]
+    assert len({item["rows"] for item in data["versions"] if not item["quiet"]}) == 6  # the creation and five batches
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_the_rows_over_time_are_those_of_each_version(airflow, shop):
     ],
 )
 def test_a_row_is_explained_by_the_command(airflow, asked, status, said):
-    found, _, answer = airflow.ask(f"{APP}/tables/totals/explain", token=airflow.token(), body=asked)
-    assert found == status
+    actual, _, answer = airflow.ask(f"{APP}/tables/totals/explain", token=airflow.token(), body=asked)
+    assert actual == status
     if said is not None:
         assert said in json.loads(answer)["error"]
         return

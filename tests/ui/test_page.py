@@ -103,9 +103,9 @@ def test_a_key_is_found_and_data_is_never_markup(browser, airflow):
 def counts(browser, shop) -> str:
     """The line of counts for the moments in the address, as `lakehouse past diff` counts them."""
     said = browser.run("return Object.fromEntries(new URLSearchParams(location.search))")
-    found = json.loads(shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()[-1])
+    result = json.loads(shop.command("diff", "totals", said["from"], said["at"], "--json").splitlines()[-1])
     of = [shop.query("SELECT count(*) AS n FROM totals", "--version", said[side])[0]["n"] for side in ("from", "at")]
-    kinds = " ".join(f"{found[kind]} {kind}" for kind in ("added", "removed", "changed"))
+    kinds = " ".join(f"{result[kind]} {kind}" for kind in ("added", "removed", "changed"))
     return f"{kinds} between version {said['from']} ({of[0]} rows) and version {said['at']} ({of[1]} rows)"
 
 

@@ -37,10 +37,10 @@ def test_an_application_is_for_those_who_may_read_its_dags(tmp_path):
     python = ROOT / ".venv-airflow" / "bin" / "python"
     for argv in ([python, "-m", "airflow", "db", "migrate"],
                  [python, Path(__file__).with_name("some_dags.py"), tmp_path / "out", *paths]):  # fmt: skip
-        done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "out").read_text())
-    assert [found[path]["status"] for path in paths] == [200, 200, 200, 404, 404]
-    assert [one["name"] for one in json.loads(found[API]["text"])["applications"]] == ["shop"]
-    assert "there is no application 'secret' that you may see" in found[f"{API}/secret"]["text"]
-    assert "ann" in found[f"{API}/shop/tables/visits/rows"]["text"]
+        process = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stdout + process.stderr
+    actual = json.loads((tmp_path / "out").read_text())
+    assert [actual[path]["status"] for path in paths] == [200, 200, 200, 404, 404]
+    assert [item["name"] for item in json.loads(actual[API]["text"])["applications"]] == ["shop"]
+    assert "there is no application 'secret' that you may see" in actual[f"{API}/secret"]["text"]
+    assert "ann" in actual[f"{API}/shop/tables/visits/rows"]["text"]

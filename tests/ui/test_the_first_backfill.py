@@ -67,15 +67,15 @@ def end(airflow: Airflow, browser: Browser) -> None:
 
 def wanted(condition: bool) -> dict[str, dict[str, Any]]:
     """The table totals, folded here in plain Python: all orders ever made, or those of 3 and more."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for number, batch in enumerate(BATCHES):
         for _, order in (*batch, *others(number)):
             if not isinstance(order, tuple) or (condition and order[2] < 3):
                 continue
-            row = found.setdefault(order[0], {"orders": 0, "total": Decimal(0)})
+            row = result.setdefault(order[0], {"orders": 0, "total": Decimal(0)})
             row["orders"] += 1
             row["total"] += Decimal(str(order[2])).quantize(Decimal("0.01"))  # some were floats with a tail
-    return found
+    return result
 
 
 def totals(shop: Shop) -> dict[str, dict[str, Any]]:

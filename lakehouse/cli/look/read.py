@@ -220,7 +220,7 @@ def log(
     Example: lakehouse past log visits --limit 5
     """
     from lakehouse.lake import reader
-    from lakehouse.semantics.epoch import OPEN_EPOCH
+    from lakehouse.semantics.commit_number import OPEN_EPOCH
 
     layout = layout_of(config, lake)
     layer, name = layer_and_name(table, layout)

@@ -8,10 +8,10 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layer_and_name, layout_of, print_first_rows
 from lakehouse.cli.terminal import show as output
-from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.moments import FoldOption, fold_of
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
+from lakehouse.cli.terminal.row_differences import differing_rows
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:

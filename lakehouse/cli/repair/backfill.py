@@ -10,7 +10,6 @@ import typer
 
 from lakehouse.cli.repair.stages import say_stages
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.differing import differing_rows
 from lakehouse.cli.terminal.options import (
     AppOption,
     ConfigOption,
@@ -23,6 +22,7 @@ from lakehouse.cli.terminal.options import (
     lake_of,
     with_app,
 )
+from lakehouse.cli.terminal.row_differences import differing_rows
 from lakehouse.errors import ConfigError
 
 if TYPE_CHECKING:

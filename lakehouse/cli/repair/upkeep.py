@@ -32,7 +32,7 @@ def upkeep(
     """
     from lakehouse.cli.terminal import show
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.job.upkeeping import keep_versions_at_least, plan_by_command, upkeep_by_command
+    from lakehouse.run.job.upkeep import keep_versions_at_least, plan_by_command, upkeep_by_command
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
     from lakehouse.spark.changelog.upstream import open_lake

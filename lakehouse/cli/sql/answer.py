@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.repeating import until_ctrl_c
-from lakehouse.ksql.facts import Answer, DeletedRow
+from lakehouse.ksql.describe import Answer, DeletedRow
 
 if TYPE_CHECKING:
     from lakehouse.run.sql.session import SqlSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.sql.answer import run_statements
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.ksql.syntax.texts import ends_statement
+from lakehouse.ksql.syntax.split_text import ends_statement
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

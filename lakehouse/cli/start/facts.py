@@ -8,12 +8,12 @@ from typing import Any
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.broker import find_broker
 from lakehouse.kafka.topics import Cluster, TopicFacts
-from lakehouse.lake import ahead, failed, null_keys, reader
+from lakehouse.lake import clocks_ahead, function_failures, null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
-from lakehouse.lake.moment.subject import Reads, reads_from_properties
+from lakehouse.lake.moment.past_subject import Reads, reads_from_properties
 from lakehouse.lake.record import late_records, quarantine
 from lakehouse.lake.store import is_table
 from lakehouse.settings.config import Settings
@@ -56,7 +56,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
         "gaps": len(bronze_gaps(layout)),
-        "ahead": [asdict(table) for table in ahead.tables_ahead(layout)],
+        "ahead": [asdict(table) for table in clocks_ahead.tables_ahead(layout)],
     }
 
 
@@ -67,7 +67,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     facts_by_table = []
     table_names = reader.table_names(layout, "silver")
     late_counts = late_records.count_late_records(layout, table_names)
-    failed_functions = failed.failures_by_table(layout)
+    failed_functions = function_failures.failures_by_table(layout)
     ticks_by_table = intervention_ticks(layout)
     null_keys_by_table = null_keys.null_keys_by_table(layout)
     for name in table_names:

@@ -36,10 +36,10 @@ def run_until(
 ) -> dict[str, Any]:
     """Run an application until it is caught up, or until a signal stops it; return the "done" event."""
     from lakehouse.run.lake import Lake
-    from lakehouse.run.start import ready, topics
+    from lakehouse.run.start import cheap_checks, topics
     from lakehouse.run.start.kafka import open_kafka
 
-    ready.check_before_run(settings, app, parts)
+    cheap_checks.check_before_run(settings, app, parts)
     start_time, rows = time.monotonic(), 0
 
     def tell(event: JobEvent) -> None:
@@ -70,7 +70,7 @@ def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
     """Return the lake's state after a run, without Spark. quarantined: the records that no replay has fixed;
     null_keys: the records that a table left out because they have no key."""
     from lakehouse.lake import null_keys
-    from lakehouse.lake.ahead import tables_ahead
+    from lakehouse.lake.clocks_ahead import tables_ahead
     from lakehouse.lake.record.quarantine import count_open_by_stream
 
     layout = Layout(settings.lake.path)

@@ -41,7 +41,7 @@ def plan(
 
     Example: lakehouse plan --app app.py --lineage --svg lineage.svg
     """
-    from lakehouse.lake.ahead import tables_ahead
+    from lakehouse.lake.clocks_ahead import tables_ahead
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.app import has_state_topic
     from lakehouse.plan.evolution.change import explain_reach, explain_refusal
@@ -49,7 +49,7 @@ def plan(
     from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.changing import compare_declarations, misplaced_topics
+    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics
 
     settings = settings_of(config, lake)
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)

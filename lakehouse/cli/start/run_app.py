@@ -63,14 +63,14 @@ def _run_application(
     settings: Settings, app: str | None, until: Until | None, only: RunPart | None, *, json: bool
 ) -> None:
     from lakehouse.cli.start.job import STOPPED, run_until
-    from lakehouse.run.start import ready, topics
+    from lakehouse.run.start import cheap_checks, topics
     from lakehouse.run.start.application import load_app
     from lakehouse.run.start.kafka import open_kafka
     from lakehouse.run.watch.event import as_event
 
     application = load_app(app_of(app, settings))
     run_parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
-    ready.check_before_run(settings, application, run_parts)  # fail before a broker starts
+    cheap_checks.check_before_run(settings, application, run_parts)  # fail before a broker starts
     with open_kafka(settings) as servers:
         if "ingest" in run_parts:
             topics.check_topics(settings, application, servers)
@@ -188,7 +188,7 @@ def _tables_per_record(app: App) -> int:
 
 def print_summary(done_event: dict[str, Any]) -> None:
     """Print the summary of a run."""
-    from lakehouse.lake.ahead import Ahead
+    from lakehouse.lake.clocks_ahead import Ahead
     from lakehouse.lake.null_keys import null_keys_sentence
 
     table_rows = [

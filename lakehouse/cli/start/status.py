@@ -28,7 +28,7 @@ def status(
     Example: lakehouse status
     """
     from lakehouse.cli.start import facts
-    from lakehouse.lake.ahead import Ahead
+    from lakehouse.lake.clocks_ahead import Ahead
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.null_keys import null_keys_sentence
 

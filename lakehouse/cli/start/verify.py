@@ -18,11 +18,11 @@ from lakehouse.lake import reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.subject import Reads
+from lakehouse.lake.moment.past_subject import Reads
 from lakehouse.lake.place import state_place
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 
 
 def verify_tables(layout: Layout, app: App) -> dict[str, Any]:

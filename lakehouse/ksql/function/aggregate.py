@@ -24,14 +24,15 @@ class AggregateFunction:
     """An aggregate function.
 
     takes: the type of the first argument: "any", "number", "text", "ordered" or "array of numbers"; COUNT may have
-    none. made: called with the Spark SQL of the arguments, and the options; gives the aggregate. gives: called with
-    the types of the arguments, and the options; gives the type of the result. shown: the arguments, on the page.
-    arguments: their least and greatest number. of: called with an argument; gives the Spark SQL to aggregate.
+    none. make_aggregation: called with the Spark SQL of the arguments, and the options; gives the aggregate. gives:
+    called with the types of the arguments, and the options; gives the type of the result. shown: the arguments, on the
+    page. arguments: their least and greatest number. argument_sql: called with an argument; gives the Spark SQL to
+    aggregate.
     """
 
     name: str
     takes: str
-    made: Callable[..., Aggregation]
+    make_aggregation: Callable[..., Aggregation]
     gives: Callable[..., Kind]
     nulls: str
     here: str
@@ -39,7 +40,7 @@ class AggregateFunction:
     shown: str = ""
     options: Options = ((),)
     arguments: tuple[int, int] = (1, 1)
-    of: Callable[[Sql], str] = lambda argument: argument.text
+    argument_sql: Callable[[Sql], str] = lambda argument: argument.text
 
     @property
     def wanted(self) -> str:
@@ -49,11 +50,11 @@ class AggregateFunction:
 
     def call(self, arguments: Sequence[Sql], options: Sequence[Option]) -> Aggregation:
         """Return the aggregate of arguments, with options."""
-        return self.made(*map(self._typed_text, arguments), *options)
+        return self.make_aggregation(*map(self._typed_text, arguments), *options)
 
     def _typed_text(self, argument: Sql) -> str:
         """Return the Spark SQL to aggregate; for a computed number it names the type."""
-        argument_text = self.of(argument)
+        argument_text = self.argument_sql(argument)
         is_computed = self.takes == "number" and not re.fullmatch(r"\w+|`[^`]*`", argument_text)
         return f"cast({argument_text} AS {argument.kind.spark})" if is_computed else argument_text
 
@@ -124,7 +125,8 @@ _RECORDS = (
     ),
     AggregateFunction(
         "SUM_LIST", "array of numbers", ours.sum, lambda kind: _sum_kind(kind.inner[0]),
-        "null arrays and null elements are skipped; over nulls alone it is 0", "sum", "as for SUM", of=_sum_of_list,
+        "null arrays and null elements are skipped; over nulls alone it is 0", "sum", "as for SUM",
+        argument_sql=_sum_of_list,
     ),
     AggregateFunction("AVG", "number", ours.avg, _DOUBLE, "nulls are skipped; over nulls alone it is 0.0", "avg"),
     AggregateFunction("MIN", "ordered", ours.min, _SAME, _SKIPPED, "min"),

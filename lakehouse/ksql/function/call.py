@@ -9,8 +9,8 @@ from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.record import Argument, LambdaSql, Signature
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS
+from lakehouse.ksql.syntax import hints
 from lakehouse.ksql.syntax import kind as k
-from lakehouse.ksql.syntax import likely
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.refused.near import suggest_near
 
@@ -75,8 +75,8 @@ def why_unknown(name: str) -> str:
         return f"{name} gives several rows: it stands in the SELECT of a stream, once"
     if name in NOT_HERE:
         return f"function '{name}' is not here: {NOT_HERE[name]}"
-    if name in likely.FUNCTIONS:
-        return f"can't find any functions with the name '{name}'. Did you mean '{likely.FUNCTIONS[name]}'?"
+    if name in hints.FUNCTIONS:
+        return f"can't find any functions with the name '{name}'. Did you mean '{hints.FUNCTIONS[name]}'?"
     suggestion = suggest_near(name, [*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS])
     return f"can't find any functions with the name '{name}'.{suggestion}"
 

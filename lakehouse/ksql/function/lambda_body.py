@@ -34,14 +34,14 @@ class LambdaScope(Protocol):
 def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
     """Return a lambda that is an argument. Raises SqlError for a lambda nested too deeply in others."""
     if scope.depth == DEPTH_MAX:  # each level compiles its body twice: for the type, then for the text
-        raise SqlError(f"lambdas stand at most {DEPTH_MAX} deep in each other", node.at)
+        raise SqlError(f"lambdas stand at most {DEPTH_MAX} deep in each other", node.position)
 
     # No column and no name in a function's Spark SQL begins like this: in `name => name = s.name` both are read.
     variables = tuple(f"__{name}" for name in node.names)
 
     def inside(kinds: Sequence[Kind], texts: Sequence[str] | None) -> LambdaScope:
         if len(kinds) != len(node.names):
-            raise SqlError(f"expected {len(kinds)} names before =>", node.at, found=str(len(node.names)))
+            raise SqlError(f"expected {len(kinds)} names before =>", node.position, found=str(len(node.names)))
         variable_texts = texts or [f"`{name}`" for name in variables]
         variable_values = (Sql(variable_text, kind) for variable_text, kind in zip(variable_texts, kinds, strict=True))
         return scope.within(dict(zip(node.names, variable_values, strict=True)))
@@ -52,7 +52,7 @@ def lambda_sql(node: t.Lambda, scope: LambdaScope) -> LambdaSql:
     def fails(kinds: Sequence[Kind], texts: Sequence[str] | None = None) -> str | None:
         return _failure_condition(node.body, inside(kinds, texts))
 
-    return LambdaSql(variables, body, fails, node.at)
+    return LambdaSql(variables, body, fails, node.position)
 
 
 def _failure_condition(node: t.Expr, scope: LambdaScope) -> str | None:
@@ -69,7 +69,7 @@ def _failure_condition(node: t.Expr, scope: LambdaScope) -> str | None:
     if isinstance(node, t.Binary) and node.sign in _ARITHMETIC:
         operands = (node.left, node.right)
     elif isinstance(node, t.Sign):
-        operands = (node.of,)
+        operands = (node.operand,)
     operand_values = [scope.sql(operand) for operand in operands]
     if all(operand_value.kind.is_number for operand_value in operand_values):
         conditions += [
@@ -88,7 +88,9 @@ def _failure_in_case(node: t.CaseOf, scope: LambdaScope) -> str | None:
     failure = _failure_condition(node.default, scope) if node.default is not None else None
     for branch_condition, branch_value in reversed(node.branches):
         condition_node = (
-            branch_condition if node.of is None else t.Binary("=", node.of, branch_condition, at=branch_condition.at)
+            branch_condition
+            if node.operand is None
+            else t.Binary("=", node.operand, branch_condition, position=branch_condition.position)
         )
         value_failure = _failure_condition(branch_value, scope)
         if value_failure or failure:

@@ -31,7 +31,7 @@ class LambdaSql:
     names: tuple[str, ...]
     body: LambdaBody
     fails: LambdaFailure
-    at: int
+    position: int
 
     def text(self, *kinds: Kind) -> str:
         """Return the lambda as Spark SQL for names of these types."""

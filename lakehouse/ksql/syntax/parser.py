@@ -11,11 +11,11 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedT
 from lark.lark import PostLex
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.syntax import likely
+from lakehouse.ksql.syntax import hints
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.read_statement import StatementReader
+from lakehouse.ksql.syntax.split_text import TOO_DEEP
 from lakehouse.ksql.syntax.statement import Statement
-from lakehouse.ksql.syntax.texts import TOO_DEEP
 
 LENGTH_MAX = 1_000_000
 EXPECTED_MAX = 8
@@ -107,7 +107,7 @@ def _syntax_error(error: UnexpectedInput, text: str) -> SqlError:
     else:
         terminal_names, found_text = set(), "the end of the statement"
     expected_keywords = [word for terminal_name in terminal_names if (word := _terminal_word(terminal_name)).isupper()]
-    suggestion = likely.likely_meaning(text, position, found_text, set(expected_keywords))
+    suggestion = hints.likely_meaning(text, position, found_text, set(expected_keywords))
     terminal_names -= _keyword_names() if "IDENT" in terminal_names else set()
     expected_words = sorted(
         {word for terminal_name in terminal_names if (word := _terminal_word(terminal_name))},

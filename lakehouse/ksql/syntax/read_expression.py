@@ -12,8 +12,8 @@ from lark import Token, Tree
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
+from lakehouse.ksql.syntax.hints import likely_type
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.ksql.syntax.likely import likely_type
 from lakehouse.plan.names.field import column_name
 from lakehouse.plan.schema import check_name
 
@@ -61,34 +61,34 @@ class ExpressionReader:
 
     def _any_of(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
-        return items[0] if len(items) == 1 else t.Junction("OR", items, at=position)
+        return items[0] if len(items) == 1 else t.Junction("OR", items, position=position)
 
     def _all_of(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
-        return items[0] if len(items) == 1 else t.Junction("AND", items, at=position)
+        return items[0] if len(items) == 1 else t.Junction("AND", items, position=position)
 
     def _not(self, part: Part, position: int) -> t.Expr:
-        return t.Not(self.expression(part.children[-1]), at=position)
+        return t.Not(self.expression(part.children[-1]), position=position)
 
     def _compare(self, part: Part, position: int) -> t.Expr:
         left, sign, right = part.children
         word = str(sign.children[0]).replace("!=", "<>")
-        return t.Binary(word, self.expression(left), self.expression(right), at=position)
+        return t.Binary(word, self.expression(left), self.expression(right), position=position)
 
     def _is_null(self, part: Part, position: int) -> t.Expr:
-        return t.IsNull(self.expression(part.children[0]), _has_not(part), at=position)
+        return t.IsNull(self.expression(part.children[0]), _has_not(part), position=position)
 
     def _distinct(self, part: Part, position: int) -> t.Expr:
         left, right = self._all(part.children)
-        return t.Distinct(left, right, _has_not(part), at=position)
+        return t.Distinct(left, right, _has_not(part), position=position)
 
     def _between(self, part: Part, position: int) -> t.Expr:
         operand, low, high = self._all(part.children)
-        return t.Between(operand, low, high, _has_not(part), at=position)
+        return t.Between(operand, low, high, _has_not(part), position=position)
 
     def _in(self, part: Part, position: int) -> t.Expr:
         operand, *items = self._all(part.children)
-        return t.In(operand, tuple(items), _has_not(part), at=position)
+        return t.In(operand, tuple(items), _has_not(part), position=position)
 
     def _like(self, part: Part, position: int) -> t.Expr:
         escapes = [child for child in part.children if isinstance(child, Tree) and child.data == "escape"]
@@ -96,70 +96,70 @@ class ExpressionReader:
         escape_text = text_of(escapes[0].children[0]) if escapes else None
         if escape_text is not None and len(escape_text) != 1:
             raise SqlError("ESCAPE takes one character", position_of(escapes[0]), found=repr(escape_text))
-        return t.Like(operand, pattern, escape_text, _has_not(part), at=position)
+        return t.Like(operand, pattern, escape_text, _has_not(part), position=position)
 
     def _binary(self, part: Part, position: int) -> t.Expr:
         left, sign, right = part.children
         word = str(sign if isinstance(sign, Token) else sign.children[0])
-        return t.Binary(word, self.expression(left), self.expression(right), at=position)
+        return t.Binary(word, self.expression(left), self.expression(right), position=position)
 
     def _sign(self, part: Part, position: int) -> t.Expr:
         sign, inner_part = str(part.children[0]), part.children[1]
         if sign == "-" and inner_part.data == "integer":
-            return t.Value(_parse_bigint(f"-{inner_part.children[0]}", position), at=position)
+            return t.Value(_parse_bigint(f"-{inner_part.children[0]}", position), position=position)
         operand = self.expression(inner_part)
         if (
             isinstance(operand, t.Value)
             and isinstance(operand.value, int | float | Decimal)
             and not isinstance(operand.value, bool)
         ):
-            return t.Value(_minus(operand.value) if sign == "-" else operand.value, at=position)
-        return t.Sign(sign, operand, at=position)
+            return t.Value(_minus(operand.value) if sign == "-" else operand.value, position=position)
+        return t.Sign(sign, operand, position=position)
 
     def _integer(self, part: Part, position: int) -> t.Expr:
-        return t.Value(_parse_bigint(str(part.children[0]), position), at=position)
+        return t.Value(_parse_bigint(str(part.children[0]), position), position=position)
 
     def _decimal(self, part: Part, position: int) -> t.Expr:
         value = Decimal(str(part.children[0]))
         if len(value.as_tuple().digits) > k.DIGITS_MAX:
             raise SqlError(f"a DECIMAL has at most {k.DIGITS_MAX} digits", position)
-        return t.Value(value, at=position)
+        return t.Value(value, position=position)
 
     def _double(self, part: Part, position: int) -> t.Expr:
         value = float(part.children[0])
         if math.isinf(value):
             raise SqlError(f"a number beyond the largest DOUBLE: {part.children[0]}", position)
-        return t.Value(value, at=position)
+        return t.Value(value, position=position)
 
     def _string(self, part: Part, position: int) -> t.Expr:
-        return t.Value(text_of(part.children[0]), at=position)
+        return t.Value(text_of(part.children[0]), position=position)
 
     def _true(self, part: Part, position: int) -> t.Expr:
-        return t.Value(True, at=position)
+        return t.Value(True, position=position)
 
     def _false(self, part: Part, position: int) -> t.Expr:
-        return t.Value(False, at=position)
+        return t.Value(False, position=position)
 
     def _null(self, part: Part, position: int) -> t.Expr:
-        return t.Value(None, at=position)
+        return t.Value(None, position=position)
 
     def _column(self, part: Part, position: int) -> t.Expr:
         *source_names, name = map(name_of, part.children)
         if name in ("WINDOWSTART", "WINDOWEND"):  # a query has one window, whatever source qualifies them
             source_names = []
-        return t.Name(name, source_names[0] if source_names else None, at=position)
+        return t.Name(name, source_names[0] if source_names else None, position=position)
 
     def _call(self, part: Part, position: int) -> t.Expr:
         name, *arguments = part.children
-        return t.Call(name_of(name), self._all(arguments), at=position)
+        return t.Call(name_of(name), self._all(arguments), position=position)
 
     def _call_all(self, part: Part, position: int) -> t.Expr:
-        return t.Call(name_of(part.children[0]), every=True, at=position)
+        return t.Call(name_of(part.children[0]), every=True, position=position)
 
     def _group(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
         if len(items) > 1:
-            raise SqlError("several expressions stand in parentheses where one is expected", items[1].at)
+            raise SqlError("several expressions stand in parentheses where one is expected", items[1].position)
         return items[0]
 
     def _lambda(self, part: Part, position: int) -> t.Expr:
@@ -168,23 +168,23 @@ class ExpressionReader:
         name_parts = name_part.children if name_part.data == "group" else [name_part]
         for name_node in name_parts:
             name_value = self.expression(name_node)
-            if not isinstance(name_value, t.Name) or name_value.of is not None:
+            if not isinstance(name_value, t.Name) or name_value.source is not None:
                 raise SqlError("names are expected before =>, such as x => x + 1 or (x, y) => x + y", position)
             lambda_names.append(name_value.name)
         if len(set(lambda_names)) != len(lambda_names):
             raise SqlError("the names before => must be different", position)
-        return t.Lambda(tuple(lambda_names), self.expression(body_part), at=position)
+        return t.Lambda(tuple(lambda_names), self.expression(body_part), position=position)
 
     def _field(self, part: Part, position: int) -> t.Expr:
         struct_part, name_part = part.children
-        return t.FieldOf(self.expression(struct_part), name_of(name_part), at=position)
+        return t.FieldOf(self.expression(struct_part), name_of(name_part), position=position)
 
     def _all_fields(self, part: Part, position: int) -> t.Expr:
-        return t.FieldOf(self.expression(part.children[0]), None, at=position)
+        return t.FieldOf(self.expression(part.children[0]), None, position=position)
 
     def _element(self, part: Part, position: int) -> t.Expr:
         container, index = self._all(part.children)
-        return t.ElementOf(container, index, at=position)
+        return t.ElementOf(container, index, position=position)
 
     def _case(self, part: Part, position: int) -> t.Expr:
         return self._case_branches(None, part.children, position)
@@ -199,23 +199,23 @@ class ExpressionReader:
             compared,
             tuple((branch_condition, branch_value) for branch_condition, branch_value in branches),
             defaults[0] if defaults else None,
-            at=position,
+            position=position,
         )
 
     def _cast(self, part: Part, position: int) -> t.Expr:
-        return t.Cast(self.expression(part.children[0]), self.kind(part.children[1]), at=position)
+        return t.Cast(self.expression(part.children[0]), self.kind(part.children[1]), position=position)
 
     def _array(self, part: Part, position: int) -> t.Expr:
-        return t.ArrayOf(self._all(part.children), at=position)
+        return t.ArrayOf(self._all(part.children), position=position)
 
     def _map(self, part: Part, position: int) -> t.Expr:
         pairs = [self._all(pair.children) for pair in part.children]
-        return t.MapOf(tuple((key, value) for key, value in pairs), at=position)
+        return t.MapOf(tuple((key, value) for key, value in pairs), position=position)
 
     def _struct(self, part: Part, position: int) -> t.Expr:
         members = [(name_of(member.children[0]), self.expression(member.children[1])) for member in part.children]
         _check_names([name for name, _ in members], position)
-        return t.StructOf(tuple(members), at=position)
+        return t.StructOf(tuple(members), position=position)
 
     def kind(self, part: Part) -> Kind:
         """Return a type. Raises SqlError for a type that does not exist, or consists of too many others."""

@@ -36,7 +36,7 @@ class StatementReader(ExpressionReader):
             _has_child(part, "or_replace"),
             _has_child(part, "if_not_exists"),
             _has_token(part, "SOURCE"),
-            at=position,
+            position=position,
         )
 
     def _schema_element(self, part: Part) -> s.SchemaElement:
@@ -52,7 +52,7 @@ class StatementReader(ExpressionReader):
 
     def _read_alter(self, part: Part, position: int) -> s.Statement:
         added_elements = (self._schema_element(child) for child in part.children if child.data == "added")
-        return s.Alter(_child_words(part, "kind"), self._name(part), tuple(added_elements), at=position)
+        return s.Alter(_child_words(part, "kind"), self._name(part), tuple(added_elements), position=position)
 
     def _read_create_as(self, part: Part, position: int) -> s.Statement:
         return s.CreateAs(
@@ -62,19 +62,19 @@ class StatementReader(ExpressionReader):
             self._with_properties(part),
             _has_child(part, "or_replace"),
             _has_child(part, "if_not_exists"),
-            at=position,
+            position=position,
         )
 
     def _read_insert_select(self, part: Part, position: int) -> s.Statement:
         return s.InsertSelect(
-            self._name(part), self._query(_find_child(part, "query")), self._with_properties(part), at=position
+            self._name(part), self._query(_find_child(part, "query")), self._with_properties(part), position=position
         )
 
     def _read_insert_values(self, part: Part, position: int) -> s.Statement:
         name_list = _find_child(part, "name_list")
         values = [self.expression(child) for child in part.children if child.data not in ("name", "name_list")]
         column_names = tuple(map(name_of, name_list.children)) if name_list else ()
-        return s.InsertValues(self._name(part), column_names, tuple(values), at=position)
+        return s.InsertValues(self._name(part), column_names, tuple(values), position=position)
 
     def _read_select_statement(self, part: Part, position: int) -> s.Statement:
         return self._query(part.children[0])
@@ -82,58 +82,66 @@ class StatementReader(ExpressionReader):
     def _read_drop(self, part: Part, position: int) -> s.Statement:
         kind = _child_words(part, "kind")
         return s.Drop(
-            kind, self._name(part), _has_child(part, "if_exists"), _has_child(part, "delete_topic"), at=position
+            kind, self._name(part), _has_child(part, "if_exists"), _has_child(part, "delete_topic"), position=position
         )
 
     def _read_drop_type(self, part: Part, position: int) -> s.Statement:
-        return s.Drop("TYPE", self._name(part), _has_child(part, "if_exists"), at=position)
+        return s.Drop("TYPE", self._name(part), _has_child(part, "if_exists"), position=position)
 
     def _read_create_type(self, part: Part, position: int) -> s.Statement:
         kind_part = next(child for child in part.children if child.data.endswith("_type"))
-        return s.CreateType(self._name(part), self.kind(kind_part), _has_child(part, "if_not_exists"), at=position)
+        return s.CreateType(
+            self._name(part), self.kind(kind_part), _has_child(part, "if_not_exists"), position=position
+        )
 
     def _read_describe(self, part: Part, position: int) -> s.Statement:
         function_part = _find_child(part, "describe_function")
         name = name_of(function_part.children[0]) if function_part else self._name(part)
-        return s.Describe(name, function_part is not None, _has_child(part, "extended"), at=position)
+        return s.Describe(name, function_part is not None, _has_child(part, "extended"), position=position)
 
     def _read_describe_extended(self, part: Part, position: int) -> s.Statement:
-        return s.Describe(self._name(part), is_extended=True, at=position)
+        return s.Describe(self._name(part), is_extended=True, position=position)
 
     def _read_show(self, part: Part, position: int) -> s.Statement:
-        return s.Show(_child_words(part, "shown"), _has_child(part, "extended"), at=position)
+        return s.Show(_child_words(part, "shown"), _has_child(part, "extended"), position=position)
 
     def _read_explain(self, part: Part, position: int) -> s.Statement:
         target = part.children[0]
-        return s.Explain(str(target).upper() if isinstance(target, Token) else self.statement(target), at=position)
+        return s.Explain(
+            str(target).upper() if isinstance(target, Token) else self.statement(target), position=position
+        )
 
     def _read_print_topic(self, part: Part, position: int) -> s.Statement:
         interval_part = _find_child(part, "interval")
         print_interval = _parse_whole(interval_part.children[0]) if interval_part else 1
         return s.Print(
-            self._topic(part), _has_child(part, "print_from"), print_interval, self._limit_number(part), at=position
+            self._topic(part),
+            _has_child(part, "print_from"),
+            print_interval,
+            self._limit_number(part),
+            position=position,
         )
 
     def _read_query_control(self, part: Part, position: int) -> s.Statement:
         word, name = part.children
-        return s.Control(str(word).upper(), name_of(name), at=position)
+        return s.Control(str(word).upper(), name_of(name), position=position)
 
     def _read_set_property(self, part: Part, position: int) -> s.Statement:
         name, value = map(text_of, part.children)
-        return s.SetProperty(name, value, at=position)
+        return s.SetProperty(name, value, position=position)
 
     def _read_unset_property(self, part: Part, position: int) -> s.Statement:
-        return s.SetProperty(text_of(part.children[0]), None, at=position)
+        return s.SetProperty(text_of(part.children[0]), None, position=position)
 
     def _read_define(self, part: Part, position: int) -> s.Statement:
-        return s.Define(self._name(part), text_of(part.children[1]), at=position)
+        return s.Define(self._name(part), text_of(part.children[1]), position=position)
 
     def _read_undefine(self, part: Part, position: int) -> s.Statement:
-        return s.Define(self._name(part), None, at=position)
+        return s.Define(self._name(part), None, position=position)
 
     def _read_assert_topic(self, part: Part, position: int) -> s.Statement:
         return s.AssertTopic(
-            self._topic(part), self._with_properties(part), not _has_child(part, "not_exists"), at=position
+            self._topic(part), self._with_properties(part), not _has_child(part, "not_exists"), position=position
         )
 
     def _read_assert_rows(self, part: Part, position: int) -> s.Statement:
@@ -144,13 +152,13 @@ class StatementReader(ExpressionReader):
                 else ()
             )
             return s.AssertSource(
-                _child_words(part, "kind"), self._name(part), elements, self._with_properties(part), at=position
+                _child_words(part, "kind"), self._name(part), elements, self._with_properties(part), position=position
             )
         value_parts = [child for child in part.children if child.data not in ("name", "name_list", "null_values")]
         column_names = tuple(map(name_of, _find_child(part, "name_list").children))
         expected_values = tuple(self.expression(child) for child in value_parts)
         return s.AssertValues(
-            self._name(part), column_names, expected_values, _has_child(part, "null_values"), at=position
+            self._name(part), column_names, expected_values, _has_child(part, "null_values"), position=position
         )
 
     # ---- parts of statements
@@ -176,7 +184,7 @@ class StatementReader(ExpressionReader):
             property_name = text_of(name_token).upper() if is_text else name_of(name_token)
             property_value = self.expression(value_part)
             if not isinstance(property_value, Value | Name):
-                raise SqlError(f"{property_name} takes a value, not an expression", property_value.at)
+                raise SqlError(f"{property_name} takes a value, not an expression", property_value.position)
             if property_name in properties:
                 raise SqlError(f"the property {property_name} is given twice", position_of(item))
             properties[property_name] = property_value
@@ -201,7 +209,7 @@ class StatementReader(ExpressionReader):
             str(emit_part.children[1]).upper() if emit_part else None,
             _moment_clause(_find_child(part, "moment")),
             self._limit_number(part),
-            at=position_of(part),
+            position=position_of(part),
         )
 
     def _clause_items(self, part: Part, name: str) -> tuple[Expr, ...]:
@@ -220,12 +228,12 @@ class StatementReader(ExpressionReader):
         position = position_of(part)
         match part.data:
             case "all_items":
-                return s.Item(None, at=position)
+                return s.Item(None, position=position)
             case "all_items_of":
-                return s.Item(None, of=name_of(part.children[0]), at=position)
+                return s.Item(None, source=name_of(part.children[0]), position=position)
             case "named_item":
-                return s.Item(self.expression(part.children[0]), name_of(part.children[1]), at=position)
-        return s.Item(self.expression(part.children[0]), at=position)
+                return s.Item(self.expression(part.children[0]), name_of(part.children[1]), position=position)
+        return s.Item(self.expression(part.children[0]), position=position)
 
     def _join(self, part: Part) -> s.JoinClause:
         join_words = [str(token).upper() for token in part.children[0].children]

@@ -14,9 +14,9 @@ Properties = dict[str, Value | Name]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement; `at` is its place in the text."""
+    """A statement; `position` is its place in the text."""
 
-    at: int = field(default=0, compare=False, kw_only=True)
+    position: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SchemaElement:
     kind: Kind
     role: str = ""
     header: str = ""
-    at: int = field(default=0, compare=False)
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Item:
 
     expression: Expr | None
     alias: str | None = None
-    of: str | None = None
-    at: int = field(default=0, compare=False)
+    source: str | None = None
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Relation:
 
     name: str
     alias: str
-    at: int = field(default=0, compare=False)
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class JoinClause:
     on: Expr
     within: tuple[int, int] | None = None
     grace: int | None = None
-    at: int = field(default=0, compare=False)
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class WindowClause:
     advance: int | None = None
     retention: int | None = None
     grace: int | None = None
-    at: int = field(default=0, compare=False)
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class MomentClause:
 
     way: str
     value: str
-    at: int = field(default=0, compare=False)
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Show(Statement):
 class Explain(Statement):
     """EXPLAIN a statement, or a query by its name."""
 
-    of: Statement | str
+    target: Statement | str
 
 
 @dataclass(frozen=True, slots=True)

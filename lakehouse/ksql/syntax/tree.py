@@ -1,4 +1,4 @@
-"""Expressions as the user wrote them, as frozen values; `at`, the place in the statement, is not compared.
+"""Expressions as the user wrote them, as frozen values; `position`, the place in the statement, is not compared.
 
 As in ksqlDB, a name without quotes is in upper case here; a quoted name keeps its case.
 """
@@ -17,7 +17,7 @@ from lakehouse.ksql.syntax.kind import Kind
 class Expr:
     """A part of an expression."""
 
-    at: int = field(default=0, compare=False, kw_only=True)
+    position: int = field(default=0, compare=False, kw_only=True)
 
     def parts(self) -> Iterator[Expr]:
         """Yield the direct parts of this expression."""
@@ -48,10 +48,10 @@ class Value(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
-    """A column; `of` is the source that qualifies it: S.ID."""
+    """A column; `source` is the source that qualifies it: S.ID."""
 
     name: str
-    of: str | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Junction(Expr):
 class Not(Expr):
     """NOT, before a condition."""
 
-    of: Expr
+    operand: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,14 @@ class Sign(Expr):
     """A sign before a number."""
 
     sign: str
-    of: Expr
+    operand: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Expr):
     """IS NULL, IS NOT NULL."""
 
-    of: Expr
+    operand: Expr
     is_negated: bool
 
 
@@ -124,7 +124,7 @@ class Distinct(Expr):
 class Between(Expr):
     """BETWEEN, both ends included."""
 
-    of: Expr
+    operand: Expr
     low: Expr
     high: Expr
     is_negated: bool
@@ -134,7 +134,7 @@ class Between(Expr):
 class In(Expr):
     """IN (...)."""
 
-    of: Expr
+    operand: Expr
     items: tuple[Expr, ...]
     is_negated: bool
 
@@ -143,7 +143,7 @@ class In(Expr):
 class Like(Expr):
     """LIKE, with its escape character if there is one."""
 
-    of: Expr
+    operand: Expr
     pattern: Expr
     escape: str | None
     is_negated: bool
@@ -153,7 +153,7 @@ class Like(Expr):
 class FieldOf(Expr):
     """A field of a struct: s->name; every field if there is no name: s->*."""
 
-    of: Expr
+    operand: Expr
     name: str | None
 
 
@@ -161,7 +161,7 @@ class FieldOf(Expr):
 class ElementOf(Expr):
     """An element of an array, counted from 1, or a value of a map: xs[1]."""
 
-    of: Expr
+    operand: Expr
     index: Expr
 
 
@@ -169,7 +169,7 @@ class ElementOf(Expr):
 class CaseOf(Expr):
     """CASE, with the value to compare if there is one."""
 
-    of: Expr | None
+    operand: Expr | None
     branches: tuple[tuple[Expr, Expr], ...]
     default: Expr | None
 
@@ -178,7 +178,7 @@ class CaseOf(Expr):
 class Cast(Expr):
     """CAST(... AS type)."""
 
-    of: Expr
+    operand: Expr
     kind: Kind
 
 

@@ -11,10 +11,10 @@ from lakehouse.lake import reader, store
 from lakehouse.lake.commit_log import CommitLog, open_log
 from lakehouse.lake.in_effect import KINDS_NOT_IN_BRONZE
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment.source import Ends
+from lakehouse.lake.moment.lake_facts import Ends
 from lakehouse.lake.sql import quote_literal
 from lakehouse.lake.store import is_table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 
 
 class LocalTable:

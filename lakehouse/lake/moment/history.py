@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files, offsets, subject
-from lakehouse.lake.moment.subject import Subject
+from lakehouse.lake.moment import files, offsets, past_subject
+from lakehouse.lake.moment.past_subject import Subject
+from lakehouse.lake.moment.table_versions import Version
 from lakehouse.lake.moment.timeline import Timeline
-from lakehouse.lake.moment.version import Version
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import KEY
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, Offsets, moment_text
 
 
@@ -37,7 +37,7 @@ class History:
     def _subject(self) -> Subject:
         match self.layer:
             case "silver":
-                return subject.visible_subject(self.layout, self.name)
+                return past_subject.visible_subject(self.layout, self.name)
             case "bronze":
                 return Subject(self.name, self.what, self.path, INGEST)
             case _:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake.commit_log import CommitInfo, CommitLog, TickCoverage, find_tick_coverage, tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
-from lakehouse.lake.moment.source import Ends, LakeFacts, TableLog
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.lake.moment.lake_facts import Ends, LakeFacts, TableLog
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import Offsets, partitions_left_out
 
 

@@ -28,14 +28,14 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.subject import Reads, Subject
+from lakehouse.lake.moment.past_subject import Reads, Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
 
 if TYPE_CHECKING:
-    from lakehouse.lake.bounded import Rows
+    from lakehouse.lake.read_bounds import Rows
 
 FoldRows: TypeAlias = Callable[[str, At], pa.Table]
 

@@ -28,13 +28,13 @@ from lakehouse.lake.commit_log import CommitLog
 from lakehouse.lake.moment import offsets as bronze_offsets
 from lakehouse.lake.moment.commits import Commit, read_own_commits, walk_own_commits
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.lake.moment.lake_facts import LakeFacts, TableLog
 from lakehouse.lake.moment.offsets import OffsetBounds
-from lakehouse.lake.moment.source import LakeFacts, TableLog
-from lakehouse.lake.moment.subject import Reads, Subject, reads_from_properties
-from lakehouse.lake.moment.version import Version, walk_versions
+from lakehouse.lake.moment.past_subject import Reads, Subject, reads_from_properties
+from lakehouse.lake.moment.table_versions import Version, walk_versions
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.properties import SKIP
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text
 
 

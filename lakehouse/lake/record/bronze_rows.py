@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.moment import bronze_field, choose_records, ticks_between
+from lakehouse.lake.record.records_at import bronze_field, choose_records, ticks_between
 from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.semantics.moment import At
 

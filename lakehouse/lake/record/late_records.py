@@ -11,7 +11,7 @@ from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.sql import open_duckdb
 from lakehouse.lake.store import is_table
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 
 PLACE = ("tick", "topic", "partition", "offset", "ordinals")
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ from lakehouse.errors import NotFound
 from lakehouse.formats.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.repaired import read_repaired
+from lakehouse.lake.record.fixed_records import read_repaired
 from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
 

@@ -10,7 +10,7 @@ from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.lake.moment.version import Version
+from lakehouse.lake.moment.table_versions import Version
 from lakehouse.lake.sql import check_select, open_duckdb, quote_name
 from lakehouse.semantics.moment import AtVersion
 

@@ -9,18 +9,18 @@ import duckdb
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.shown import pairs, value
 from lakehouse.lake import reader
-from lakehouse.lake.bounded import fetch_rows, scan_rows
 from lakehouse.lake.keys import key_condition_sql
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.rows_at import Snapshot
+from lakehouse.lake.read_bounds import fetch_rows, scan_rows
 from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns
 from lakehouse.markup.text import as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.semantics.difference import Difference, Unlike
 
 if TYPE_CHECKING:
-    from lakehouse.lake.bounded import Rows
+    from lakehouse.lake.read_bounds import Rows
 
 COLUMNS = ("change", "key", "before", "after")
 SIDES = (("update_preimage", "delete"), ("insert", "update_postimage"))  # of the change data feed: before and after

@@ -10,7 +10,8 @@ out is everything that does not affect the content:
                               only passes on; the order of columns of select, agg and a JSON schema
     the names of functions    a digest of their source represents them, see `lakehouse.plan.function`
     the table's own name      a fingerprint describes the content of a table of any name
-    own_table                 the place of a topic's rows concerns bronze alone, see `lakehouse.run.start.changing`
+    own_table                 the place of a topic's rows concerns bronze alone, see
+    `lakehouse.run.start.declared_changes`
 
 `"beside"` has the options that do not decide the values of rows, only when and where they leave.
 """

@@ -27,7 +27,7 @@ from lakehouse.spark.bronze import interventions
 from lakehouse.spark.fold.content import compare_tables, content_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.silver.writer import latest_complete_tick
-from lakehouse.spark.table import counted, late, travel
+from lakehouse.spark.table import late, table_counts, timelines
 from lakehouse.spark.table.input import Input
 from lakehouse.spark.transaction import read_properties, version_and_progress
 
@@ -61,7 +61,7 @@ def audit(
     table = open_table.table
     app.table(table.name)
     visible_place = open_table.visible
-    if not open_table.exists:
+    if not open_table.table_exists():
         raise NotFound(f"table {table.name!r} does not exist in {open_table.layout.root}. Run its application first.")
     change = change_of(read_properties(open_table.spark, visible_place.path), table)
     if not change.can_go_on:
@@ -74,8 +74,8 @@ def audit(
         return _audit_over_tables(open_table, table_version, (tick, complete_tick))
     listen("offsets")
     extents = offsets.partition_extents(open_table.lake, table.stream, tick)
-    commit_counts = counted.count_by_commits(open_table.lake, open_table.state, tick)
-    skip = open_table.skip
+    commit_counts = table_counts.count_by_commits(open_table.lake, open_table.state, tick)
+    skip = open_table.read_skipped_offsets()
     all_decisions = interventions.read_interventions(open_table.lake, table.name)
     if waiting_ticks := [
         decision.at for decision in all_decisions if decision.at > tick and decision.details.get("changed")
@@ -129,10 +129,10 @@ def _audit_over_tables(open_table: OpenTable, version: int, ticks: tuple[int, in
     """
     table = open_table.table
     path = open_table.visible.path
-    row_count, _ = counted.count_by_rows(open_table.lake, path, version, ())
+    row_count, _ = table_counts.count_by_rows(open_table.lake, path, version, ())
     table_rows, remedy = open_table.lake.read(path, version), BACKFILL.format(table=table.name)
     # A table over rows begins with the rows of the tables above, restored or not; any other table with its own.
-    begins_restored = open_table.skip is not None and not table.stream.undoes
+    begins_restored = open_table.read_skipped_offsets() is not None and not table.stream.undoes
     problems: list[Problem] = []
     try:
         if not begins_restored:
@@ -194,7 +194,8 @@ class _TableAudit:
     """One table's fates, compared with the other sources: commits, rows, a refold."""
 
     def __init__(
-        self, scope: Scope, fate_counts: list[fates.FateCounts], commit_counts: counted.CommitCounts, *, is_read: bool
+        self, scope: Scope, fate_counts: list[fates.FateCounts], commit_counts: table_counts.CommitCounts, *, is_read:
+        bool
     ) -> None:  # fmt: skip
         self._scope, self._opened, self._lake = scope, scope.opened, scope.opened.lake
         self._table, self._fate_counts, self._commit_counts = scope.table, fate_counts, commit_counts
@@ -251,7 +252,7 @@ class _TableAudit:
     def compare_sums(self) -> tuple[int, list[Problem]]:
         """Count the table's rows; compare the records counted in what it keeps with the records applied."""
         table = self._table
-        row_count, _ = counted.count_by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
+        row_count, _ = table_counts.count_by_rows(self._lake, self._opened.visible.path, self._scope.version, ())
         column_names = [item.name for item in table.fold.aggregations if item.kind == "count" and item.argument is None]
         # For these, the rows do not hold all applied records, or hold some more than once.
         removes_rows = any(isinstance(operator, Final | Expire) for operator in table.behind)
@@ -261,8 +262,8 @@ class _TableAudit:
         state_place = self._opened.state
         version, progress = version_and_progress(self._lake.spark, state_place)
         if progress.tick != self._scope.tick:  # the job has gone on meanwhile
-            version = travel.version_at_tick(self._opened, self._scope.tick, state_place)
-        _, sums_by_column = counted.count_by_rows(self._lake, state_place.path, version, column_names)
+            version = timelines.version_at_tick(self._opened, self._scope.tick, state_place)
+        _, sums_by_column = table_counts.count_by_rows(self._lake, state_place.path, version, column_names)
         applied = sum(counts.applied for counts in self._fate_counts)
         meaning = "records applied" if not table.windows else "records applied, each once for a window"
         return row_count, [

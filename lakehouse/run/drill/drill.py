@@ -27,7 +27,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
 from lakehouse.run.repair.restore import Published, changelog_rows
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.audit import damage
 from lakehouse.spark.audit.inspection import Finding, inspect
@@ -64,7 +64,7 @@ def drill(
         )
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
-    if not open_table.exists:
+    if not open_table.table_exists():
         raise NotFound(f"table {table.name!r} does not exist in {open_table.layout.root}. Run its application first.")
     started, moment_text = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     folder = Path(open_table.layout.root, "beside", f"drill-{table.name}")
@@ -95,7 +95,7 @@ class _RunningDrill:
         self._published = published
         self._lake_count = 0
         self._alone = App((open_table.table,), (), open_table.table.stream.sources)
-        self._is_restored = open_table.skip is not None
+        self._is_restored = open_table.read_skipped_offsets() is not None
         self._copy = self._open_lake()
         # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
         for path in TABLE_PLACES:
@@ -231,7 +231,7 @@ class _RunningDrill:
             if Path(live_path).exists():
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(Path(live_path).resolve(), target_is_directory=True)
-        return self._opened.at(own_layout)
+        return self._opened.with_layout(own_layout)
 
 
 def _copy_table(live: Path, copy: Path) -> None:

@@ -24,7 +24,7 @@ from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.of_key import records_of_key
+from lakehouse.run.explain.key_records import records_of_key
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import keys_in, keys_of

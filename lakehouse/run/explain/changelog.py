@@ -14,7 +14,7 @@ from lakehouse.lake.store import is_table
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import RowStep, readable_record
-from lakehouse.run.explain.of_key import COLUMNS, SoughtKey, record_of
+from lakehouse.run.explain.key_records import COLUMNS, SoughtKey, record_of
 from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Key
 from lakehouse.semantics.position import Position

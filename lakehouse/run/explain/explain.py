@@ -26,8 +26,8 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Explained, RowStep, compare_with_table, readable_record, rows_of_key
+from lakehouse.run.explain.key_records import SoughtKey, bronze_chunks, is_keyed_by_topic, parse_sought, sought_bytes
 from lakehouse.run.explain.nearest import describe_nearest
-from lakehouse.run.explain.of_key import SoughtKey, bronze_chunks, is_keyed_by_topic, parse_sought, sought_bytes
 from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.moment import At, AtEvent, AtOffsets, to_datetime, to_milliseconds
@@ -53,10 +53,10 @@ def explain(
     lake: called only when Spark is needed; gives the layout's lake through a Spark session. Raises NotFound for a key
     that no record reaches, and for a moment that is not available; ConfigError.
     """
-    from lakehouse.lake.moment import applied
+    from lakehouse.lake.moment import applied_records
     from lakehouse.run.explain import changelog
 
-    applied_moment = applied.read_applied_records(layout, table, moment_read)
+    applied_moment = applied_records.read_applied_records(layout, table, moment_read)
     sought_key = parse_sought(layout, table, key)
     try:
         if table.stream.tables:

@@ -17,7 +17,7 @@ from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.model.event import from_hashable, key_of
 from lakehouse.plan.operator import Expire, Final, Operator
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.of_key import SoughtKey
+from lakehouse.run.explain.key_records import SoughtKey
 from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.keys import keys_of

@@ -10,7 +10,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.model.event import key_of
 from lakehouse.plan.table import Table
-from lakehouse.run.explain.of_key import key_to_text
+from lakehouse.run.explain.key_records import key_to_text
 from lakehouse.run.scenario.keys import keys_of
 
 LOOKED_AT = 20_000

@@ -19,11 +19,11 @@ from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
-from lakehouse.run.job import telling
+from lakehouse.run.job import function_sinks
+from lakehouse.run.job.function_sinks import Telling
 from lakehouse.run.job.publishing import Publishing
-from lakehouse.run.job.telling import Telling
 from lakehouse.run.job.turns import Turns
-from lakehouse.run.job.upkeeping import Upkeeping, upkeep_tables
+from lakehouse.run.job.upkeep import Upkeeping, upkeep_tables
 from lakehouse.run.repair import intervene
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Settings
@@ -62,7 +62,7 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
-        telling.check_functions(self._layout, app)
+        function_sinks.check_functions(self._layout, app)
         self._lake = open_lake(spark, self._layout)
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)

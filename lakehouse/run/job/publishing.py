@@ -20,7 +20,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.job.transactions import Transaction, cut_changes
-from lakehouse.run.start.standing import (
+from lakehouse.run.start.resume_point import (
     OwnPublication,
     ResumePoint,
     covered_name,
@@ -31,7 +31,7 @@ from lakehouse.run.start.standing import (
     state_topic_id,
     unknown_records_error,
 )
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import published
@@ -210,7 +210,7 @@ class _OpenSink:
     def _describe_own(self) -> OwnPublication:
         node, tick = self._sink.of, latest_complete_tick(self._lake)
         origin = published.origin_of(self._lake, node)
-        if not isinstance(node, Table) or not (open_table := self._lake.open(node)).exists:
+        if not isinstance(node, Table) or not (open_table := self._lake.open(node)).table_exists():
             return OwnPublication(node, origin, tick)
         path = open_table.visible.path
         restored = restored_of(read_properties(open_table.spark, path).get(RESTORED))

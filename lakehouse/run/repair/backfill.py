@@ -30,8 +30,8 @@ from lakehouse.run.repair.stages import (
     declaration_of,
 )
 from lakehouse.run.start.leases import repair_lease
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.epoch import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention, Kind
@@ -214,7 +214,7 @@ def build(
     table, beside_table = open_table.table, open_table.beside(check_name(name, "build"))
     if stored_declaration(beside_table) not in (None, declaration_of(table)):
         folders.remove_folder(open_table.spark, beside_table.layout.tables)
-    after_tick = beside_table.progress.tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
+    after_tick = beside_table.read_progress().tick if beside_table.lake.exists(beside_table.state.path) else NO_TICK
     last_tick = latest_complete_tick(open_table.lake) if end_tick is None else end_tick
     total_count, done_count = _count_records(open_table, after_tick, last_tick), 0
     listen("build", 0, total_count)
@@ -289,7 +289,7 @@ def plan_revert(
 
 
 def _refuse_restored(open_table: OpenTable) -> None:
-    if open_table.skip is not None:
+    if open_table.read_skipped_offsets() is not None:
         raise PlanError(
             f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have what came before, "
             "so it can't be rebuilt from bronze. `lakehouse repair revert` takes it back to a version; or restore it "
@@ -339,7 +339,7 @@ def _preview_effect(open_table: OpenTable, kind: Kind, details: Mapping[str, Any
 
 
 def _require_applied_tick(open_table: OpenTable) -> int:
-    if not open_table.exists:
+    if not open_table.table_exists():
         raise NotFound(
             f"table {open_table.name!r} does not exist in {open_table.layout.tables}. Run its application first."
         )

@@ -23,7 +23,7 @@ from lakehouse.run.repair.stages import (
     declaration_of,
 )
 from lakehouse.run.start.leases import repair_lease
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.history import anchors
 from lakehouse.spark.jvm import folders
@@ -80,7 +80,11 @@ def check_stopped(open_table: OpenTable) -> None:
 
 def stored_declaration(open_table: OpenTable) -> str | None:
     """Return the declaration that a table carries; None if there is no table."""
-    return read_properties(open_table.spark, open_table.visible.path).get(DECLARATION) if open_table.exists else None
+    return (
+        read_properties(open_table.spark, open_table.visible.path).get(DECLARATION)
+        if open_table.table_exists()
+        else None
+    )
 
 
 def _check_basis(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome]) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from lakehouse.errors import NotFound, PlanError, StorageError
 from lakehouse.lake.in_effect import interventions_in_effect
-from lakehouse.lake.record.repaired import FixedBytes, format_identities
+from lakehouse.lake.record.fixed_records import FixedBytes, format_identities
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import reads_one_join
 from lakehouse.run.repair.stages import KeepLate, LateChoice
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.history import fixed_records, refold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -78,7 +78,7 @@ def keep_fixes(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> s
 
 def refuse_before_restore(open_table: OpenTable, source: Source, fixes: Sequence[FixedBytes]) -> None:
     """Refuse records that a restored table's changelog covers: the other lake decided whether they count."""
-    if (skip := open_table.skip) is None:
+    if (skip := open_table.read_skipped_offsets()) is None:
         return
     record_rows = fixed_records.fixed_rows(open_table.lake, source, fixes)
     if covered_records := fixed_records.read_identities(record_rows.where(is_skipped(skip))):

@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
-from lakehouse.spark.bronze.interventions import Kind, Wanted, deciding_person
+from lakehouse.spark.bronze.interventions import InterventionRequest, Kind, deciding_person
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
@@ -42,15 +42,17 @@ class Why:
 
     def to_request(
         self, kind: Kind, tables: Iterable[str], details: Mapping[str, Any], id: str | None = None
-    ) -> Wanted:
+    ) -> InterventionRequest:
         """Return the intervention to request. id: of the records that were kept for it, if it has any."""
-        return Wanted(kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, deciding_person(self.by))
+        return InterventionRequest(
+            kind, tuple(tables), details, self.reason, id or uuid.uuid4().hex, deciding_person(self.by)
+        )
 
 
 NO_REASON = Why()
 
 
-def intervene(lake: OpenLake, app: App, request: Wanted) -> int:
+def intervene(lake: OpenLake, app: App, request: InterventionRequest) -> int:
     """Decide on an intervention, and bring its tables to it; return its tick.
 
     Raises StorageError if a killed ingest left a tick half written, or if a running job can't read the request;
@@ -65,7 +67,7 @@ def intervene(lake: OpenLake, app: App, request: Wanted) -> int:
     return decision_tick
 
 
-def pending_requests(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
+def pending_requests(layout: Layout) -> Iterator[tuple[Path, InterventionRequest]]:
     """Yield the requests, each with its file; the job that ingests takes them up.
 
     It puts aside a file that is not a request, so that no job stumbles over it again.
@@ -74,7 +76,7 @@ def pending_requests(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
             content = json.loads(path.read_text())
-            request = Wanted(**{**content, "tables": tuple(content["tables"])})
+            request = InterventionRequest(**{**content, "tables": tuple(content["tables"])})
         except FileNotFoundError:
             continue  # the request was withdrawn
         except (ValueError, TypeError, KeyError):
@@ -83,7 +85,7 @@ def pending_requests(layout: Layout) -> Iterator[tuple[Path, Wanted]]:
             yield path, request
 
 
-def _decide_tick(lake: OpenLake, request: Wanted) -> int:
+def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
     path = Path(lake.layout.requests, f"{request.id}.json")
     is_requested = False
     try:
@@ -111,7 +113,7 @@ def _decide_tick(lake: OpenLake, request: Wanted) -> int:
             file.unlink(missing_ok=True)
 
 
-def _decide_as_writer(lake: OpenLake, request: Wanted) -> int:
+def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
     """Record it as the writer of bronze, unless the previous writer has done so already."""
     state = interventions.take_over_bronze(lake)
     if (decision_tick := interventions.intervention_tick(lake, request.id)) is not None:
@@ -119,7 +121,7 @@ def _decide_as_writer(lake: OpenLake, request: Wanted) -> int:
     return interventions.decide(lake, state, request).tick
 
 
-def _write_request(path: Path, request: Wanted) -> None:
+def _write_request(path: Path, request: InterventionRequest) -> None:
     """Write the file whole or not at all."""
     write_durably(path, json.dumps(asdict(request)))
 

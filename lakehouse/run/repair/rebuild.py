@@ -100,11 +100,11 @@ def rebuild(
     origin_details = {"at": str(moment or "now"), "from": origin}
     if origin == "version":
         return _create_table(
-            open_table.at(target_layout), name, reading.read_version(open_table, moment), origin_details
+            open_table.with_layout(target_layout), name, reading.read_version(open_table, moment), origin_details
         )
     if origin == "bronze":
         return _create_table(
-            open_table.at(target_layout), name, Past(open_table, anchored=False).visible(cut), origin_details
+            open_table.with_layout(target_layout), name, Past(open_table, anchored=False).visible(cut), origin_details
         )
     if published is None:
         raise ConfigError("rebuild from changelog: expected the topic that the changelog was published to.")
@@ -114,7 +114,7 @@ def rebuild(
             "them."
         )
     with changelog_rows(open_table, published, cut.tick) as changelog_frame:
-        return _create_table(open_table.at(target_layout), name, changelog_frame, origin_details)
+        return _create_table(open_table.with_layout(target_layout), name, changelog_frame, origin_details)
 
 
 def prove(

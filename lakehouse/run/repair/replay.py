@@ -14,14 +14,14 @@ from lakehouse.errors import PlanError
 from lakehouse.lake import intervention_log
 from lakehouse.lake.moment.files import LakeFiles
 from lakehouse.lake.properties import SKIP
-from lakehouse.lake.record.repaired import FixedBytes, format_identities, read_fixed_in_table
+from lakehouse.lake.record.fixed_records import FixedBytes, format_identities, read_fixed_in_table
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import check_declared_above
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.fixes import Fixed, replay_refusal
 from lakehouse.run.repair.stages import Intervene, KeepFixes, RepairPlan, basis_of
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.position import Identity
 
 if TYPE_CHECKING:

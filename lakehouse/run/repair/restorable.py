@@ -20,7 +20,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import looked_up_by_time, meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.restored_rows import INSTEAD
-from lakehouse.run.start.standing import restored_of
+from lakehouse.run.start.resume_point import restored_of
 from lakehouse.spark.open_lake import OpenTable
 from lakehouse.spark.transaction import read_properties
 
@@ -159,7 +159,9 @@ def _lost_error(table: Table, why: str) -> StorageError:
 def _restored_state(open_table: OpenTable, upstream: Table) -> tuple[int, NextOffsets] | None:
     """Return the tick at which a restored table's changelog ended, and the offsets it covered; None for others."""
     upstream_table = open_table.lake.open(upstream)
-    table_properties = read_properties(open_table.spark, upstream_table.visible.path) if upstream_table.exists else {}
+    table_properties = (
+        read_properties(open_table.spark, upstream_table.visible.path) if upstream_table.table_exists() else {}
+    )
     restored, skip = restored_of(table_properties.get(RESTORED)), table_properties.get(SKIP)
     return None if restored is None or skip is None else (restored.before[-1][1], json.loads(skip))
 

@@ -32,15 +32,15 @@ from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
 from lakehouse.run.repair.newest import Newest, newest_records, rows_as_frame
 from lakehouse.run.repair.restored_rows import INSTEAD
-from lakehouse.run.start.standing import Restored, restored_of
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.run.start.resume_point import Restored, restored_of
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.changelog.published import origin_of
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.silver import filled
+from lakehouse.spark.silver import restored_table
 from lakehouse.spark.table import tables
 from lakehouse.spark.transaction import read_properties
 
@@ -83,7 +83,7 @@ def restore(open_table: OpenTable, published: Published) -> int:
     restorable.refuse_kind(table)
     with Lease(open_table.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
         tables.remove_unfinished(open_table)
-        if open_table.exists:
+        if open_table.table_exists():
             raise StorageError(
                 f"table {table.name!r} exists in {open_table.layout.root}. Restore into another lake, or remove the "
                 "table first."
@@ -117,7 +117,7 @@ def restore(open_table: OpenTable, published: Published) -> int:
             rows_as_frame(open_table.lake, state_schema, state_rows) as state_frame,
             rows_as_frame(open_table.lake, visible_schema, visible_rows) as visible_frame,
         ):
-            return filled.create_restored(open_table, state_frame, visible_frame, initial_properties)
+            return restored_table.create_restored(open_table, state_frame, visible_frame, initial_properties)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.plan.table import Table
 
 if TYPE_CHECKING:
-    from lakehouse.lake.record.repaired import FixedBytes
+    from lakehouse.lake.record.fixed_records import FixedBytes
     from lakehouse.spark.bronze.interventions import Kind
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakehouse.formats.decode import decode_record
-from lakehouse.ksql.facts import Answer, DeletedRow
+from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.properties import read_aggregate_limits
 from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
@@ -67,7 +67,7 @@ class _ComputedQuery:
 def _compile_query(query: Query, script: Script) -> _ComputedQuery:
     query_start = compile_from(query, script.find, NAME)
     kind = "TABLE" if query.group_by or query_start.is_table else "STREAM"
-    query_target = QueryTarget(kind, NAME, query.at, read_aggregate_limits(script.settings))
+    query_target = QueryTarget(kind, NAME, query.position, read_aggregate_limits(script.settings))
     compiled_query = compile_query(
         replace(query, items=(*query.items, *_missing_key_items(query, query_start.key)), limit=None),
         script.find,
@@ -107,6 +107,6 @@ def _missing_key_items(query: Query, key: tuple[str, ...]) -> list[Item]:
         if expression not in shown_expressions
     ]
     return [
-        Item(expression, alias=f"{KEY}_{number}", at=expression.at)
+        Item(expression, alias=f"{KEY}_{number}", position=expression.position)
         for number, expression in enumerate(missing_expressions)
     ]

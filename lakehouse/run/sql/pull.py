@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
+from lakehouse.ksql.describe import Answer
 from lakehouse.ksql.expression import ScopeColumn, Visible
-from lakehouse.ksql.facts import Answer
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.items import Side, aggregates_in, named_items
 from lakehouse.ksql.script import Script
@@ -57,7 +57,7 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
                 f"a SELECT that is asked now doesn't support {clause}. EMIT CHANGES computes it as records come, and "
                 f"CREATE {'TABLE' if query.group_by else entry.kind} ... AS SELECT keeps it: then its result can be "
                 "asked",
-                query.at,
+                query.position,
             )
     alias = query.relation.alias
     own_names = {c.name for c in entry.columns}
@@ -73,7 +73,7 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
     items = named_items(query.items, (Side(alias, all_columns),), scope)
     for item in items:
         if calls := aggregates_in(item.expression):
-            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].at)
+            raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].position)
     expressions = [Expression(scope.sql(item.expression).text) for item in items]
     predicate = Expression(scope.predicate(query.where, "WHERE")) if query.where is not None else None
     return Reading(
@@ -88,17 +88,17 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
 
     Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
     """
-    entry = script.find(query.relation.name, query.relation.at)
+    entry = script.find(query.relation.name, query.relation.position)
     if entry.kind == "STREAM" and query.emit is None and query.moment is None and computed.explodes(query):
         answer = computed.answer_so_far(query, script, layout)
         return replace(answer, rows=islice(answer.rows, query.limit))
     row_reading = compile_reading(query, entry)
     if query.emit == "FINAL":
-        raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.at)
+        raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.position)
     if entry.kind == "TABLE":
         rows: Iterable[Row] = table_rows(entry, layout, parse_moment(query.moment), fold)
     elif query.moment is not None:
-        raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.at)
+        raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.position)
     else:
         rows = records.stream_rows(entry, layout, 0, records.last_tick(layout))
     return Answer(
@@ -125,7 +125,7 @@ def parse_moment(clause: MomentClause | None) -> At | None:
         case "TICK" if value.isdecimal():
             return moment_of(tick=int(value))
     valid_forms = "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7'"
-    raise SqlError("can't read this moment", clause.at, found=f"{clause.way} {value}", expected=valid_forms)
+    raise SqlError("can't read this moment", clause.position, found=f"{clause.way} {value}", expected=valid_forms)
 
 
 def table_rows(entry: Entry, layout: Layout, moment_read: At | None, fold: FoldRows | None) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import Entry
-from lakehouse.ksql.facts import Answer, DeletedRow
+from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.lake import reader
@@ -35,11 +35,11 @@ def pause() -> None:
 
 def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> Answer:
     """Return the answer to a SELECT with EMIT CHANGES; only its LIMIT ends it. Raises SqlError, NeedsSpark."""
-    entry = script.find(query.relation.name, query.relation.at)
+    entry = script.find(query.relation.name, query.relation.position)
     if query.moment is not None:
-        raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.at)
+        raise SqlError("AT names one moment, and EMIT CHANGES goes on; expected one of them", query.moment.position)
     earliest = script.settings.get("auto.offset.reset", "latest").lower() == "earliest"
-    if computed.is_computed(query, entry.made.node):
+    if computed.is_computed(query, entry.relation.node):
         answer = computed.answer_changes(query, script, layout, wait, earliest=earliest)
         return replace(answer, rows=islice(answer.rows, query.limit))
     row_reading = compile_reading(query, entry)

@@ -22,7 +22,7 @@ from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.model import model
 from lakehouse.plan.origin import Merge, Source
 from lakehouse.plan.stream import Stream
-from lakehouse.run.explain.of_key import COLUMNS, record_of
+from lakehouse.run.explain.key_records import COLUMNS, record_of
 from lakehouse.semantics.record import Record
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def is_alone(stream: Stream) -> bool:
 
 def stream_rows(entry: Entry, layout: Layout, after_tick: int, last: int) -> Iterator[Row]:
     """Yield a stream's records with a value, of the ticks in (after_tick, last]. Raises SqlError, NeedsSpark."""
-    stream = entry.made.node
+    stream = entry.relation.node
     assert isinstance(stream, Stream)
     sources = stream.sources
     for chunk in (

@@ -12,10 +12,10 @@ from lakehouse.durable import write_durably
 from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import encode_written_key, encode_written_value
-from lakehouse.ksql.facts import Answer, answer_describe, answer_explain, answer_show
+from lakehouse.ksql.describe import Answer, answer_describe, answer_explain, answer_show
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.ksql.syntax.texts import StatementText, locate_errors
+from lakehouse.ksql.syntax.split_text import StatementText, locate_errors
 from lakehouse.ksql.values import values_record
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
@@ -49,7 +49,7 @@ class SqlSession:
     def run(self, text: str) -> Iterator[Answer]:
         """Yield the answers to the statements of a text, in their order. An error has its place in the text."""
         for statement, source_text in self.script.read(text):
-            with locate_errors(statement.at, source_text):
+            with locate_errors(statement.position, source_text):
                 answer = self._answer(statement, source_text.text)
             yield replace(answer, rows=_place_rows(answer, statement, source_text))
 
@@ -81,8 +81,10 @@ class SqlSession:
             case s.AssertSource():
                 return Answer(message=f"{statement.name} is declared so")
             case s.Control():
-                raise SqlError(f"{statement.word}: {CONTROL}", statement.at)
-        raise SqlError("ASSERT of rows is for tests: a scenario has outputs and tables, see docs/sql.md", statement.at)
+                raise SqlError(f"{statement.word}: {CONTROL}", statement.position)
+        raise SqlError(
+            "ASSERT of rows is for tests: a scenario has outputs and tables, see docs/sql.md", statement.position
+        )
 
     def _select(self, query: s.Query) -> Answer:
         from lakehouse.run.sql.pull import pull
@@ -130,16 +132,16 @@ class SqlSession:
             exists = statement.topic in Cluster(servers, self.settings.kafka.options).names()
         if exists is not statement.exists:
             raise SqlError(
-                f"topic {statement.topic} {'does not exist' if statement.exists else 'exists'}", statement.at
+                f"topic {statement.topic} {'does not exist' if statement.exists else 'exists'}", statement.position
             )
         return Answer(message=f"Topic {statement.topic} {'exists' if exists else 'does not exist'}.")
 
     def _insert(self, statement: s.InsertValues) -> Answer:
         from lakehouse.kafka.produce import ProducerRecord, produce
 
-        target = self.script.find(statement.target, statement.at)
+        target = self.script.find(statement.target, statement.position)
         values = values_record(statement, target)
-        node = target.made.node
+        node = target.relation.node
         source = (node.stream if isinstance(node, Table) else node).source
         assert isinstance(source, Source)
         try:
@@ -149,7 +151,7 @@ class SqlSession:
                 values.get("timestamp"),
             )
         except Unfit as error:
-            raise SqlError(str(error), statement.at) from None
+            raise SqlError(str(error), statement.position) from None
         with open_kafka(self.settings) as servers:
             produce(servers, self.settings.kafka.options, target.topic, [producer_record])
         return Answer(message=f"1 record was written to topic {target.topic}.")
@@ -170,5 +172,5 @@ def _declaration_message(statement: s.Statement) -> str:
 
 def _place_rows(answer: Answer, statement: s.Statement, text: StatementText) -> Iterator[tuple[object, ...]]:
     """Yield the rows of an answer; an error while they are read has its place in the text, too."""
-    with locate_errors(statement.at, text):
+    with locate_errors(statement.position, text):
         yield from answer.rows

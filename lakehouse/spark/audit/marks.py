@@ -32,7 +32,7 @@ from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.lake.place import TablePlace, quarantine_place
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.window import Session, Sliding
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
@@ -65,8 +65,8 @@ class Scope:
     """The subject of an audit: a table at a tick and version, the partitions of its stream, and how thorough it is.
 
     known: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
-    windows). redeclared: whether the declaration has changed since the table was created. skip: see `OpenTable.skip`.
-    decisions: the interventions up to the tick.
+    windows). redeclared: whether the declaration has changed since the table was created. skip: see
+    `OpenTable.read_skipped_offsets`. decisions: the interventions up to the tick.
     """
 
     opened: OpenTable

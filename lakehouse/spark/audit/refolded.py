@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.fold.fold import BatchCounter
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
@@ -21,7 +21,7 @@ def refold_visible_rows(open_table: OpenTable, tick: int) -> DataFrame:
     For any table, whatever it keeps beside its visible rows. Raises NotFound for a table that was restored from a
     topic: bronze does not have the rows with which it began.
     """
-    if open_table.skip:
+    if open_table.read_skipped_offsets():
         raise NotFound(
             f"table {open_table.name!r} was restored from a topic: this lake's bronze does not have its restored rows, "
             "so it can't be folded from bronze."

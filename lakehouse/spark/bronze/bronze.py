@@ -20,7 +20,7 @@ from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.place import own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.plan.stream import Stream
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.jvm.folders import folder_names
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import commit_log_of, new_table, open_epoch

@@ -21,7 +21,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed
-from lakehouse.spark.bronze.interventions import Wanted
+from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.bronze.tick import append_tick, coalesce_to_few_tasks
 from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, is_gone, raise_failure
@@ -64,7 +64,7 @@ class Ingest:
     def tick(self) -> int:
         return self._state.tick
 
-    def decide(self, request: Wanted) -> int:
+    def decide(self, request: InterventionRequest) -> int:
         """Record an intervention between two ticks; return the intervention's tick."""
         with self._lock:
             self._state = interventions.decide(self._lake, self._state, request)

@@ -33,7 +33,7 @@ from lakehouse.errors import StorageError
 from lakehouse.lake.commit_metadata import BronzeTick, InterventionCommit
 from lakehouse.lake.place import intervention_log_place
 from lakehouse.plan.schema import ORDINALS_TYPE
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.bronze import BronzeState
 from lakehouse.spark.open_lake import OpenLake
@@ -77,7 +77,7 @@ def deciding_person(name: str | None = None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InterventionRequest:
     """A request for an intervention in these tables. id: that of its records, if any. by: see `deciding_person`."""
 
     kind: Kind
@@ -100,7 +100,7 @@ def keep_records(lake: OpenLake, records: DataFrame) -> str:
     return intervention_id
 
 
-def decide(lake: OpenLake, state: BronzeState, request: Wanted) -> BronzeState:
+def decide(lake: OpenLake, state: BronzeState, request: InterventionRequest) -> BronzeState:
     """Record an intervention, and append its tick; return bronze's state after that tick.
 
     state: bronze as its writer knows it. The tick comes last, so that every reader of the tick finds its intervention.

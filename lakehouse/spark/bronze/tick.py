@@ -18,7 +18,7 @@ from lakehouse.errors import StorageError
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import bronze_place, own_topic_place
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.moment import Offsets
 from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze

@@ -18,7 +18,7 @@ from lakehouse.lake.keys import drop_window_columns
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.changelog.closing import closed_windows

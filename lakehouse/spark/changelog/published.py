@@ -24,7 +24,7 @@ from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark import driver_rows
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, stream_feed
@@ -86,7 +86,7 @@ def origin_of(lake: OpenLake, subject: Stream | Table) -> str:
 
 def _restored_offsets(lake: OpenLake, subject: Stream | Table) -> str | None:
     """Return the offsets that a restored table held from its beginning; None for a table made from bronze alone."""
-    return lake.open(subject).skip if isinstance(subject, Table) else None
+    return lake.open(subject).read_skipped_offsets() if isinstance(subject, Table) else None
 
 
 def next_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[str, dict[str, int]]:
@@ -107,7 +107,7 @@ def needed_offsets(lake: OpenLake, subject: Stream | Table, tick: int) -> dict[s
         return None
     open_table = lake.open(subject)
     begin_tick = last_unneeded_tick(input_of(open_table), tick)
-    table_properties = read_properties(lake.spark, open_table.visible.path) if open_table.exists else {}
+    table_properties = read_properties(lake.spark, open_table.visible.path) if open_table.table_exists() else {}
     if begin_tick < NO_TICK:
         restored: dict[str, dict[str, int]] = json.loads(table_properties.get(NEEDED, "{}"))
         return restored

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.changelog.changefeed import CHANGE_COLUMNS
 from lakehouse.spark.expression.declared import column_of

@@ -15,7 +15,7 @@ from lakehouse.kafka.covers import NextOffsets
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog.changefeed import per_event
@@ -23,7 +23,7 @@ from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenLake, OpenTable
-from lakehouse.spark.stream.joined import Tables
+from lakehouse.spark.stream.table_join import Tables
 
 
 def open_lake(spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None) -> OpenLake:
@@ -57,7 +57,7 @@ class Upstream(Tables):
         changes = self.lake.cache.make_once(
             self.lake.spark, table, self.after_tick, self.to_tick, make_changes, rebuilt=is_rebuilt
         )
-        if not (self.loads and self.after_tick == NO_TICK) or live_table.skip is None:
+        if not (self.loads and self.after_tick == NO_TICK) or live_table.read_skipped_offsets() is None:
             return changes
         restored_rows = self._rows_before(live_table).withColumns(
             {"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time"), "_number": F.lit(0)}
@@ -74,7 +74,7 @@ class Upstream(Tables):
     def rows(self, table: Table, keys: DataFrame | None) -> DataFrame | None:
         """See `Tables`."""
         open_table = self._live_table(table)
-        if self.after_tick == NO_TICK and (self.loads or open_table.skip is None):
+        if self.after_tick == NO_TICK and (self.loads or open_table.read_skipped_offsets() is None):
             return None
         if self._is_rebuilt and self.after_tick < present_logic.present_since(open_table):
             open_table = present_logic.with_present_logic(open_table)

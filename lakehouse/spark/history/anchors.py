@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from lakehouse.lake.commit_metadata import CommitMetadata, TableCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import Commit, walk_own_commits
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.fold.visibility import is_final
 from lakehouse.spark.history import cut_filter
@@ -91,7 +91,7 @@ def salvage_anchor(open_table: OpenTable, target_layout: Layout, first_untrusted
         try:
             anchor = _open_version(open_table, commit, first_untrusted)
             if anchor is not None:
-                _copy_anchor(open_table.at(target_layout), anchor, commit, through, "salvage")
+                _copy_anchor(open_table.with_layout(target_layout), anchor, commit, through, "salvage")
                 return anchor.tick
         except READ_ERRORS:
             continue  # a file of it is lost, or damaged

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.record.repaired import FixedBytes
+from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.plan.origin import Source
-from lakehouse.semantics import ahead
+from lakehouse.semantics import future_time
 from lakehouse.semantics.position import Identity
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.history.refold import IDENTITY
@@ -35,7 +35,7 @@ def fixed_rows(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> D
 
 def _with_header(quarantined_rows: DataFrame) -> DataFrame:
     """Return the rows with the header of fixed records, whose event time is not checked again."""
-    fixed_header = F.struct(F.lit(ahead.HEADER).alias("key"), F.lit(None).cast("binary").alias("value"))
+    fixed_header = F.struct(F.lit(future_time.HEADER).alias("key"), F.lit(None).cast("binary").alias("value"))
     headers = F.coalesce("headers", F.array().cast(quarantined_rows.schema["headers"].dataType))
     return quarantined_rows.withColumn("headers", F.concat(headers, F.array(fixed_header)))
 

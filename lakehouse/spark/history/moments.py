@@ -26,7 +26,7 @@ from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
 from lakehouse.semantics.clock import ClockState
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
@@ -38,7 +38,7 @@ from lakehouse.spark.fold.visibility import is_closed, is_expired, is_final, is_
 from lakehouse.spark.history import anchors, cut_filter, present_logic, refold, table_clock
 from lakehouse.spark.history.anchors import Anchor
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.table import tables, travel
+from lakehouse.spark.table import tables, timelines
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import read_properties
 
@@ -205,7 +205,7 @@ class Past:
         """Return the clock at a tick; for a swap that is not applied yet, the clock of the table that was built."""
         open_table = self._open_table
         swaps = [decision for decision in self._decisions if decision.kind == "swap" and decision.at <= tick]
-        if swaps and self._table.has_clock and open_table.progress.tick < swaps[-1].at:
+        if swaps and self._table.has_clock and open_table.read_progress().tick < swaps[-1].at:
             open_table = built_table(open_table, swaps[-1])
         return table_clock.clock_at(open_table, tick)
 
@@ -245,7 +245,7 @@ class Past:
         return True
 
     def _fold_ticks(self, rows: DataFrame, after_tick: int, to_tick: int, cut: Cut) -> DataFrame:
-        if not travel.has_rows(self._open_table, after_tick, to_tick):
+        if not timelines.has_rows(self._open_table, after_tick, to_tick):
             return rows
         if later_ticks := [
             decision.at for decision in self._decisions if decision.at > to_tick and decision.details.get("changed")
@@ -281,7 +281,7 @@ class Past:
         clock_tick = cut.tick if cut.whole else self._base_anchor(cut).tick
         clock = self._clock_at(clock_tick)
         assert clock is not None
-        if not travel.has_rows(self._open_table, clock_tick, cut.tick):
+        if not timelines.has_rows(self._open_table, clock_tick, cut.tick):
             return clock.watermark
         records = self._arriving_records(clock_tick, cut.tick, cut, clock).drop("_horizon", "_watermark", "_tail")
         running_clock = RunningClock(clock)
@@ -295,7 +295,9 @@ def built_table(open_table: OpenTable, decision: Intervention) -> OpenTable:
     A read at the empty place gives the same rows, folded from bronze.
     """
     table_beside = open_table.beside(decision.details["beside"])
-    table_properties = read_properties(open_table.spark, table_beside.visible.path) if table_beside.exists else {}
+    table_properties = (
+        read_properties(open_table.spark, table_beside.visible.path) if table_beside.table_exists() else {}
+    )
     is_there = table_properties.get(DECLARATION) == declaration_properties(open_table.table)[DECLARATION]
     return table_beside if is_there else open_table.beside(f"{decision.details['beside']}-removed")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from lakehouse.errors import NotFound
 from lakehouse.plan.evolution import change
 from lakehouse.plan.evolution.change import Evolution
-from lakehouse.semantics.epoch import EVER, NO_TICK
+from lakehouse.semantics.commit_number import EVER, NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.table import travel
+from lakehouse.spark.table import timelines
 from lakehouse.spark.transaction import read_properties
 
 
@@ -34,7 +34,9 @@ def present_since(open_table: OpenTable) -> int:
         if decision.kind == "swap"
     ]
     own_ticks = [decision.at for decision in swaps if decision.details.get("changed")]
-    needed_tick = max([NO_TICK, *own_ticks[-1:], *([latest_above] if latest_above > open_table.began else [])])
+    needed_tick = max(
+        [NO_TICK, *own_ticks[-1:], *([latest_above] if latest_above > open_table.read_begin_tick() else [])]
+    )
     return (
         needed_tick
         if needed_tick == NO_TICK
@@ -79,9 +81,9 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
         raise NotFound(_not_rebuilt(open_table))
     for name, swap in _changed_above(open_table):
         if (
-            max(after_tick, open_table.began) < swap.at
+            max(after_tick, open_table.read_begin_tick()) < swap.at
             and after_tick > NO_TICK
-            and travel.has_rows(open_table, after_tick, min(to_tick, swap.at - 1))
+            and timelines.has_rows(open_table, after_tick, min(to_tick, swap.at - 1))
         ):
             raise NotFound(
                 f"table {open_table.name!r} at tick {to_tick}: it reads {name}, which had another declaration until "
@@ -97,7 +99,7 @@ def _declaration_change(open_table: OpenTable) -> Evolution:
 
 
 def _stored_properties(open_table: OpenTable) -> dict[str, str] | None:
-    return read_properties(open_table.spark, open_table.visible.path) if open_table.exists else None
+    return read_properties(open_table.spark, open_table.visible.path) if open_table.table_exists() else None
 
 
 def _not_rebuilt(open_table: OpenTable) -> str:

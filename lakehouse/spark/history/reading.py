@@ -13,7 +13,7 @@ from lakehouse.lake.moment.cut import Cut
 from lakehouse.semantics.moment import At, AtCommit, AtVersion
 from lakehouse.spark.history.moments import Past
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.table import travel
+from lakehouse.spark.table import timelines
 
 
 def read_rows(open_table: OpenTable, moment: At | None) -> DataFrame:
@@ -21,7 +21,7 @@ def read_rows(open_table: OpenTable, moment: At | None) -> DataFrame:
 
     Raises NotFound for a moment that is not available, naming those that are; ConfigError for incomplete offsets.
     """
-    table_timeline = travel.timeline_of(open_table)
+    table_timeline = timelines.timeline_of(open_table)
     if moment is None:
         return open_table.lake.read(open_table.visible.path)
     if isinstance(moment, AtCommit):
@@ -40,7 +40,7 @@ def read_version(open_table: OpenTable, moment: At | None) -> DataFrame:
     """Return a table's rows, hidden columns too, at a moment that is one of its versions; else raise NotFound."""
     if moment is None:
         return open_table.lake.read(open_table.visible.path)
-    if (version_rows := _rows_of_version(open_table, travel.timeline_of(open_table).version(moment))) is not None:
+    if (version_rows := _rows_of_version(open_table, timelines.timeline_of(open_table).version(moment))) is not None:
         return version_rows
     raise NotFound(
         f"table {open_table.name!r} at {moment}: Delta has no version of exactly that moment. Use bronze instead."
@@ -50,18 +50,18 @@ def read_version(open_table: OpenTable, moment: At | None) -> DataFrame:
 def meant_version(open_table: OpenTable, moment: At) -> int | None:
     """Return the version that a moment names, by its number or by its commit time; None for other moments."""
     if isinstance(moment, AtCommit):
-        return travel.timeline_of(open_table).version_committed_by(moment)
+        return timelines.timeline_of(open_table).version_committed_by(moment)
     return moment.version if isinstance(moment, AtVersion) else None
 
 
 def cut_at(open_table: OpenTable, moment: At) -> Cut:
     """Return which records make up a table at a moment. Raises NotFound, ConfigError; see `read_rows`."""
-    return travel.timeline_of(open_table).cut(moment)
+    return timelines.timeline_of(open_table).cut(moment)
 
 
 def applied_tick(open_table: OpenTable) -> int:
     """Return the last tick that a table has taken in; it takes in at once the ticks that hold nothing for it."""
-    return travel.timeline_of(open_table).applied
+    return timelines.timeline_of(open_table).applied
 
 
 def _rows_of_version(open_table: OpenTable, version: int | None) -> DataFrame | None:

@@ -19,7 +19,7 @@ from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold.aggregates import same_key
@@ -212,7 +212,7 @@ def restored_rows(open_table: OpenTable) -> DataFrame | None:
 
     Raises NotFound if they are gone: this lake's bronze lacks the records from before the restore.
     """
-    return None if open_table.skip is None else _read_restored_rows(open_table)
+    return None if open_table.read_skipped_offsets() is None else _read_restored_rows(open_table)
 
 
 def check_restored_rows(open_table: OpenTable) -> None:
@@ -221,7 +221,7 @@ def check_restored_rows(open_table: OpenTable) -> None:
     NotFound if they are gone; PlanError for final results: of a window that had closed before the restore the table has
     only the result, and if HAVING hid it, not even that.
     """
-    if open_table.skip is not None and is_final(open_table.table):
+    if open_table.read_skipped_offsets() is not None and is_final(open_table.table):
         raise PlanError(
             f"table {open_table.name!r} has final results and was restored from a topic: what its windows had before "
             "that is in no bronze of this lake, so a late or a fixed record can't be taken in. Put it right "

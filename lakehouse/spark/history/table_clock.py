@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
 from lakehouse.semantics.clock import ClockState, clock_from_plain
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.fold.clock import RunningClock
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.history import anchors
 from lakehouse.spark.open_lake import OpenTable
-from lakehouse.spark.table import travel
+from lakehouse.spark.table import timelines
 from lakehouse.spark.table.input import input_of
 from lakehouse.spark.transaction import read_properties
 
@@ -49,7 +49,7 @@ def clock_at(
         if clock_tick <= tick:
             clock_state, begin_tick = known_state, clock_tick
             break
-    if not travel.has_rows(open_table, begin_tick, tick):
+    if not timelines.has_rows(open_table, begin_tick, tick):
         return clock_state
     running_clock = RunningClock(clock_state)
     running_clock.watch(input_of(open_table).records(choose_fold(table), clock_state, begin_tick, tick)).count()
@@ -65,7 +65,7 @@ def through_at(open_table: OpenTable, tick: int) -> int | None:
     if tick == NO_TICK or not open_table.lake.exists(table_place.path):
         return None
     commits = open_table.lake.commits(table_place, tick, tick)
-    if travel.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
+    if timelines.timeline_of(open_table, table_place).commit_at_tick(tick) is not None:
         for commit in reversed(commits):
             if commit.tick <= tick and commit.batch is not None:
                 return commit.batch.times.through

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App, table_depth
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
@@ -28,7 +28,7 @@ from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
-from lakehouse.spark.silver.quarantining import Quarantine
+from lakehouse.spark.silver.quarantine_writer import Quarantine
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import commit_log_of
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from lakehouse.duration import duration_ms
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.app import App
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
 from lakehouse.spark.history import anchors
@@ -142,7 +142,7 @@ def plan_table(
 
     published: for each topic that its net changelog is published to, the last tick in the topic.
     """
-    if not open_table.exists:
+    if not open_table.table_exists():
         return UpkeepPlan(())
     table = open_table.table
     visible_place, state_place = open_table.visible, open_table.state
@@ -284,9 +284,9 @@ def _plan_anchors(open_table: OpenTable, policy: Policy, now_ms: int) -> tuple[i
     """Return the tick of the anchor that is due, None if none is, and the ticks of surplus ones."""
     table_place = open_table.state
     copies = anchors.read_index(open_table)
-    applied_tick = open_table.progress.tick
+    applied_tick = open_table.read_progress().tick
     anchor_tick = None
-    if not copies and open_table.skip is not None:
+    if not copies and open_table.read_skipped_offsets() is not None:
         # Bronze lacks the rows with which a restored table began: after Delta's versions only an anchor has them.
         anchor_tick = open_table.lake.commits(table_place)[0].tick
     elif not copies or copies[0]["tick"] < applied_tick:

@@ -9,12 +9,12 @@ from functools import partial
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
-from lakehouse.lake.failed import failures_in_log
+from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.semantics.failures import Failed, merge_failures
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import interventions
@@ -28,8 +28,8 @@ from lakehouse.spark.history.moments import Past, built_table
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver import visible
-from lakehouse.spark.silver.quarantining import Quarantine
-from lakehouse.spark.table import counted, late, tables, travel
+from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.table import late, table_counts, tables, timelines
 from lakehouse.spark.table.input import input_of, must_wait
 from lakehouse.spark.transaction import append_empty_commit, check_epoch, commit_log_of, numbered_writes, open_epoch
 
@@ -125,7 +125,7 @@ class SilverWriter:
                 )
             # A table that reads others records its progress, even if none of them changed.
             has_input = folded_batch.records > 0 or (
-                bool(self.table.stream.tables) and travel.has_rows(self._open_table, self.applied, to_tick)
+                bool(self.table.stream.tables) and timelines.has_rows(self._open_table, self.applied, to_tick)
             )
             if has_input:
                 self._keep(folded_batch, to_tick)
@@ -244,7 +244,7 @@ class SilverWriter:
             built_place = table_beside.state
             self._failures = failures_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
             self._null_keys = null_keys.null_keys_in_log(commit_log_of(self._spark, built_place.path), built_place.name)
-            return counted.count_by_commits(self._lake, built_place, to_tick).counts
+            return table_counts.count_by_commits(self._lake, built_place, to_tick).counts
         finally:
             if table_beside.layout.beside != decision.details["beside"]:
                 folders.remove_folder(self._spark, table_beside.layout.tables)
@@ -273,7 +273,7 @@ class SilverWriter:
         """Say whether a swap to the present declaration is recorded but not applied yet."""
         if not self._lake.exists(self._state.path):
             return False
-        applied_tick = self._open_table.progress.tick
+        applied_tick = self._open_table.read_progress().tick
         declaration = declaration_properties(self.table)[DECLARATION]
         return any(
             decision.kind == "swap" and decision.at > applied_tick and decision.details["declaration"] == declaration

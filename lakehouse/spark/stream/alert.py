@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.alert import Crossings
 from lakehouse.spark.expression.declared import column_of
-from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.rows import read_changes, row_exists, with_row_before
+from lakehouse.spark.stream.table_join import Tables
 
 
 def find_crossings(alert: Crossings, tables: Tables) -> DataFrame:

@@ -1,6 +1,6 @@
 """Joins records with a small table that Spark sends whole to every task (rule 23): the records stay where they are.
 
-The result is that of `lakehouse.spark.stream.joined`: each row of the table comes with the places between which it
+The result is that of `lakehouse.spark.stream.table_join`: each row of the table comes with the places between which it
 exists, and a record finds the row of its key that exists at its own place.
 """
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import TableJoin
 from lakehouse.plan.schema import PSEUDO_COLUMNS
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.stream.joined import ORDER, PLACE, Tables
+from lakehouse.spark.stream.table_join import ORDER, PLACE, Tables
 
 
 def join_broadcast(join: TableJoin, records: DataFrame, tables: Tables) -> DataFrame:

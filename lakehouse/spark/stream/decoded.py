@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, JSON_FORMATS, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.semantics import ahead
+from lakehouse.semantics import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonPart
-from lakehouse.spark.stream.part import Part, python_decoder
+from lakehouse.spark.stream.record_part import Part, python_decoder
 
 
 def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
@@ -77,8 +77,11 @@ def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
 
 def judging_time() -> Column:
     """Return the time with which a bronze row's event time is compared; null if it is not: see `ahead`."""
-    timestamp, is_fixed = F.unix_millis("timestamp"), F.exists("headers", lambda header: header["key"] == ahead.HEADER)
-    return F.when((timestamp != ahead.NO_TIMESTAMP) & ~F.coalesce(is_fixed, F.lit(False)), timestamp)
+    timestamp, is_fixed = (
+        F.unix_millis("timestamp"),
+        F.exists("headers", lambda header: header["key"] == future_time.HEADER),
+    )
+    return F.when((timestamp != future_time.NO_TIMESTAMP) & ~F.coalesce(is_fixed, F.lit(False)), timestamp)
 
 
 def _bronze_position() -> Column:

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.stream import json_written
 from lakehouse.spark.stream.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
-from lakehouse.spark.stream.part import Part, python_decoder
+from lakehouse.spark.stream.record_part import Part, python_decoder
 
 # Python's json, and so the model, refuses these, too.
 OPTIONS = {

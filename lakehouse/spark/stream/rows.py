@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table
-from lakehouse.spark.stream.joined import PLACE, Tables
 from lakehouse.spark.stream.step import UNDO, extended_position
+from lakehouse.spark.stream.table_join import PLACE, Tables
 
 
 def read_rows_as_records(origin: RowsOf, tables: Tables) -> DataFrame:

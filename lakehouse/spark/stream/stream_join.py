@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.stream_join import JoinSide
 from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.stream.step import era_of, merged_position, numbered_position

@@ -30,10 +30,10 @@ from lakehouse.plan.table import Table
 from lakehouse.spark.jvm.in_memory import hold_frame
 from lakehouse.spark.stream.alert import find_crossings
 from lakehouse.spark.stream.broadcast import join_broadcast
-from lakehouse.spark.stream.joined import Tables, changes_as_records, join_with_table
-from lakehouse.spark.stream.referring import rows_as_records
+from lakehouse.spark.stream.foreign_key_join import rows_as_records
 from lakehouse.spark.stream.step import OWN_COLUMNS, Flow, apply_step, merged_position
 from lakehouse.spark.stream.stream_join import EarlierRecords, join_streams
+from lakehouse.spark.stream.table_join import Tables, changes_as_records, join_with_table
 
 
 class RowCounter(Protocol):

@@ -29,7 +29,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
 from lakehouse.semantics.clock import ClockState
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
@@ -37,11 +37,11 @@ from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.stream.decoded import decode_records
-from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.step import era_of
 from lakehouse.spark.stream.stream_join import BEGINNING, EarlierRecords, StreamTimes
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
-from lakehouse.spark.table.stands import ReachedTime, Stands
+from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.table.join_starts import ReachedTime, Stands
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
 
@@ -53,7 +53,7 @@ class Input:
     select_rows: called with bronze's rows, returns those that count, such as those before a moment, or with fixed rows
     in place of others. cut: the same for the tables that the stream reads; None if all records count. rebuilt: read
     these tables as their present logic makes them, even for the time before it was swapped in. began: do so up to this
-    tick, see `OpenTable.began`. forced_places: see `join_streams`.
+    tick, see `OpenTable.read_begin_tick`. forced_places: see `join_streams`.
     """
 
     lake: OpenLake
@@ -190,7 +190,10 @@ def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
 def input_of(open_table: OpenTable) -> Input:
     """Return a table's input, outside any batch: for a restored table without the records that its changelog covers."""
     return Input(
-        replace(open_table.lake, cache=NO_BATCH), open_table.table.stream, open_table.skip, began=open_table.began
+        replace(open_table.lake, cache=NO_BATCH),
+        open_table.table.stream,
+        open_table.read_skipped_offsets(),
+        began=open_table.read_begin_tick(),
     )
 
 
@@ -200,11 +203,13 @@ def must_wait(open_table: OpenTable, to_tick: int) -> bool:
     The table takes in nothing before: covered records come before all others, whichever topic is read first. Raises
     StorageError if a table that it looks up as of event times was restored.
     """
-    stream, skip = open_table.table.stream, open_table.skip
+    stream, skip = open_table.table.stream, open_table.read_skipped_offsets()
     by_time = looked_up_by_time(stream)
     if skip is None or not (by_time or meeting_streams(stream)):
         return False
-    if restored_names := [table.name for table in by_time if open_table.lake.live.open(table).skip is not None]:
+    if restored_names := [
+        table.name for table in by_time if open_table.lake.live.open(table).read_skipped_offsets() is not None
+    ]:
         raise StorageError(
             f"table {open_table.name!r} looks up what {restored_names[0]} was at earlier times, and "
             f"{restored_names[0]} was restored in this lake: no changelog has all of that. Restore {open_table.name} "

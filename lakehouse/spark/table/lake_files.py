@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.moment.source import Ends
+from lakehouse.lake.moment.lake_facts import Ends
 from lakehouse.lake.place import TablePlace
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import commit_log_of, read_progress, read_properties

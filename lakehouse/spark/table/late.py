@@ -26,7 +26,7 @@ from lakehouse.lake.place import late_place
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import ORDINALS_TYPE
 from lakehouse.plan.stream_join import StreamJoin
-from lakehouse.semantics.epoch import Progress
+from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.moment import time_ms
 from lakehouse.spark.key_column import is_key
 from lakehouse.spark.open_lake import OpenTable

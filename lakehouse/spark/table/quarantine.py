@@ -14,7 +14,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
 from lakehouse.model.model import EVENT_TIME, time_refusal
 from lakehouse.plan.origin import Source
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.open_lake import OpenLake

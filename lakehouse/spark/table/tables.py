@@ -146,7 +146,7 @@ def create_table(open_table: OpenTable, *, swapped: bool = False) -> None:
     """
     table = open_table.table
     remove_unfinished(open_table)
-    if not open_table.exists:
+    if not open_table.table_exists():
         # Its folder may have been removed to rebuild it: then its state and its late records are removed as well.
         for table_path in (open_table.layout.state(table.name), open_table.late):
             folders.remove_folder(open_table.spark, table_path)
@@ -227,7 +227,7 @@ def _add_columns(spark: SparkSession, table_place: TablePlace, columns: StructTy
 def swap_refusal(open_table: OpenTable) -> str | None:
     """Say why a table can't become what its present declaration says; None if it can."""
     table = open_table.table
-    if not open_table.exists:
+    if not open_table.table_exists():
         return f"table {table.name!r} does not exist. Run its application; it is built from bronze."
     present_properties = read_properties(open_table.spark, open_table.visible.path)
     change = change_of(present_properties, table)
@@ -262,7 +262,7 @@ def remove_unfinished(open_table: OpenTable) -> None:
     """
     if folders.folder_exists(open_table.spark, restore_mark := open_table.layout.restore_mark(open_table.name)):
         unfinished_paths = (
-            () if open_table.exists else (open_table.visible.path, open_table.layout.state(open_table.name))
+            () if open_table.table_exists() else (open_table.visible.path, open_table.layout.state(open_table.name))
         )
         for table_path in (*unfinished_paths, restore_mark):
             folders.remove_folder(open_table.spark, table_path)

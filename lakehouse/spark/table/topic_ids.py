@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.stream import Stream
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import TopicIds, era_starts
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakehouse.plan.app import App
-from lakehouse.run.start import changing, folders, leases
+from lakehouse.run.start import declared_changes, folders, leases
 from lakehouse.settings.config import Settings
 
 
 def check_before_run(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise the error that would end a run: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
-    changing.check_declarations(settings, app, parts)
+    declared_changes.check_declarations(settings, app, parts)
     folders.check_writable(settings)
     leases.check_leases(settings, app, parts)

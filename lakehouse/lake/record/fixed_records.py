@@ -15,7 +15,7 @@ from lakehouse.lake import intervention_log, reader
 from lakehouse.lake.in_effect import interventions_in_effect
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.store import is_table
-from lakehouse.semantics.epoch import EVER
+from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.position import Identity
 
 SCHEMA = pa.schema({"topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "fixed_at": pa.int64()})

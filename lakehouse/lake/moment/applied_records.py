@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.moment import files, subject
+from lakehouse.lake.moment import files, past_subject
 from lakehouse.lake.moment.commits import read_own_commits
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.moment.timeline import Timeline
@@ -28,7 +28,7 @@ def read_applied_records(layout: Layout, table: Table, moment: At | None) -> App
     A version whose files are gone is ignored.
     """
     lake_files = files.LakeFiles(layout)
-    timeline = Timeline(lake_files, subject.declared_subject(layout, table))
+    timeline = Timeline(lake_files, past_subject.declared_subject(layout, table))
     cut, version = timeline.cut(moment), timeline.version(moment)
     if version is not None and moment is not None and not files.is_version_readable(timeline.subject.path, version):
         version = None
@@ -37,7 +37,7 @@ def read_applied_records(layout: Layout, table: Table, moment: At | None) -> App
 
 def _watermark_at_cut(lake_files: files.LakeFiles, table: Table, cut: Cut) -> int | None:
     """Return the watermark of a table at the tick of a cut; None if no commit has it."""
-    kept_subject = subject.declared_state_subject(lake_files.layout, table)
+    kept_subject = past_subject.declared_state_subject(lake_files.layout, table)
     if not table.has_clock or lake_files.opened(kept_subject.path) is None:
         return None
     timeline = Timeline(lake_files, kept_subject)

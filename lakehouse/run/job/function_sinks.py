@@ -22,7 +22,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.lease import Lease
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Position
 from lakehouse.spark import driver_rows

@@ -82,7 +82,7 @@ def answer_describe(statement: s.Describe, script: Script) -> Answer:
         return Answer(("function", "takes", "nulls", "example"), [_function_row(statement)])
     if statement.name in ("STREAMS", "TABLES") and statement.name not in script.catalog.declared:
         return answer_show(s.Show(statement.name, is_extended=True), script)
-    entry = script.find(statement.name, statement.at)
+    entry = script.find(statement.name, statement.position)
     key_word = "PRIMARY KEY" if entry.kind == "TABLE" else "KEY"
     column_rows = [
         (field_name(column.name), str(column.kind), key_word if column.is_key else "") for column in entry.columns
@@ -94,7 +94,7 @@ def answer_describe(statement: s.Describe, script: Script) -> Answer:
         f"key format {entry.formats[0]}, value format {entry.formats[1]}"
     ]
     facts += [f"read by {', '.join(readers)}"] if (readers := script.catalog.reader_names(entry.name)) else []
-    facts += [entry.statement, declaration_text(entry.made.node)]
+    facts += [entry.statement, declaration_text(entry.relation.node)]
     return Answer(("column", "type", ""), column_rows, "\n".join(facts))
 
 
@@ -104,7 +104,7 @@ def _function_row(statement: s.Describe) -> tuple[str, ...]:
         aggregate = AGGREGATES[function_name]
         return function_name, aggregate.takes, aggregate.nulls, ""
     if function_name not in FUNCTIONS:
-        raise SqlError(TABLE_FUNCTIONS.get(function_name) or why_unknown(function_name), statement.at)
+        raise SqlError(TABLE_FUNCTIONS.get(function_name) or why_unknown(function_name), statement.position)
     function_record = FUNCTIONS[function_name]
     example_text, example_value = function_record.cases[0]
     return (
@@ -117,17 +117,17 @@ def _function_row(statement: s.Describe) -> tuple[str, ...]:
 
 def answer_explain(statement: s.Explain, script: Script) -> Answer:
     """Return the answer to EXPLAIN: the plan's text. Raises SqlError."""
-    target = statement.of
+    target = statement.target
     if isinstance(target, str):
         named_entries = [
             entry for entry in script.catalog.declared.values() if target in (entry.query_name, entry.name)
         ]
         if not named_entries or not queries_of(named_entries[0]):
-            raise SqlError(f"there is no query {target}; SHOW QUERIES lists them", statement.at)
-        return Answer(message=declaration_text(script.find(named_entries[0].name, 0).made.node))
+            raise SqlError(f"there is no query {target}; SHOW QUERIES lists them", statement.position)
+        return Answer(message=declaration_text(script.find(named_entries[0].name, 0).relation.node))
     query = target.query if isinstance(target, s.CreateAs) else target
     if not isinstance(query, s.Query):
-        raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.at)
+        raise SqlError("EXPLAIN is for a SELECT, or a query by its name", statement.position)
     result_kind = "TABLE" if query.group_by else "STREAM"
-    explained_query = compile_query(query, script.find, QueryTarget(result_kind, "EXPLAINED", query.at))
+    explained_query = compile_query(query, script.find, QueryTarget(result_kind, "EXPLAINED", query.position))
     return Answer(message=declaration_text(explained_query.node))

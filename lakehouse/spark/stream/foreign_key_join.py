@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.spark.key_column import computed_keys
-from lakehouse.spark.stream.joined import Tables
 from lakehouse.spark.stream.rows import (
     explode_halves,
     halves_as_records,
@@ -33,6 +32,7 @@ from lakehouse.spark.stream.rows import (
     with_row_before,
 )
 from lakehouse.spark.stream.step import UNDO, extended_position
+from lakehouse.spark.stream.table_join import Tables
 
 
 def rows_as_records(origin: RowsOf | RowsJoin | ForeignKeyJoin, tables: Tables) -> DataFrame:

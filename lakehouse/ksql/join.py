@@ -7,11 +7,11 @@ from typing import Literal
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, window_bound
-from lakehouse.ksql.coerced import check_key_type
+from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.items import Side
-from lakehouse.ksql.joining import Joined, Joining, JoinKey, free_column_name
+from lakehouse.ksql.join_parts import Joined, Joining, JoinKey, free_column_name
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.statement import JoinClause, Query
 from lakehouse.plan.app import read_window
@@ -27,33 +27,33 @@ def compile_joins(query: Query, left: Entry, find: Find, result_name: str) -> Jo
     aliases = [query.relation.alias, *(join.right.alias for join in query.joins)]
     for join in query.joins:
         if aliases.count(join.right.alias) > 1:
-            raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.at)
+            raise SqlError(f"two sources have the name {join.right.alias}. Give them aliases", join.right.position)
     _check_windows(query, left, find)
     first_alias = query.relation.alias
     joining = Joining(
-        query, result_name, left.made.node,
+        query, result_name, left.relation.node,
         [ScopeColumn(c.name, first_alias, column_sql(c.name, c.kind)) for c in left.columns],
         _pseudo_columns(left, first_alias),
         [Side(first_alias, left.columns)],
         [column_sql(c.name, c.kind) for c in left.columns if c.is_key],
-        isinstance(left.made.node, Table),
+        isinstance(left.relation.node, Table),
     )  # fmt: skip
     if isinstance(joining.node, Table):
         joining.node, time_column = joining.with_time(joining.node, first_alias)
         joining.pseudo_columns += _row_time(time_column, first_alias)
     for number, join in enumerate(query.joins):
-        right = find(join.right.name, join.right.at)
-        if isinstance(right.made.node, Table):
-            (_join_tables if joining.is_table else _join_table)(joining, join, right, right.made.node, number)
+        right = find(join.right.name, join.right.position)
+        if isinstance(right.relation.node, Table):
+            (_join_tables if joining.is_table else _join_table)(joining, join, right, right.relation.node, number)
         elif joining.is_table:
             raise SqlError(
-                "invalid join order: a stream joins a table, not a table a stream. Name the stream first", join.at
+                "invalid join order: a stream joins a table, not a table a stream. Name the stream first", join.position
             )
         else:
-            assert isinstance(right.made.node, Stream)
-            _join_streams(joining, join, right, right.made.node)
+            assert isinstance(right.relation.node, Stream)
+            _join_streams(joining, join, right, right.relation.node)
     return Joined(
-        joining.node, tuple(joining.sides), joining.scope, left.made.key, tuple(joining.keys), joining.is_table,
+        joining.node, tuple(joining.sides), joining.scope, left.relation.key, tuple(joining.keys), joining.is_table,
         joining.rowkey,
     )  # fmt: skip
 
@@ -61,14 +61,14 @@ def compile_joins(query: Query, left: Entry, find: Find, result_name: str) -> Jo
 def _check_windows(query: Query, left: Entry, find: Find) -> None:
     """Raise SqlError for a declared source with windows in its keys, unless two streams have the same windows."""
     joined_entries = [
-        (left, query.relation.at),
-        *((find(join.right.name, join.right.at), join.at) for join in query.joins),
+        (left, query.relation.position),
+        *((find(join.right.name, join.right.position), join.position) for join in query.joins),
     ]
     windowed_entries = [
         (entry, position) for entry, position in joined_entries if entry.query is None and entry.is_windowed
     ]
     read_windows = [
-        read_window(entry.made.node) for entry, _ in windowed_entries if isinstance(entry.made.node, Stream)
+        read_window(entry.relation.node) for entry, _ in windowed_entries if isinstance(entry.relation.node, Stream)
     ]
     if len(joined_entries) == len(read_windows) == 2 and read_windows[0] == read_windows[1]:
         return
@@ -94,9 +94,9 @@ def _row_time(column_name: str, alias: str) -> list[ScopeColumn]:
 
 def _join_table(joining: Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
     if join.how not in ("inner", "left"):
-        raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.at)
+        raise SqlError("a stream joins a table with JOIN or LEFT JOIN: a row alone makes no record", join.position)
     if join.within is not None:
-        raise SqlError("WITHIN is for joins of two streams; a table has its row when the record arrives", join.at)
+        raise SqlError("WITHIN is for joins of two streams; a table has its row when the record arrives", join.position)
     join_value, left_node, right_node = _table_join_sides(join, joining.scope, right)
     prefix = _column_prefix(join.right.alias, joining.node)
     assert isinstance(joining.node, Stream)
@@ -113,7 +113,7 @@ def _join_table(joining: Joining, join: JoinClause, right: Entry, table: Table, 
 def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stream) -> None:
     """Join two streams: both get the join's key, and their own keys become values."""
     if join.within is None:
-        raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.at)
+        raise SqlError("stream-stream joins must have a WITHIN clause specified. None was provided", join.position)
     right_alias = join.right.alias
     right_columns = tuple(ScopeColumn(c.name, right_alias, column_sql(c.name, c.kind)) for c in right.columns)
     right_scope = Visible(right_columns, tuple(_pseudo_columns(right, right_alias)))
@@ -127,7 +127,7 @@ def _join_streams(joining: Joining, join: JoinClause, right: Entry, stream: Stre
     if window_columns and not all(
         isinstance(side_node, t.Name) and side_node.name in key_names for side_node in (left_node, right_node)
     ):
-        raise SqlError("streams with a WINDOW_TYPE are joined by their keys, which name the windows", join.on.at)
+        raise SqlError("streams with a WINDOW_TYPE are joined by their keys, which name the windows", join.on.position)
     left_stream = left_stream.rekey(f"{joining.scope.sql(left_node).text} AS {key_name}", *window_columns)
     right_stream = stream.rekey(
         f"{right_scope.sql(right_node).text} AS {free_column_name('JOIN_KEY', stream)}", *window_columns
@@ -157,17 +157,20 @@ def _stream_join_sides(join: JoinClause, scope: Visible, right_scope: Visible) -
     """Return the two sides of ON: the left source's, and the right one's."""
     on_clause = join.on
     if not isinstance(on_clause, t.Binary) or on_clause.sign != "=":
-        raise SqlError("invalid join condition: expected ON left.column = right.column", on_clause.at)
+        raise SqlError("invalid join condition: expected ON left.column = right.column", on_clause.position)
     for left_node, right_node in ((on_clause.left, on_clause.right), (on_clause.right, on_clause.left)):
         if _reads_only(left_node, scope, right_scope) and _reads_only(right_node, right_scope, scope):
             side_kinds = scope.sql(left_node).kind, right_scope.sql(right_node).kind
             if side_kinds[0] != side_kinds[1]:
                 raise SqlError(
-                    f"invalid join condition: types don't match. Found {side_kinds[0]} = {side_kinds[1]}", on_clause.at
+                    f"invalid join condition: types don't match. Found {side_kinds[0]} = {side_kinds[1]}",
+                    on_clause.position,
                 )
-            check_key_type(side_kinds[0], "invalid join condition", on_clause.at)
+            check_key_type(side_kinds[0], "invalid join condition", on_clause.position)
             return left_node, right_node
-    raise SqlError("invalid join condition: each side of = reads one of the two streams. Write S.COLUMN", on_clause.at)
+    raise SqlError(
+        "invalid join condition: each side of = reads one of the two streams. Write S.COLUMN", on_clause.position
+    )
 
 
 def _reads_only(node: t.Expr, scope: Visible, other_scope: Visible) -> bool:
@@ -177,21 +180,21 @@ def _reads_only(node: t.Expr, scope: Visible, other_scope: Visible) -> bool:
     def has(visible: Visible, name: t.Name) -> bool:
         visible_columns = (
             *visible.columns,
-            *(visible_column for visible_column in visible.pseudo_columns if name.of is not None),
+            *(visible_column for visible_column in visible.pseudo_columns if name.source is not None),
         )
         return any(
-            visible_column.name == name.name and name.of in (None, visible_column.of)
+            visible_column.name == name.name and name.source in (None, visible_column.source)
             for visible_column in visible_columns
         )
 
     return bool(name_nodes) and all(
-        has(scope, name) and (name.of is not None or not has(other_scope, name)) for name in name_nodes
+        has(scope, name) and (name.source is not None or not has(other_scope, name)) for name in name_nodes
     )
 
 
 def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table, number: int) -> None:
     if join.within is not None:
-        raise SqlError("WITHIN is for joins of two streams; tables have their rows now", join.at)
+        raise SqlError("WITHIN is for joins of two streams; tables have their rows now", join.position)
     join_value, left_node, right_node = _table_join_sides(join, joining.scope, right)
     prefix = _column_prefix(join.right.alias, joining.node)
     left_table = joining.node
@@ -199,7 +202,7 @@ def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table,
         left_table = left_table.latest(f"{joining.name}_JOIN_{number}")
     by_key = [join_value.text] == [scope_column.text for scope_column in joining.key]
     if not by_key and join.how not in ("inner", "left"):
-        raise SqlError("by a foreign key there are JOIN and LEFT JOIN: the reference leads one way", join.at)
+        raise SqlError("by a foreign key there are JOIN and LEFT JOIN: the reference leads one way", join.position)
     indicator = _indicator_name(joining, join, right, prefix)
     foreign_key = None if by_key else join_value.text
     table, time_column = joining.with_time(table, join.right.alias)
@@ -209,7 +212,7 @@ def _join_tables(joining: Joining, join: JoinClause, right: Entry, table: Table,
     if by_key and join.how in ("right", "outer"):
         are_keys = [scope_column.sql.text == join_value.text for scope_column in joining.scope_columns]
         joining.scope_columns = [
-            ScopeColumn(scope_column.name, scope_column.of, _key_if_matched(scope_column.sql, indicator, "right"))
+            ScopeColumn(scope_column.name, scope_column.source, _key_if_matched(scope_column.sql, indicator, "right"))
             if is_key
             else scope_column
             for scope_column, is_key in zip(joining.scope_columns, are_keys, strict=True)
@@ -264,12 +267,12 @@ def _add_key_choices(joining: Joining, join: JoinClause, key: Sql, left_node: t.
     key_choices = []
     for side, side_text, absent_in in zip((left_node, right_node), side_texts, ("right", "left"), strict=True):
         if isinstance(side, t.Name):
-            full_name = f"{side.of}.{side.name}" if side.of else side.name
+            full_name = f"{side.source}.{side.name}" if side.source else side.name
             key_choices.append(JoinKey(side_text, key if join.how == absent_in else joining.scope.sql(side), full_name))
     key_choices += [
-        JoinKey(key_choice.by, key, key_choice.shown)
+        JoinKey(key_choice.item_text, key, key_choice.shown)
         for key_choice in earlier_keys
-        if key_choice.by not in {named_key.by for named_key in key_choices}
+        if key_choice.item_text not in {named_key.item_text for named_key in key_choices}
     ]
     joining.pseudo_columns = [key_choice for key_choice in joining.pseudo_columns if key_choice.name != joining.rowkey]
     joining.rowkey = _rowkey_name(joining) if join.how == "outer" or not key_choices else ""
@@ -291,27 +294,29 @@ def _table_join_sides(join: JoinClause, scope: Visible, right: Entry) -> tuple[S
     """Return the left side of ON, in Spark SQL and as written, and the right one, which must be the table's key."""
     on_clause = join.on
     if not isinstance(on_clause, t.Binary) or on_clause.sign != "=":
-        raise SqlError("invalid join condition: expected ON left.column = right.key", on_clause.at)
-    right_key = right.made.key
+        raise SqlError("invalid join condition: expected ON left.column = right.key", on_clause.position)
+    right_key = right.relation.key
     right_names, left_names = {c.name for c in right.columns}, {left_column.name for left_column in scope.columns}
     right_nodes = [
         side_node
         for side_node in (on_clause.left, on_clause.right)
         if isinstance(side_node, t.Name)
         and side_node.name in right_names
-        and (side_node.of == join.right.alias or (side_node.of is None and side_node.name not in left_names))
+        and (side_node.source == join.right.alias or (side_node.source is None and side_node.name not in left_names))
     ]
     if len(right_nodes) != 1 or len(right_key) != 1 or right_nodes[0].name != right_key[0]:
         raise SqlError(
             f"invalid join condition: a table is joined on its key, {', '.join(right_key)}: ON ... = "
             f"{join.right.alias}.{right_key[0]}",
-            on_clause.at,
+            on_clause.position,
         )
     left_node = on_clause.right if right_nodes[0] is on_clause.left else on_clause.left
     left_value = scope.sql(left_node)
     key_kind = next(c.kind for c in right.columns if c.name == right_key[0])
     if left_value.kind != key_kind:
-        raise SqlError(f"invalid join condition: types don't match. Found {left_value.kind} = {key_kind}", on_clause.at)
+        raise SqlError(
+            f"invalid join condition: types don't match. Found {left_value.kind} = {key_kind}", on_clause.position
+        )
     return left_value, left_node, right_nodes[0]
 
 

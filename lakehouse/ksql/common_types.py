@@ -41,9 +41,9 @@ def _coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
     """Return an expression with its literals converted to a type where that is possible."""
     match node:
         case t.Value(value=str() as text) if kind.is_number:
-            return replace(node, value=_parse_number(text, kind, node.at))
+            return replace(node, value=_parse_number(text, kind, node.position))
         case t.Value(value=str() as text) if kind == k.BOOLEAN:
-            return replace(node, value=_parse_boolean(text, node.at))
+            return replace(node, value=_parse_boolean(text, node.position))
         case t.Value(value=bool() | int() | float() | Decimal()) if kind == k.STRING:
             return replace(node, value=_literal_text(node))
         case t.ArrayOf() if kind.name == "ARRAY":

@@ -15,7 +15,7 @@ from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK, Progress
+from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake

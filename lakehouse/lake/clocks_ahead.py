@@ -1,7 +1,7 @@
 """Tables whose stream time is ahead of the wall clock, according to their newest commits.
 
 Some record's time lies in the future. This is only a warning; `max_ahead` decides about records, see
-`lakehouse.semantics.ahead`.
+`lakehouse.semantics.future_time`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakehouse.duration import UNITS_MS, duration_text
 from lakehouse.formats.shown import moment
-from lakehouse.lake.counted import read_newest_batch, walk_state_logs
+from lakehouse.lake.batch_totals import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
 
 MARGIN_MS = 10 * UNITS_MS["minute"]  # the clocks of producers differ

@@ -25,7 +25,7 @@ from lakehouse.plan.evolution.change import DECLARATION, change_of, declaration_
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, window_bound
-from lakehouse.ksql.coerced import check_key_type
+from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_argument_kinds
 from lakehouse.ksql.function.call import why_unknown
@@ -32,18 +32,18 @@ def compile_group_by(
     for item in items:
         for node in item.expression.walk():
             if isinstance(node, t.Call) and node.name not in {*FUNCTIONS, *AGGREGATES, *TABLE_FUNCTIONS}:
-                raise SqlError(why_unknown(node.name), node.at)
+                raise SqlError(why_unknown(node.name), node.position)
     if not any(aggregates_in(item.expression) for item in items) and not (
         query.having is not None and aggregates_in(query.having)
     ):
         raise SqlError(
             "GROUP BY requires aggregate functions in either the SELECT or HAVING clause. Add COUNT(*), or read the "
             "topic as a table",
-            query.at,
+            query.position,
         )
     for group_node in query.group_by:
         if aggregates_in(group_node):
-            raise SqlError("GROUP BY does not support aggregate functions", group_node.at)
+            raise SqlError("GROUP BY does not support aggregate functions", group_node.position)
     group_values = [scope.sql(group_node) for group_node in query.group_by]
     _check_bounds(items, query, {column_in_scope.name for column_in_scope in (*scope.columns, *scope.pseudo_columns)})
     if query.window is not None and query.window.name == "TUMBLING":
@@ -57,7 +57,7 @@ def compile_group_by(
     }
     window = query.window
     if window is None and query.emit == "FINAL":
-        raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.at)
+        raise SqlError("EMIT FINAL is only supported for windowed tables: add a WINDOW", query.position)
     value_items = [item for item in items if not any(item is key for key, _ in key_items)]
     # A group stays when its table's rows are gone: a value computed from its key must not be read from a row.
     computes_of_key = stream.undoes and not all(_is_aggregate(item.expression) for item in value_items)
@@ -156,7 +156,7 @@ def _compile_computed(
         item.name: result_scope.sql(item.expression) for item in items if not any(item is key for key, _ in keys)
     }
     if not result_values:
-        raise SqlError("the projection contains no value columns", query.at)
+        raise SqlError("the projection contains no value columns", query.position)
     rows = rows.select(*(f"{value.text} AS `{column_name}`" for column_name, value in result_values.items()))
     columns = [SqlColumn(item.name, value.kind, is_key=True) for item, value in keys]
     return Relational(
@@ -187,7 +187,7 @@ def _check_bounds(items: list[NamedItem], query: Query, known_names: set[str]) -
             if not isinstance(part, t.Name) or part.name not in BOUNDS:
                 continue
             if query.window is None and part.name not in known_names:
-                raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.at)
+                raise SqlError(f"column '{part.name}' cannot be resolved: the query has no WINDOW", part.position)
 
 
 def _grouping_keys(
@@ -196,20 +196,20 @@ def _grouping_keys(
     """Return the items that are the grouping expressions, in their order."""
     key_items = []
     for expression, value in zip(query.group_by, group_values, strict=True):
-        check_key_type(value.kind, "GROUP BY", expression.at)
+        check_key_type(value.kind, "GROUP BY", expression.position)
         plain_items = [item for item in items if not aggregates_in(item.expression)]
         matching_items = [item for item in plain_items if _item_text(scope, item.expression) == value.text]
         if not matching_items:
             raise SqlError(
                 "key missing from projection. The query must include the grouping expression in its projection: "
                 f"SELECT {value.text}, ...",
-                expression.at,
+                expression.position,
             )
         if len(matching_items) > 1:
             raise SqlError(
                 f"the projection contains the key {value.text} more than once. Use AS_VALUE to copy it: "
                 f"AS_VALUE({value.text}) AS ...",
-                matching_items[1].expression.at,
+                matching_items[1].expression.position,
             )
         key_items.append((matching_items[0], value))
     return key_items
@@ -243,7 +243,7 @@ def _check_of_group(node: t.Expr, scope: Visible, group_texts: set[str]) -> None
         raise SqlError(
             f"non-aggregate SELECT expression(s) not part of GROUP BY: {node.name}. Either add the column(s) to the "
             "GROUP BY or remove them from the SELECT",
-            node.at,
+            node.position,
         )
     for part in node.parts():
         _check_of_group(part, scope, group_texts)
@@ -255,22 +255,23 @@ def aggregation(call: t.Call, scope: Visible) -> tuple[Aggregation, Kind]:
     if call.every or not call.arguments:
         if call.name == "COUNT":
             return ours.count(), record.gives(Kind("BIGINT"))
-        call = replace(call, arguments=(t.Name("ROWTIME", at=call.at),), every=False)  # as ksqlDB has it
+        call = replace(call, arguments=(t.Name("ROWTIME", position=call.position),), every=False)  # as ksqlDB has it
     arguments, options = _split_options(call, record)
     for part in call.arguments:
         if nested_calls := aggregates_in(part):
             raise SqlError(
-                f"aggregate functions can't be nested: {call.name}({nested_calls[0].name}(...))", nested_calls[0].at
+                f"aggregate functions can't be nested: {call.name}({nested_calls[0].name}(...))",
+                nested_calls[0].position,
             )
         for inner_node in part.walk():
             known_names = {scope_column.name for scope_column in (*scope.columns, *scope.pseudo_columns)}
             if isinstance(inner_node, t.Name) and inner_node.name in BOUNDS and inner_node.name not in known_names:
                 raise SqlError(
                     f"{inner_node.name} in {call.name}: a window has one. Select it beside the aggregates",
-                    inner_node.at,
+                    inner_node.position,
                 )
     argument_values = [scope.sql(inner_node) for inner_node in arguments]
-    check_argument_kinds(record, [value.kind for value in argument_values], call.at)
+    check_argument_kinds(record, [value.kind for value in argument_values], call.position)
     aggregate = record.call(argument_values, options)
     if (limit := scope.limits.get(call.name)) is not None:
         aggregate = replace(aggregate, options=(("limit", limit),))
@@ -289,7 +290,7 @@ def _split_options(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr
     least, most = record.arguments
     if tuple(map(type, options)) not in record.options or not least <= len(arguments) <= most:
         raise SqlError(
-            f"{call.name} takes {record.wanted}", call.at,
+            f"{call.name} takes {record.wanted}", call.position,
             expected=f"{call.name}({record.shown or record.takes})",
         )  # fmt: skip
     return arguments, options
@@ -331,6 +332,6 @@ def _retention_ms(window: WindowClause) -> int:
     if window.retention < least_retention:
         raise SqlError(
             f"RETENTION is {window.retention} ms, and a window with its grace is needed for {least_retention} ms",
-            window.at,
+            window.position,
         )
     return window.retention - window.size

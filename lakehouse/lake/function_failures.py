@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakehouse.lake.batch_totals import read_newest_batch, walk_state_logs
 from lakehouse.lake.commit_log import CommitLog
-from lakehouse.lake.counted import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.failures import Failed
 

@@ -17,10 +17,10 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """One way to select the key of a join. by: the text of an item that selects it; shown: its form in a message."""
+    """One way to select the key of a join. item_text: an item that selects it; shown: its form in a message."""
 
-    by: str
-    of: Sql
+    item_text: str
+    expression: Sql
     shown: str
 
 
@@ -88,28 +88,28 @@ class Joining:
 
     def reads_key(self, alias: str, columns: tuple[SqlColumn, ...], skipped_join: JoinClause) -> bool:
         """Say whether the query reads this side's key outside the ON of `skipped_join`."""
-        if any(item.expression is None and item.of in (None, alias) for item in self.query.items):
+        if any(item.expression is None and item.source in (None, alias) for item in self.query.items):
             return True
         key_names = {side_column.name for side_column in columns if side_column.is_key}
-        return any(part.name in key_names and part.of in (None, alias) for part in self.names(skipped_join))
+        return any(part.name in key_names and part.source in (None, alias) for part in self.names(skipped_join))
 
     def with_time(self, table: Table, alias: str) -> tuple[Table, str]:
         """Return a table, and the name of its column for ROWTIME; empty if the query does not name ROWTIME.
 
         A row does not contain its time, so a table of rows with their times is kept.
         """
-        if not any((part.of, part.name) == (alias, "ROWTIME") for part in self.names()):
+        if not any((part.source, part.name) == (alias, "ROWTIME") for part in self.names()):
             return table, ""
         time_column = free_column_name(f"{alias}_ROWTIME", table)
         return table.rows.with_columns(**{time_column: "rowtime"}).latest(f"{self.name}_{alias}_ROWTIME"), time_column
 
     def with_pseudo_columns(self, stream: Stream, pseudo: Iterable[ScopeColumn]) -> tuple[Stream, list[ScopeColumn]]:
         """Return a stream with a column for each pseudo column that the query names with its source."""
-        named_columns = {(part.of, part.name) for part in self.names()}
+        named_columns = {(part.source, part.name) for part in self.names()}
         columns_by_name = {
-            free_column_name(f"{pseudo_column.of}_{pseudo_column.name}", stream): pseudo_column
+            free_column_name(f"{pseudo_column.source}_{pseudo_column.name}", stream): pseudo_column
             for pseudo_column in pseudo
-            if (pseudo_column.of, pseudo_column.name) in named_columns
+            if (pseudo_column.source, pseudo_column.name) in named_columns
         }
         extended_stream = (
             stream.with_columns(**{name: pseudo_column.sql.text for name, pseudo_column in columns_by_name.items()})
@@ -117,7 +117,7 @@ class Joining:
             else stream
         )
         return extended_stream, [
-            ScopeColumn(pseudo_column.name, pseudo_column.of, column_sql(name, pseudo_column.sql.kind))
+            ScopeColumn(pseudo_column.name, pseudo_column.source, column_sql(name, pseudo_column.sql.kind))
             for name, pseudo_column in columns_by_name.items()
         ]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.moment import subject, timeline
-from lakehouse.lake.moment.subject import Reads
+from lakehouse.lake.moment import past_subject, timeline
+from lakehouse.lake.moment.past_subject import Reads
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import TablePlace
 from lakehouse.plan.table import Table
-from lakehouse.semantics.epoch import NO_TICK
+from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import AtTick
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.table.lake_files import SparkLakeFiles
@@ -20,9 +20,9 @@ def timeline_of(open_table: OpenTable, table_place: TablePlace | None = None) ->
     """Return a table's timeline. table_place: that of its state, not the visible table. Raises NotFound."""
     table = open_table.table
     reads = Reads.of(table.stream)
-    visible_subject = subject.visible_subject(open_table.layout, table.name, reads)
+    visible_subject = past_subject.visible_subject(open_table.layout, table.name, reads)
     is_state = table_place is not None and table_place.path != visible_subject.path
-    table_subject = subject.state_subject(open_table.layout, table.name, reads) if is_state else visible_subject
+    table_subject = past_subject.state_subject(open_table.layout, table.name, reads) if is_state else visible_subject
     return Timeline(_lake_files(open_table), table_subject)
 
 
@@ -65,7 +65,11 @@ def has_rows(open_table: OpenTable, after_tick: int, to_tick: int) -> bool:
 def begins_with_rows(open_table: OpenTable) -> bool:
     """Say whether a table begins with the rows with which a table above it was restored, since it may take them out."""
     stream, live = open_table.table.stream, open_table.lake.live
-    return stream.undoes and open_table.skip is None and any(live.open(above).skip for above in stream.tables)
+    return (
+        stream.undoes
+        and open_table.read_skipped_offsets() is None
+        and any(live.open(above).read_skipped_offsets() for above in stream.tables)
+    )
 
 
 def common_tick(lake: OpenLake, tables: Iterable[Table]) -> int:

@@ -1,6 +1,6 @@
 """Streams that read tables, on Spark: gives a table's changes as records, and joins records with a table's rows.
 
-The rules are those of `lakehouse.model.joined`.
+The rules are those of `lakehouse.model.table_join`.
 """
 
 from __future__ import annotations
