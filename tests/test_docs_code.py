@@ -26,7 +26,7 @@ from lakehouse.cli.start.template import files_of_app
 PROJECT = Path(__file__).parent.parent
 ELSEWHERE = ("alerts", "flights-joined", "tables-from-tables")
 PAGES = [page for page in sorted((PROJECT / "docs").glob("*.md")) if page.stem not in ELSEWHERE]
-RUNNING = {"lake", "Lake", "layout", "replay", "Replay", "DeltaTable", "before", "frame"}
+RUNNING = {"lake", "Lake", "layout", "plan", "replay", "Replay", "DeltaTable", "before", "frame"}
 FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)
 INDENTED = re.compile(r"(?<=\n\n)((?: {4}[^\n]*\n+)+)")
 

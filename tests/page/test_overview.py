@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 import lakehouse as lh
-from lakehouse.errors import ConfigError, StorageError
+from lakehouse.errors import StorageError
 from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import CommitMetadata, UnchangedRows, write_metadata
 from lakehouse.lake.properties import NEW_DECLARATION, RETENTION
@@ -52,11 +52,9 @@ def test_late_and_quarantined_records_are_counted(own_shop, own_story):
     assert (actual["tables"]["visits"]["late"], actual["streams"]["clicks"]["quarantined"]) == (1, 1)
 
 
-def test_a_lake_that_does_not_exist_yet_is_empty_and_a_remote_one_is_refused(tmp_path):
+def test_a_lake_that_does_not_exist_yet_is_empty(tmp_path):
     actual = overview(named(tmp_path, manifest(tmp_path / "lake")))
     assert (actual["tick"], actual["topics"], actual["tables"]) == (0, {"clicks": None}, {"visits": None})
-    with pytest.raises(ConfigError, match="reads without Spark are for a local folder"):
-        overview(named(tmp_path, manifest(tmp_path / "lake", lake="s3a://bucket/lake")))
 
 
 def test_versions_over_time(shop, story):

@@ -111,12 +111,6 @@ def test_bad_and_late_records(app: App, story: Story) -> None:
     assert value(metrics, "lakehouse_quarantined_records", stream="clicks") == 1
 
 
-def test_of_a_lake_on_an_object_store_only_the_events_are_known(app: App) -> None:
-    metrics = RunMetrics(app, Layout("s3a://bucket/lake"))
-    metrics.look({})
-    assert (value(metrics, "lakehouse_kafka_up"), value(metrics, "lakehouse_lag_records")) == (1, None)
-
-
 def settings(root: Path, **metrics: str) -> Settings:
     environ = {f"LAKEHOUSE_METRICS_{name.upper()}": value for name, value in metrics.items()}
     return load(environ={"LAKEHOUSE_LAKE_PATH": str(root), **environ}, start=root.parent)
