@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,18 +198,23 @@ def test_spark_submit_runs_a_job(project, lakehouse):
 
 
 @pytest.mark.slow
-def test_sigterm_ends_a_running_application_cleanly(project):
+@pytest.mark.parametrize("to_group", [False, True], ids=["to the process", "to all its processes"])
+def test_sigterm_ends_a_running_application_cleanly(project, to_group):
+    """`timeout` signals the group of processes; so does systemd, whose default is all processes of a service."""
     assert main(["produce", project.topic, "orders.jsonl", "--partitions", "2"]) == 0
     command = [sys.executable, "-c", "from lakehouse.cli.main import run; run()", "run", "app.py", "--json"]
-    with subprocess.Popen(command, cwd=project.folder, stdout=subprocess.PIPE, text=True) as running:
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=project.folder, start_new_session=True, **options) as running:
         assert running.stdout is not None
+        assert running.stderr is not None
         events = []
         for line in running.stdout:
             events.append(json.loads(line))
             if events[-1]["event"] == "published":
-                running.send_signal(signal.SIGTERM)
+                os.killpg(running.pid, signal.SIGTERM) if to_group else running.send_signal(signal.SIGTERM)
                 break
         events += lines(running.stdout.read())
         assert running.wait(60) == 0
+        assert not re.search("Traceback|Exception|error", running.stderr.read())
     assert events[-1]["event"] == "done"
     assert events[-1]["rows"] == 4

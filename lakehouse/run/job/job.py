@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakehouse.errors import JobFailed
 from lakehouse.kafka.options import java_options
 from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
@@ -120,7 +121,13 @@ class Job:
                 for query, owner in running_queries:
                     owner.stop(query)
             for query, owner in running_queries:
-                owner.check(query)
+                try:
+                    owner.check(query)
+                except JobFailed as error:
+                    if not stop.is_set():
+                        raise
+                    # The signal may have ended Spark's processes, too: the batch under way is done at the next start.
+                    self._say("cut off", 0, 0, message=str(error))
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
         """Take up the requested interventions: their ticks have no records, so they wake no query."""

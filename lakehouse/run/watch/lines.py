@@ -12,7 +12,7 @@ from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed")
+WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed", "cut off")
 PARTITIONS_SHOWN = 5
 
 
@@ -101,6 +101,8 @@ def event_text(event: JobEvent) -> str:
             )
         case "lineage failed":
             return f"the catalog was not told, the run continues: {details['message']}"
+        case "cut off":
+            return f"the batch under way was cut off, and nothing of it is lost: {details['message']}"
         case "watch failed":
             return f"lag and metrics are not known, the run continues: {details['message']}"
     return f"{event.kind}: {json.dumps(as_event(event), default=str)}"

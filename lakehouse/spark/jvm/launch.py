@@ -8,13 +8,16 @@ no class costs the most, as Java looks for it in every jar: `jvm.org.apache.spar
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, is_available
@@ -41,12 +44,31 @@ def start_jvm(settings: Mapping[str, str]) -> None:
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
         os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or 'pyspark-shell'}"
         try:
+            if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+                gateway = launch_gateway(popen_kwargs=_WithoutSigterm())  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
             SparkContext.setSystemProperty("spark.app.name", settings["spark.app.name"])  # this starts the JVM
         finally:
             if arguments_before is None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = arguments_before
+
+
+class _WithoutSigterm(dict[str, Any]):
+    """The arguments of the JVM's process, in which PySpark sets a function for the child: it ignores SIGTERM, too.
+
+    systemd and `timeout` send SIGTERM to all processes of a job. Python ends the job after the batch under way, for
+    which it needs the JVM. The JVM ends when Python does: its standard input ends then.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, partial(_ignore_sigterm, value) if name == "preexec_fn" else value)
+
+
+def _ignore_sigterm(prepare_child: Callable[[], None]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    prepare_child()
 
 
 def _escape_property(text: str) -> str:
