@@ -65,7 +65,7 @@ def test_several_topics_are_one_commit_a_tick_and_a_run_without_new_records_make
     one, app = lake(), latest("in-many-a", "in-many-b")
     assert ingest(one, app) == [(1, 8)]
     layout = Layout(one.settings.lake.path)
-    assert bronze_table.last_covers(spark, layout.records)["tick"] == 1
+    assert bronze_table.last_coverage(spark, layout.records).tick == 1
     assert ingest(one, app) == []
     send("in-many-b", [("k9", "x", T, 0)])
     assert ingest(one, app) == [(2, 1)]
