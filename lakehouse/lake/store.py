@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from lakehouse.errors import StorageError
 
@@ -84,7 +85,7 @@ def all_exist(paths: Iterable[str]) -> bool:
     path_list = list(paths)
     if not path_list or not is_remote(path_list[0]):
         return all(map(os.path.exists, path_list))
-    with _file_system_of(path_list[0]) as (file_system, inner_path):
+    with file_system_of(path_list[0]) as (file_system, inner_path):
         infos = file_system.get_file_info([inner_path(path) for path in path_list])
     return all(info.type.name != "NotFound" for info in infos)
 
@@ -106,7 +107,7 @@ def read_lines(path: str) -> Iterator[str]:
             for line in lines:
                 yield line.decode()
         return
-    with _file_system_of(path) as (file_system, inner_path):
+    with file_system_of(path) as (file_system, inner_path):
         content = file_system.open_input_stream(inner_path(path)).readall()
     yield from content.decode().splitlines(keepends=True)
 
@@ -117,7 +118,7 @@ def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:
         return sorted(entry.name for entry in os.scandir(path) if is_kind(entry)) if Path(path).is_dir() else []
     from pyarrow.fs import FileSelector
 
-    with _file_system_of(path) as (file_system, inner_path):
+    with file_system_of(path) as (file_system, inner_path):
         infos = file_system.get_file_info(FileSelector(inner_path(path), allow_not_found=True))
     return sorted(info.base_name for info in infos if info.type.name == kind)
 
@@ -129,7 +130,7 @@ def _options_of(path: str) -> Mapping[str, str]:
 
 
 @contextmanager
-def _file_system_of(path: str) -> Iterator[tuple[Any, Callable[[str], str]]]:
+def file_system_of(path: str) -> Iterator[tuple[Any, Callable[[str], str]]]:
     """Give Arrow's file system of a path's store, and what makes a path one of its own: without the scheme.
 
     An error of the store in the block becomes a StorageError that names the path and the settings.
@@ -141,7 +142,7 @@ def _file_system_of(path: str) -> Iterator[tuple[Any, Callable[[str], str]]]:
         if scheme == "s3a":
             file_system, prefix = _s3_file_system(_options_of(path)), f"{scheme}://"
         else:
-            file_system, inner_path = FileSystem.from_uri(path)
+            file_system, inner_path = FileSystem.from_uri(quote(path, safe="/:@?=&"))
             prefix = path.removesuffix(inner_path)
         yield file_system, lambda any_path: any_path.removeprefix(prefix)
     except FileNotFoundError:

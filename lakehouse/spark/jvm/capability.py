@@ -30,7 +30,7 @@ class Capability(Enum):
     EXPRESSIONS = "Catalyst's trees", "an expression that may fail is computed twice for each record"
     JAVA_CALLS = "Java calls in an expression", "ksqlDB's functions run in Python, and not inside a lambda"
     CHECKPOINT = "the offsets in Spark's checkpoint", "a batch is read once more, for the ends of its partitions"
-    FILES = "Hadoop's file systems", "folders of a path with a scheme are reached by pyarrow, with its own credentials"
+    FILES = "Hadoop's file systems", "folders of a path with a scheme are reached by pyarrow"
     LOCAL_FILES = "Spark's class for a checkpoint's files", "each file of a checkpoint starts processes of the system"
     NAMES = "a cache of Py4J's names", "each call to Java looks its name up again"
     CONSOLE = "Scala's console", "VACUUM prints a line on stdout"

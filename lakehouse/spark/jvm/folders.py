@@ -10,11 +10,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
+from lakehouse.lake.store import file_system_of
 from lakehouse.spark.jvm.capability import Capability, choose_way
 from lakehouse.spark.jvm.java import active_jvm, java_session
 
@@ -170,10 +171,9 @@ class _HadoopLines:
 
 
 def _arrow_system(path: str) -> tuple[fs.FileSystem, str]:
-    """Return pyarrow's file system of a path, and the path in it. Hadoop's s3a is s3 there."""
-    scheme, _, rest = path.partition("://")
-    system, inner_path = fs.FileSystem.from_uri(f"{re.sub('^s3[an]$', 's3', scheme)}://{quote(rest, safe='/:@?=&')}")
-    return system, inner_path
+    """Return pyarrow's file system of a path, and the path in it."""
+    with file_system_of(path) as (file_system, inner_path_of):
+        return file_system, inner_path_of(path)
 
 
 def _arrow_info(path: str) -> fs.FileInfo:
