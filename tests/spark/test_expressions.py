@@ -185,6 +185,13 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
     )
 
 
+@pytest.mark.parametrize("text", ["interval 1 day", "array(at - at)", "named_struct('y', interval 2 months)"])
+def test_a_column_of_a_type_that_a_table_cannot_keep_is_refused(spark: SparkSession, text: str) -> None:
+    events = lh.stream("events", key="id string", schema=SCHEMA)
+    with pytest.raises(PlanError, match=r"table 'a': column 'x' has the type interval .*, which a table can't keep"):
+        check_application(spark, lh.app(events.select(f"{text} AS x").latest("a")))
+
+
 def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> None:
     names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect() if row[0][0].isalpha()}
     names -= {"and", "between", "case", "div", "in", "is", "not", "or", "when", "xor"}

@@ -90,21 +90,29 @@ class Bench:
     def check_nothing_held(self, wait_s: float = 0.0) -> None:
         """Check it at once; or within a time, while both collectors of garbage are called.
 
-        Spark's cleaner frees a frame that no batch releases when nothing refers to it any more.
+        Spark's cleaner frees a frame that no batch releases when nothing refers to it any more; so it may free frames
+        of earlier tests meanwhile.
         """
         deadline = time.monotonic() + wait_s
-        while self._held() != self.held_before and time.monotonic() < deadline:
+        while self._held_since() and time.monotonic() < deadline:
             gc.collect()
             cast(Any, self.spark._jvm).System.gc()
             time.sleep(0.2)
-        assert self._held() == self.held_before
+        assert not self._held_since()
 
-    def _held(self) -> tuple[int, list[str]]:
-        """The frames that Spark holds, and the RDDs; without those in which Delta keeps a table's log."""
+    def _held_since(self) -> list[str]:
+        return [text for number, text in self._held().items() if number not in self.held_before]
+
+    def _held(self) -> dict[int, str]:
+        """The RDDs that Spark holds, by their numbers; and the number of its frames, as one of them.
+
+        Without those in which Delta keeps a table's log.
+        """
         jvm_session: Any = self.spark._jsparkSession
-        frames = jvm_session.sharedState().cacheManager().numCachedEntries()
-        rdds = [rdd.toString() for rdd in self.spark.sparkContext._jsc.getPersistentRDDs().values()]
-        return frames, sorted(text for text in rdds if "Delta Table State" not in text)
+        frame_count = jvm_session.sharedState().cacheManager().numCachedEntries()
+        rdds = {rdd.id(): rdd.toString() for rdd in self.spark.sparkContext._jsc.getPersistentRDDs().values()}
+        frames = {-number: f"frame {number}" for number in range(1, frame_count + 1)}
+        return frames | {number: text for number, text in rdds.items() if "Delta Table State" not in text}
 
 
 @pytest.fixture

@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    StructType,
+    YearMonthIntervalType,
+)
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
@@ -100,24 +108,29 @@ def _check_table(spark: SparkSession, table: Table) -> None:
         _check_items(tables.empty_stream(spark, table.stream), label, fold_expressions)
         table_schema = tables.visible_schema(spark, table)
         for column in table_schema:
-            _check_names(column.dataType, f"{label}: column {column.name!r}")
+            _check_type(column.dataType, f"{label}: column {column.name!r}")
         _check_items(spark.createDataFrame([], table_schema), label, having_predicates)
     except PySparkException as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
 
 
-def _check_names(data_type: DataType, label: str) -> None:
-    """Raise PlanError for names inside a type that a Delta table can't have."""
+def _check_type(data_type: DataType, label: str) -> None:
+    """Raise PlanError for a type, or names inside of it, that a Delta table can't have."""
     match data_type:
+        case DayTimeIntervalType() | YearMonthIntervalType() | CalendarIntervalType():
+            raise PlanError(
+                f"{label} has the type {data_type.simpleString()}, which a table can't keep. Keep a number, such as "
+                "its days or seconds, or add it to a time."
+            )
         case StructType():
             check_names(data_type.names, label)
             for field in data_type:
-                _check_names(field.dataType, label)
+                _check_type(field.dataType, label)
         case ArrayType():
-            _check_names(data_type.elementType, label)
+            _check_type(data_type.elementType, label)
         case MapType():
-            _check_names(data_type.keyType, label)
-            _check_names(data_type.valueType, label)
+            _check_type(data_type.keyType, label)
+            _check_type(data_type.valueType, label)
 
 
 def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
