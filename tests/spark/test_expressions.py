@@ -192,6 +192,13 @@ def test_a_column_of_a_type_that_a_table_cannot_keep_is_refused(spark: SparkSess
         check_application(spark, lh.app(events.select(f"{text} AS x").latest("a")))
 
 
+@pytest.mark.parametrize("text", ["array()", "map()", "array(null)", "named_struct('y', array(map(t, null)))"])
+def test_a_column_whose_parts_have_no_type_is_refused(spark: SparkSession, text: str) -> None:
+    events = lh.stream("events", key="id string", schema=SCHEMA)
+    with pytest.raises(PlanError, match=r"table 'a': column 'x' has the type .*void.*: nothing tells the type"):
+        check_application(spark, lh.app(events.select(f"{text} AS x").latest("a")))
+
+
 def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> None:
     names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect() if row[0][0].isalpha()}
     names -= {"and", "between", "case", "div", "in", "is", "not", "or", "when", "xor"}

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     DataType,
     DayTimeIntervalType,
     MapType,
+    NullType,
     StructType,
     YearMonthIntervalType,
 )
@@ -121,6 +122,11 @@ def _check_type(data_type: DataType, label: str) -> None:
             raise PlanError(
                 f"{label} has the type {data_type.simpleString()}, which a table can't keep. Keep a number, such as "
                 "its days or seconds, or add it to a time."
+            )
+        case ArrayType(elementType=NullType()) | MapType(keyType=NullType()) | MapType(valueType=NullType()):
+            raise PlanError(
+                f"{label} has the type {data_type.simpleString()}: nothing tells the type of its parts, and a table "
+                "can't keep it. Cast it, such as cast(array() as array<int>)."
             )
         case StructType():
             check_names(data_type.names, label)
