@@ -161,8 +161,8 @@ def _compile_operands(combine: Callable[[Evaluator, Evaluator], Evaluator]) -> C
 
 
 def _compile_is(node: exp.Expression) -> Evaluator:
-    left, right = _compile_node(node.this), _compile_node(node.expression)
-    return lambda values: left(values) is right(values)
+    # IS TRUE of another type than BOOLEAN is a comparison, for which Spark casts.
+    return null_safe_equality(_compile_node(node.this), _compile_node(node.expression))
 
 
 def _compile_coalesce(node: exp.Expression) -> Evaluator:

@@ -115,7 +115,7 @@ def test_gives(text: str, expected: Any) -> None:
         "aggregate(array(1, 2), 0, (s, x) -> s + x, s -> s * 10)", "floor(d, 1)", "replace(s, 'a')", "lpad(s, 9)",
         "sequence(date'2020-01-01', date'2020-01-03')", "greatest(n, s)", "length(n)", "upper(n)", "substring(n, 1)",
         "try_element_at(array(1), 0)",
-        "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low",
+        "pmod(d, 2)", "array(n, s)", "array(n, d)", "abs(low)", "-low", "n IS TRUE", "s IS NOT FALSE", "d IS TRUE",
     ],
 )  # fmt: skip
 def test_says_that_it_needs_spark_rather_than_guess(text: str) -> None:
