@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +185,17 @@ def test_a_backfill_is_promised_only_where_it_can_be_made(lakehouse, folder, n, 
     assert reason in out
     assert ("repair backfill newest" in out) == (kind == "refold")
     assert ("Give the new declaration another table name: it is built from bronze" in out) == (kind == "new_table")
+
+
+def test_an_edit_of_one_digit_within_a_second_is_seen(lakehouse, folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    declare(folder, having='.having("n > 1")')
+    make(folder, "counts")
+    os.utime(folder / "app.py", (1_769_860_800, 1_769_860_800))
+    assert kinds(lakehouse("plan", "app.py", "--json").out)["counts"] == "same"
+    declare(folder, having='.having("n > 2")')
+    os.utime(folder / "app.py", (1_769_860_800, 1_769_860_800))
+    assert kinds(lakehouse("plan", "app.py", "--json").out)["counts"] == "refold"
 
 
 def test_the_state_counts_beside_the_visible_table(lakehouse, folder):

@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, PlanError, reason_of_error
@@ -151,6 +152,14 @@ def statements_in(file: Path, label: str = "") -> str:
         ) from error
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file itself. Python's cache of compiled files goes by size and second: it would miss an edit of one
+    digit within a second, and the lake would get tables of the logic before it."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load_file(location: str, label: str) -> ModuleType:
     path = Path(location)
     if not path.is_file():
@@ -162,7 +171,7 @@ def _load_file(location: str, label: str) -> ModuleType:
     except OSError as error:
         raise ConfigError(f"{location}: can't be read: {reason_of_error(error)}. Expected a Python file.") from error
     name = f"lakehouse_application_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     if spec is None or spec.loader is None:
         raise ConfigError(f"{location}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
