@@ -171,7 +171,7 @@ def _load_file(location: str, label: str) -> ModuleType:
     except OSError as error:
         raise ConfigError(f"{location}: can't be read: {reason_of_error(error)}. Expected a Python file.") from error
     name = f"lakehouse_application_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path.absolute())))
     if spec is None or spec.loader is None:
         raise ConfigError(f"{location}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
