@@ -86,6 +86,7 @@ GIVES: list[tuple[str, Any]] = [
     ("to_json(array('\u001f\"'))", '["\\u001F\\""]'),
     ("try_parse_url('https://a.org:80/x?q=1#f', 'HOST')", "a.org"), ("try_parse_url('a b', 'HOST')", None),
     ("try_parse_url('https://a.org/?x=1&y=2', 'QUERY', 'y')", "2"), ("try_url_decode('%zz')", None),
+    ("try_url_decode('%+5%\u0664\uff21%ed%a0%80')", "\x05J\ufffd"), ("try_url_decode('%-1')", None),
     ("url_encode('a b~*')", "a+b%7E*"), ("transform(array(date'1970-01-02'), x -> unix_date(x))", [1]),
     ("nan > n", True), ("nan = nan", True), ("CAST('2020-1-1' AS date)", date(2020, 1, 1)),
     ("CAST('1d' AS double)", 1.0),

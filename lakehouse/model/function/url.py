@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import quote_plus
 
 from lakehouse.errors import NeedsSpark
 
@@ -17,6 +18,9 @@ _URI = re.compile(
 )
 _HOST = re.compile(r"(?:[^@]*@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?)(?::[0-9]*)?")
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+_ESCAPES = re.compile("((?:%..)+)", re.DOTALL)
+# A half of a surrogate pair in UTF-8 is one malformed part to Java, and two or three to Python.
+_ENCODED_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REFUSED = re.compile(r'[\x00-\x20<>"{}|\\^`\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]')
 
 
@@ -54,9 +58,41 @@ def parse_url(url: str, part: str, parameter_name: str | None = None) -> str | N
 
 def _decode_url_text(text: str) -> str | None:
     """Decode as Java's URLDecoder: + is a blank; None for an invalid escape."""
-    if _BAD_ESCAPE.search(text):
+    parts = _ESCAPES.split(text)
+    for place, part in enumerate(parts):
+        if place % 2 == 0:
+            if "%" in part:
+                return None
+            parts[place] = part.replace("+", " ")
+            continue
+        codes = [_parse_hex(part[start + 1 : start + 3]) for start in range(0, len(part), 3)]
+        if None in codes:
+            return None
+        encoded = _ENCODED_SURROGATE.sub("\ufffd".encode(), bytes(code for code in codes if code is not None))
+        parts[place] = encoded.decode("utf-8", "replace")
+    return "".join(parts)
+
+
+def _parse_hex(digits: str) -> int | None:
+    """Read two characters as Java's Integer.parseInt does, so that "+5" is 5; None if they are no number from 0 on."""
+    negative = digits.startswith("-")
+    number = 0
+    for digit in digits[1:] if negative or digits.startswith("+") else digits:
+        value = _hex_digit(digit)
+        if value is None:
+            return None
+        number = number * 16 + value
+    return None if negative and number else number
+
+
+def _hex_digit(character: str) -> int | None:
+    """Return the value of a digit of any alphabet of the first plane, as Java's Character.digit does for a char."""
+    if character > "\uffff":
         return None
-    return unquote_plus(text, errors="replace")
+    letter = unicodedata.normalize("NFKC", character) if "\uff21" <= character <= "\uff46" else character
+    if "A" <= letter <= "F" or "a" <= letter <= "f":
+        return int(letter, 16)
+    return unicodedata.decimal(character, None)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
