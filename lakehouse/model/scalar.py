@@ -22,8 +22,9 @@ from lakehouse.semantics.moment import EPOCH
 from lakehouse.semantics.number_text import DIGITS_MAX, NUMBER
 
 _NUMBER = (int, float, Decimal)
-_INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=\.?[0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
-BLANKS = "".join(map(chr, range(33)))  # the characters that Spark trims from a text before a cast
+_INTEGER_TEXT = re.compile(r"(?P<sign>[+-]?)(?=[.0-9])(?P<whole>[0-9]*)(?:\.[0-9]*)?")
+BLANKS = "".join(map(chr, range(33)))  # the characters that Java trims from the text of a number
+_CONTROLS = BLANKS + "\x7f"  # the characters that Spark trims where it reads an integer itself
 _INT, _BIGINT = 32, 64
 _EXACT = 34  # digits of a DECIMAL that Spark negates without rounding it
 
@@ -57,7 +58,7 @@ def _to_integer(bits: int) -> Callable[[Any], int | None]:
 def _to_whole_number(value: Any) -> int | None:
     match value:
         case str():
-            match = _INTEGER_TEXT.fullmatch(value.strip(BLANKS))
+            match = _INTEGER_TEXT.fullmatch(value.strip(_CONTROLS))
             whole_digits = (match["whole"].lstrip("0") or "0") if match else ""
             return int(match["sign"] + whole_digits) if match and len(whole_digits) < DIGITS_MAX else None
         case int() | Decimal():

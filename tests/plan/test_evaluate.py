@@ -89,7 +89,7 @@ GIVES: list[tuple[str, Any]] = [
     ("try_url_decode('%+5%\u0664\uff21%ed%a0%80')", "\x05J\ufffd"), ("try_url_decode('%-1')", None),
     ("url_encode('a b~*')", "a+b%7E*"), ("transform(array(date'1970-01-02'), x -> unix_date(x))", [1]),
     ("nan > n", True), ("nan = nan", True), ("CAST('2020-1-1' AS date)", date(2020, 1, 1)),
-    ("CAST('1d' AS double)", 1.0),
+    ("CAST('1d' AS double)", 1.0), ("CAST('-.' AS int)", 0), ("CAST('\x7f7.' AS bigint)", 7), ("CAST('+' AS int)", None),
     ("timestamp_millis(9999999999999999)", None), ("date_from_unix_date(99999999)", None),
     ("decode(unhex('ff'), 'UTF-8')", None), ("cast(-5.5 AS double) % 2", -1.5),
  ("CAST(t AS string)", "true"), ("CAST(nothing AS string)", None),
