@@ -27,6 +27,7 @@ NOT_READY_YET = frozenset(
         KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError._NOENT,  # librdkafka's own "no leaders found"
+        KafkaError._UNKNOWN_PARTITION,  # it remembers the earlier topic of this name, which had fewer partitions
     }
 )  # fmt: skip
 # For a topic whose event times may lie in the future: by default, Kafka 4 refuses records more than an hour ahead.
