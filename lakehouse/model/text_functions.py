@@ -8,58 +8,41 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from unicodedata import category
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.model.function.java_regex import JavaPattern
 
-# Patterns that Java and Python read alike: without Java's own classes, names, and possessive quantifiers.
-_JAVA_ONLY = re.compile(
-    r"\\[pPQEGRXhHvVzZkK]|\(\?<[a-zA-Z]|\(\?[a-zA-Z]|[*+?}]\+|&&|\[[^\]]*\[|\{(?![0-9]+(,[0-9]*)?\})"
-)
 BETWEEN_CHARACTERS = "(?s)(?<=.)(?=.)"
 _HEX = re.compile("[0-9A-Fa-f]*")
 _END_QUOTED = "\\E\\\\E\\Q"  # an \\E between \\Q and \\E
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-32": "utf-32-be"}
 
 
-@lru_cache(maxsize=1024)
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return Java's regular expression as Python's. Raises NeedsSpark if Python may read it otherwise."""
-    try:
-        if not _JAVA_ONLY.search(text):
-            return re.compile(text, re.ASCII)
-    except re.error:
-        pass
-    raise NeedsSpark(f"the model does not read the pattern {text!r} as Java does; run this on Spark.")
-
-
 def _replace_pattern(text: str, pattern_text: str, replacement: str) -> str:
     if "\\" in replacement:
         raise NeedsSpark("the model does not replace by a text with a backslash; run this on Spark.")
     python_template = re.sub(r"\$(\d)", r"\\g<\1>", replacement)
-    if "$" in python_template:
+    pattern = JavaPattern(pattern_text)
+    if "$" in python_template or pattern.group_count > 9:  # Java reads $12 as the twelfth group, if there is one
         raise NeedsSpark(f"the model does not replace by {replacement!r}; run this on Spark.")
-    _check_empty_matches(text, pattern_text)
+    parts, next_index = [], 0
     try:
-        return compile_pattern(pattern_text).sub(python_template, text)
+        for match in pattern.matches(text):
+            parts += [text[next_index : match.start()], match.expand(python_template)]
+            next_index = match.end()
     except (re.error, IndexError) as error:
         raise NeedsSpark(
             f"{replacement!r} stands for a group that a pattern does not have; run this on Spark."
         ) from error
-
-
-def _check_empty_matches(text: str, pattern_text: str) -> None:
-    """Raise NeedsSpark where Java finds an empty match inside of a character, between its two halves."""
-    if max(text, default="") > "\uffff" and compile_pattern(pattern_text).search(""):
-        raise NeedsSpark("Java finds a pattern of nothing inside of a character, too; run this on Spark.")
+    return "".join([*parts, text[next_index:]])
 
 
 def _extract_group(text: str, pattern_text: str, group_number: int = 1) -> str | None:
     """Return the text that a group has matched; null if the pattern matches but has no such group."""
-    match = compile_pattern(pattern_text).search(text)
+    match = JavaPattern(pattern_text).first_match(text)
     if match is None:
         return ""
     return match[group_number] or "" if 0 <= group_number <= match.re.groups else None
@@ -72,14 +55,13 @@ def _extract_all_groups(text: str, pattern_text: str, group_number: int = 1) -> 
 
 def _first_group(text: str, pattern_text: str, group_number: int) -> str | None:
     """Return what a group has in the first match, null if it took no part in it."""
-    match = compile_pattern(pattern_text).search(text)
+    match = JavaPattern(pattern_text).first_match(text)
     return None if match is None or not 0 <= group_number <= match.re.groups else match[group_number]
 
 
 def _all_groups(text: str, pattern_text: str, group_number: int) -> list[str | None] | None:
     """Return what a group has in each match, null where it took no part."""
-    _check_empty_matches(text, pattern_text)
-    matches = list(compile_pattern(pattern_text).finditer(text))
+    matches = list(JavaPattern(pattern_text).matches(text))
     if matches and not 0 <= group_number <= matches[0].re.groups:
         return None
     return [match[group_number] for match in matches]
@@ -94,13 +76,11 @@ def split_by_pattern(text: str, separator: str, limit: int = -1) -> list[str]:
     )
     if (plain_separator := "\\E".join(plain_parts)) and not any("\\E" in part for part in plain_parts):
         return text.split(plain_separator, limit - 1 if limit > 0 else -1)
-    if limit > 0 or compile_pattern(separator).fullmatch(""):
+    pattern = JavaPattern(separator)
+    match_spans = [match.span() for match in pattern.matches(text)]
+    if limit > 0 or pattern.first_match("") or any(start == end for start, end in match_spans):
         raise NeedsSpark(f"the model does not split by {separator!r}; run this on Spark.")
-    separator_spans = [
-        (0, 0),
-        *(match.span() for match in compile_pattern(separator).finditer(text)),
-        (len(text), len(text)),
-    ]
+    separator_spans = [(0, 0), *match_spans, (len(text), len(text))]
     return [text[end:start] for (_, end), (start, _) in pairwise(separator_spans)]
 
 
@@ -181,9 +161,10 @@ def _mask_characters(
 
 
 def _capitalize_words(text: str) -> str:
+    words = text.lower().split(" ")  # a sigma at the end of a word is another one
     if any(not word[:1].isascii() for word in text.split(" ")):
         raise NeedsSpark(f"the model does not write {text!r:.60} with a first letter as Java does; run this on Spark.")
-    return " ".join(word[:1].upper() + word[1:].lower() for word in text.split(" "))
+    return " ".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _locate_part(part: str | None, text: str | None, start: int | None = 1) -> int | None:
@@ -295,7 +276,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "left": lambda text, count: text[: max(count, 0)],
     "right": lambda text, count: text[-count:] if count > 0 else "",
     "initcap": _capitalize_words,
-    "rlike": lambda text, find: compile_pattern(find).search(text) is not None,
+    "rlike": lambda text, pattern_text: JavaPattern(pattern_text).first_match(text) is not None,
     "regexp_replace": _replace_pattern,
     "regexp_extract": _extract_group,
     "regexp_extract_all": _extract_all_groups,

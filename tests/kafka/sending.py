@@ -31,7 +31,9 @@ def check_tables(lake: Lake, app: lh.App, records: Sequence[Record]) -> None:
     expected = model.run(app, records, decode_record)
     for table in app.tables:
         result = rows_of(table, lake.read(table).toArrow().to_pylist(maps_as_pydicts="strict"))
-        assert result == expected.tables[table.name], table.name
+        wanted = expected.tables[table.name]
+        differing = {key: (result.get(key), wanted.get(key)) for key in {*result, *wanted}}
+        assert result == wanted, (table.name, {key: rows for key, rows in differing.items() if rows[0] != rows[1]})
 
 
 def check_published(app: lh.App, table: lh.Table, records: Sequence[Record], messages: Sequence[Any]) -> None:

@@ -54,6 +54,7 @@ RAISING: dict[str, Any] = {
     "cast(map(if(z = 1, 1.5D, 2.2D), 'a', 2.5D, 'b') AS map<int, string>)[2]": "b",
     "cast(concat(z, 'e-999999999') AS decimal(5, 2)) = 0": True,
     "from_json(concat('{\"a\":', z, 'e-999999999}'), 'a decimal(5, 2)').a": None, "cast(z * 1e20 AS timestamp)": None,
+    "try_cast(cast(z * 26614941015691377BD AS decimal(38, 18)) AS timestamp)": None,
 }  # fmt: skip
 # Too few arguments for the guards, or a lambda with too few or too many names.
 WRONG_ARGUMENTS = (

@@ -146,7 +146,8 @@ def _guard_cast(tree: Tree, child: Tree) -> Tree:
         return _compute_once(
             guarded_child, lambda value: _fill_template(cast_values.TEXT, [value, tree.with_children([value])])
         )
-    is_try_cast = tree.is_try_cast and not target_type.startswith("decimal")
+    # Spark's own try_cast is right for integers only: a number of seconds wraps around.
+    is_try_cast = tree.is_try_cast and not target_type.startswith(("decimal", "timestamp"))
     if condition is None or is_try_cast or _is_short_literal(child):
         guarded_child = tree.with_children([guarded_child])
         # The cast of a VARIANT may raise.
