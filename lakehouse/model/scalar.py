@@ -120,8 +120,10 @@ def _try_to_integer(bits: int) -> Callable[[Any], int | None]:
             # Unlike CAST, TRY_CAST rejects a fraction.
             return plain_cast(value) if "." not in value else None
         if isinstance(value, float):
-            floor_value = math.floor(value) if math.isfinite(value) else limit
-            return int(value) if -limit <= floor_value < limit else None
+            whole_number = int(value) if math.isfinite(value) else 2 * limit
+            # The greatest BIGINT is no double: Spark compares with the next one.
+            is_fit = -limit <= whole_number < limit + (bits == _BIGINT)
+            return min(whole_number, limit - 1) if is_fit else None
         if isinstance(value, int):
             return int(value) if -limit <= value < limit else None
         return plain_cast(value)

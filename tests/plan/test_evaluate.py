@@ -90,6 +90,8 @@ GIVES: list[tuple[str, Any]] = [
     ("url_encode('a b~*')", "a+b%7E*"), ("transform(array(date'1970-01-02'), x -> unix_date(x))", [1]),
     ("nan > n", True), ("nan = nan", True), ("CAST('2020-1-1' AS date)", date(2020, 1, 1)),
     ("CAST('1d' AS double)", 1.0), ("CAST('-.' AS int)", 0), ("CAST('\x7f7.' AS bigint)", 7),
+    ("try_cast(-128.9e0 AS tinyint)", -128), ("try_cast(-129e0 AS tinyint)", None),
+    ("try_cast(9223372036854775807e0 AS bigint)", 2**63 - 1), ("try_cast(-1e19 AS bigint)", None),
     ("CAST('+' AS int)", None), ("initcap('aΣ b')", "Aς B"),
     ("timestamp_millis(9999999999999999)", None), ("date_from_unix_date(99999999)", None),
     ("decode(unhex('ff'), 'UTF-8')", None), ("cast(-5.5 AS double) % 2", -1.5),

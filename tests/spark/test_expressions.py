@@ -55,6 +55,7 @@ RAISING: dict[str, Any] = {
     "cast(concat(z, 'e-999999999') AS decimal(5, 2)) = 0": True,
     "from_json(concat('{\"a\":', z, 'e-999999999}'), 'a decimal(5, 2)').a": None, "cast(z * 1e20 AS timestamp)": None,
     "try_cast(cast(z * 26614941015691377BD AS decimal(38, 18)) AS timestamp)": None,
+    "try_cast(z * 9223372036854775807e0 AS bigint)": 2**63 - 1, "try_cast(z * -128.9e0 AS tinyint)": -128,
 }  # fmt: skip
 # Too few arguments for the guards, or a lambda with too few or too many names.
 WRONG_ARGUMENTS = (
