@@ -25,8 +25,6 @@ _UTC_PARTS = {
 }  # fmt: skip
 
 
-# With a fraction right after other numbers (yyyyMMddSSS) Spark takes all digits for the year, and reads no text.
-_FRACTION_AFTER_A_NUMBER = re.compile("yyyy[A-RT-Za-z]*S")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -58,22 +56,20 @@ def parse_moment(text: Any, java_format: str | None = None) -> datetime | None:
     """Return to_timestamp of a text; None for a text that does not fit."""
     if java_format is None or not isinstance(text, str):
         raise NeedsSpark("the model reads moments of texts in a format alone; run this on Spark.")
-    if _FRACTION_AFTER_A_NUMBER.search(java_format):
-        raise NeedsSpark(
-            f"the model does not read a fraction that follows a number at once: {java_format!r}. Use Spark."
-        )
-    match = format_reader(java_format).fullmatch(text)
+    match = format_reader(java_format, least_fraction_digits=1).fullmatch(text)
     if match is None:
-        if text[:1] in ("+", "-") and format_reader(java_format).fullmatch(text[1:]):
+        if text[:1] in ("+", "-") and format_reader(java_format, least_fraction_digits=1).fullmatch(text[1:]):
             raise NeedsSpark(f"the model does not read a year with a sign: {text!r:.60}. Run this on Spark.")
         return None
     groups = {name: value.lower() for name, value in match.groupdict().items()}
     numbers = {name: int(value) for name, value in groups.items() if name not in "fpbzN"}
     if "b" in groups:
-        numbers["m"] = next(month_number for month_number, name in enumerate(MONTHS, 1) if name.startswith(groups["b"]))
-    if ("I" in groups) != ("p" in groups):
+        month = next(month_number for month_number, name in enumerate(MONTHS, 1) if name.startswith(groups["b"]))
+        if numbers.setdefault("m", month) != month:
+            return None
+    if ("I" in groups) != ("p" in groups) or ("I" in groups and "H" in groups):
         raise NeedsSpark(
-            f"the model does not read the format {java_format!r}: hh and a belong together; run this on Spark."
+            f"the model does not read the format {java_format!r}: hh and a belong together, without HH. Use Spark."
         )
     if "I" in groups and not 1 <= numbers["I"] <= 12:
         return None

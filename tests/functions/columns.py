@@ -100,10 +100,14 @@ def _float(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def _moment(random: Random) -> datetime:
+def random_moment(random: Random) -> datetime:
     every = timedelta(seconds=random.randint(0, int((LAST - FIRST).total_seconds()) - 1))
     near = datetime(2000, 1, 1, tzinfo=UTC) + timedelta(microseconds=random.randint(0, 10**15))
     return random.choice([FIRST + every, near])
+
+
+def _written_moment(random: Random) -> str:
+    return random_moment(random).strftime("%Y-%m-%d %H:%M:%S").zfill(19)
 
 
 def _list(item: Make, most: int = 4) -> Make:
@@ -140,7 +144,7 @@ COLUMNS: dict[str, tuple[str, str, Make]] = {
     "t": ("string", "STRING", _texts),
     "part": ("string", "STRING", _of(["a", "b", "X", ",", "", " ", "e\u0301", "\U0001f600", "."])),
     "num": ("string", "STRING", _of(NUMBERS, lambda random: str(random.randint(-(10**6), 10**6)))),
-    "moment": ("string", "STRING", _of(TIMES, lambda random: _moment(random).strftime("%Y-%m-%d %H:%M:%S").zfill(19))),
+    "moment": ("string", "STRING", _of(TIMES, lambda random: _written_moment(random))),
     "js": ("string", "STRING", _of(DOCUMENTS, lambda random: json.dumps({"b": _texts(random), "a": [_int(random)]}))),
     "url": ("string", "STRING", _of(ADDRESSES, _text)),
     "pattern": ("string", "STRING", _of(PATTERNS)),
@@ -148,10 +152,10 @@ COLUMNS: dict[str, tuple[str, str, Make]] = {
     "raw": ("binary", "BYTES", _of([b"", b"a", b"\xff", b"abc\x00", "\u00e9".encode(), b"\x01" * 16],
                                    lambda random: random.randbytes(random.choice([1, 4, 8])))),
     "more": ("binary", "BYTES", _of([b"", b"a", b"b", b"\xff\xfe"])),
-    "day": ("date", "DATE", lambda random: _day(_of(MOMENTS, _moment)(random))),
-    "other_day": ("date", "DATE", lambda random: _day(_of(MOMENTS, _moment)(random))),
-    "at": ("timestamp", "TIMESTAMP", _of(MOMENTS, _moment)),
-    "until": ("timestamp", "TIMESTAMP", _of(MOMENTS, _moment)),
+    "day": ("date", "DATE", lambda random: _day(_of(MOMENTS, random_moment)(random))),
+    "other_day": ("date", "DATE", lambda random: _day(_of(MOMENTS, random_moment)(random))),
+    "at": ("timestamp", "TIMESTAMP", _of(MOMENTS, random_moment)),
+    "until": ("timestamp", "TIMESTAMP", _of(MOMENTS, random_moment)),
     "clock": ("int", "TIME", _of([0, 1, 999, 1000, 59_999, 3_600_000, 86_399_999],
                                  lambda random: random.randint(0, 86_399_999))),
     "flag": ("boolean", "BOOLEAN", _of([True, False])),

@@ -69,10 +69,10 @@ def _visible() -> Visible:
 @cache
 def _kinds() -> dict[str, Kind]:
     """The columns that have a type of ksqlDB."""
-    return {name: _kind(ksql) for name, (_, ksql, _) in COLUMNS.items() if ksql}
+    return {name: kind_of(ksql) for name, (_, ksql, _) in COLUMNS.items() if ksql}
 
 
-def _kind(text: str) -> Kind:
+def kind_of(text: str) -> Kind:
     query = parse(f"SELECT CAST(NULL AS {text}) FROM x")
     assert isinstance(query, s.Query)
     assert isinstance(query.items[0].expression, t.Cast)

@@ -158,9 +158,15 @@ def _format_time(millis: int, java_format: str) -> str | None:
 
 def _parse_fields(text: str, java_format: str) -> dict[str, str] | None:
     match = format_reader(java_format).fullmatch(text)
-    if match is not None and "N" in match.groupdict():
+    if match is None:
+        return None
+    fields = match.groupdict()
+    if "N" in fields:
         zone_by_short_name(match["N"])
-    return None if match is None else {group_name: value.lower() for group_name, value in match.groupdict().items()}
+    # Java compares hours that are given twice, and half a day alone is the middle of it.
+    if ("H" in fields and fields.keys() & {"I", "p"}) or ("p" in fields and "I" not in fields):
+        raise NeedsSpark(f"the model does not read HH, hh and a as in {java_format!r}; run this on Spark.")
+    return {group_name: value.lower() for group_name, value in fields.items()}
 
 
 def _parse_date(text: str, java_format: str) -> date | None:
@@ -200,7 +206,14 @@ def _parse_time(text: str, java_format: str) -> int | None:
         return None
     hour = int(fields["H"]) if "H" in fields else int(fields["I"]) % 12 + (12 if fields["p"] == "pm" else 0)
     minute, second = int(fields.get("M", 0)), int(fields.get("S", 0))
-    if hour > 23 or minute > 59 or second > 59 or ("M" not in fields and "S" in fields):
+    # A part of a time needs all the larger ones.
+    is_whole = [name in fields for name in "MSf"] in (
+        [False] * 3,
+        [True, False, False],
+        [True, True, False],
+        [True] * 3,
+    )
+    if hour > 23 or minute > 59 or second > 59 or not is_whole:
         return None
     return ((hour * 60 + minute) * 60 + second) * 1000 + int(fields.get("f", "0").ljust(9, "0")[:3])
 
