@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.operators.cell import Cells
+from lakehouse.semantics.operators.cell import Arrival, Cells
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.window import Session, Span
 
@@ -77,8 +78,10 @@ def test_with_enough_grace_sessions_are_the_clusters_of_times(times: list[int], 
 
 
 @given(TIMES, st.integers(0, 10), st.integers(0, 10))
-def test_the_steps_give_the_sessions_and_no_two_overlap(times: list[int], gap: int, grace: int) -> None:
-    cells, steps, late = applied(Sessions(LISTED, Session(gap, grace)), times)
+def test_the_steps_give_the_sessions_and_no_two_open_ones_overlap(times: list[int], gap: int, grace: int) -> None:
+    """A session that is too old to be joined may lie inside of one that was reached through a later one."""
+    window = Session(gap, grace)
+    cells, steps, late = applied(Sessions(LISTED, window), times)
     state = Cells()
     for step in (step for some in steps for step in some):
         if step.cell is None:
@@ -87,8 +90,35 @@ def test_the_steps_give_the_sessions_and_no_two_overlap(times: list[int], gap: i
             state[step.span] = step.cell
     assert state == cells
     spans = sorted(span for span in cells if span)
-    assert all(before.end < after.start for before, after in pairwise(spans))
+    open_spans = [span for span in spans if span.end + window.needed >= max(times)]
+    assert all(before.end < after.start for before, after in pairwise(open_spans))
     assert sum(map(len, held(cells).values())) + sum(map(len, late)) == len(times)
+
+
+@given(TIMES, st.integers(0, 10), st.integers(0, 10), st.booleans(), st.randoms(use_true_random=False))
+def test_sessions_that_are_no_longer_needed_may_be_gone_or_not(
+    times: list[int], gap: int, grace: int, final: bool, random: Random
+) -> None:
+    """A batch does not load them, and a rebuild has them all: both must give the same."""
+    window = Session(gap, grace)
+    operator = Sessions(LISTED, window, final=final)
+    all_cells, kept_cells = Cells(), Cells()
+    for number, (time, horizon) in enumerate(zip(times, accumulate(times, max), strict=True)):
+        for span in [span for span in kept_cells if span]:
+            is_closed = final and window.closing_time(span) <= horizon
+            if (is_closed or span.end + window.needed < horizon) and random.random() < 0.5:
+                del kept_cells[span]
+        record = Arrival(time, horizon, number, (time,))
+        assert operator.apply(kept_cells, record) == operator.apply(all_cells, record)
+
+
+def test_a_record_finds_a_session_that_began_before_an_old_one_ended() -> None:
+    # gap 9, grace 0: 42 and 51 reach [60, 69], [45, 45] is too old; 68 lies in [42, 69]
+    cells, _, _ = applied(Sessions(LISTED, Session(9, 0)), [45, 60, 69, 51, 42, 68])
+    assert held(cells) == {Span(45, 45): [45], Span(42, 69): [42, 51, 60, 68, 69]}
+    # gap 5, grace 0: [10, 10] has closed, and its result is final; 12 and 8 join [15, 16], and so does 17
+    cells, _, _ = applied(Sessions(LISTED, Session(5, 0), final=True), [10, 16, 15, 12, 8, 17])
+    assert held(cells) == {Span(10, 10): [10], Span(8, 17): [8, 12, 15, 16, 17]}
 
 
 def test_a_closed_session_takes_nothing_more_where_results_are_final() -> None:
@@ -97,6 +127,13 @@ def test_a_closed_session_takes_nothing_more_where_results_are_final() -> None:
     finals, _, _ = applied(Sessions(LISTED, Session(5, 0), final=True), [10, 16, 15])
     assert held(changes) == {Span(10, 16): [10, 15, 16]}
     assert held(finals) == {Span(10, 10): [10], Span(15, 16): [15, 16]}
+
+
+def test_a_session_reached_through_a_later_one_may_span_an_old_one() -> None:
+    # gap 6, grace 2, stream time 69: [53, 53] is too old (53 + 14 < 69); 57 and 52 are not late because of [62, 62]
+    cells, _, late = applied(Sessions(LISTED, Session(6, 2)), [53, 62, 69, 57, 52])
+    assert held(cells) == {Span(53, 53): [53], Span(69, 69): [69], Span(52, 62): [52, 57, 62]}
+    assert not any(late)
 
 
 def test_a_session_that_no_record_alone_could_join_is_not_joined_through_a_later_one() -> None:

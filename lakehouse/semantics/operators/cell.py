@@ -6,13 +6,14 @@ changelog, in order, and the windows for which the record came too late. Both Sp
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from lakehouse.semantics.aggregate.aggregate import Rule
 from lakehouse.semantics.window import Hopping, Span
+from lakehouse.semantics.years import FIRST_MS
 
 Rules = tuple[Rule, ...]
 
@@ -53,27 +54,43 @@ class Cells(dict[Span | None, Cell]):
     def __init__(self) -> None:
         super().__init__()
         self._spans: list[Span] = []
+        self._greatest_ends: list[int] = []  # of each window and all before it: one may lie inside of an earlier one
 
     def __setitem__(self, span: Span | None, cell: Cell) -> None:
         if span is not None and span not in self:
-            insort(self._spans, span)
+            index = bisect_left(self._spans, span)
+            self._spans.insert(index, span)
+            self._greatest_ends.insert(index, FIRST_MS)
+            self._update_greatest_ends(index)
         super().__setitem__(span, cell)
 
     def __delitem__(self, span: Span | None) -> None:
         super().__delitem__(span)
         if span is not None:
-            self._spans.pop(bisect_left(self._spans, span))
+            index = bisect_left(self._spans, span)
+            self._spans.pop(index)
+            self._greatest_ends.pop(index)
+            self._update_greatest_ends(index)
+
+    def _update_greatest_ends(self, first_index: int) -> None:
+        """Compute the greatest ends from a place on, as far as they have changed."""
+        greatest_end = self._greatest_ends[first_index - 1] if first_index else FIRST_MS
+        for index in range(first_index, len(self._spans)):
+            greatest_end = max(greatest_end, self._spans[index].end)
+            if index > first_index and self._greatest_ends[index] == greatest_end:
+                return
+            self._greatest_ends[index] = greatest_end
 
     def spans_starting(self, first_start: int, last_start: int) -> list[Span]:
         """Return the windows that start in [first_start, last_start], in order."""
         return self._spans[bisect_left(self._spans, (first_start,)) : bisect_right(self._spans, (last_start, inf))]
 
     def spans_reaching(self, first_end: int, last_start: int) -> list[Span]:
-        """Return the windows, which must not overlap, that start by `last_start` and end at or after `first_end`."""
+        """Return the windows that start by `last_start` and end at or after `first_end`, in order."""
         end_index = start_index = bisect_right(self._spans, (last_start, inf))
-        while start_index > 0 and self._spans[start_index - 1].end >= first_end:
+        while start_index > 0 and self._greatest_ends[start_index - 1] >= first_end:
             start_index -= 1
-        return self._spans[start_index:end_index]
+        return [span for span in self._spans[start_index:end_index] if span.end >= first_end]
 
 
 Outcome = tuple[list[CellChange], list[Span]]
