@@ -41,12 +41,16 @@ _END = r"$(?!\n)"
 APP_PATTERN = rf"^{_PART}(/{_PART})*(:[A-Za-z_][A-Za-z0-9_]*)?{_END}"
 CONFIG_PATTERN = rf"^/?{_PART}(/{_PART})*\.toml{_END}"
 
-# The variables of a JVM, a Spark session and a Hadoop file system. A job must not see the scheduler's own variables
-# (its database, its encryption key, its connections).
+# The variables of a JVM, a Spark session, a Hadoop file system and the clouds, a star for any ending; and those that
+# the setting airflow.pass_on names. A job must not see the scheduler's own variables (its database, its encryption
+# key, its connections). The same rule is in lakehouse/passed_on.py, which need not be installed here.
 _PASSED_ON = (
-    "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR",
-    "SSL_CERT_FILE", "TMPDIR",
+    "AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "JDK_JAVA_OPTIONS", "KRB5*", "LANG",
+    "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_CONF_DIR", "SPARK_HOME", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",
+    "YARN_CONF_DIR",
 )  # fmt: skip
+_NAMES_VARIABLE = "LAKEHOUSE_PASS_ON"
+_NEVER_PASSED_ON = re.compile(r"AIRFLOW|_AIRFLOW|LAKEHOUSE_|PYTHON(PATH|HOME|STARTUP)|LD_")
 # The jobs' settings, by section, and the mark by which `lakehouse airflow down` finds them; the rest is the DAGs' own.
 _SETTINGS = re.compile(r"LAKEHOUSE_(CACHE|JARS|SUPERVISED_BY|(LAKE|KAFKA|SPARK|RUN|UPKEEP|LOG|LINEAGE)_\w+)")
 
@@ -99,9 +103,18 @@ def job_argv(
     return [*argv, *options]
 
 
+def _is_passed_on(name: str, patterns: Sequence[str]) -> bool:
+    if _NEVER_PASSED_ON.match(name):
+        return False
+    return any(name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns)
+
+
 def job_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The part of this process's environment that a job may see, with the project's Python first on the PATH."""
-    passed = {name: value for name, value in environ.items() if name in _PASSED_ON or _SETTINGS.fullmatch(name)}
+    patterns = [*_PASSED_ON, *filter(None, environ.get(_NAMES_VARIABLE, "").split(","))]
+    passed = {
+        name: value for name, value in environ.items() if _is_passed_on(name, patterns) or _SETTINGS.fullmatch(name)
+    }
     # Airflow wants its own bin folder on the PATH; Spark starts its workers with the first python3 there.
     path = os.pathsep.join([str(python.parent), passed.get("PATH", os.defpath)])
     # A progress line must not wait in a buffer.

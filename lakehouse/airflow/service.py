@@ -98,7 +98,7 @@ def start_airflow(
         port = _choose_port(home, settings)
         home.make_passwords(tuple(settings.users))
         home.write_settings(settings, port)
-        airflow_variables = environment.airflow_variables(home, airflow)
+        airflow_variables = environment.airflow_variables(home, airflow, pass_on=settings.pass_on)
         _migrate_database(home, settings, airflow, airflow_variables, say)
         part_commands = {name: [str(airflow), *arguments] for name, arguments in PARTS.items()}
         Spec(part_commands, airflow_variables, str(home.folder), str(home.logs), grace_seconds=GRACE_SECONDS).write(

@@ -17,17 +17,13 @@ from typing import Any
 from lakehouse.errors import ConfigError, LakehouseError, NotFound, TimedOut
 from lakehouse.page.applications import Application
 from lakehouse.page.cells import checked_key, cut_text, json_cell
+from lakehouse.passed_on import variables_passed_on
 
 EXPLAIN_SECONDS = 60.0
 STATUS_SECONDS = 10.0
 OUTPUT_MAX = 8 * 1024 * 1024
 STEPS_MAX = 200
 BAD_INPUT = 2
-# The variables of the command, a JVM and a Hadoop file system: the command must not see Airflow's own.
-PASSED_ON = (
-    "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "LANG", "LC_ALL", "PATH", "SPARK_CONF_DIR", "SSL_CERT_DIR", "SSL_CERT_FILE",
-    "TMPDIR",
-)  # fmt: skip
 
 
 async def explain(
@@ -114,10 +110,10 @@ async def _run_once(
 
 def command_environment(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the part of an environment that the command may see, with the project's Python first on the PATH."""
-    passed_variables = {
+    passed_variables = variables_passed_on(environ) | {
         name: value
         for name, value in environ.items()
-        if name in PASSED_ON or (name.startswith("LAKEHOUSE_") and name not in ("LAKEHOUSE_PYTHON", "LAKEHOUSE_ROOT"))
+        if name.startswith("LAKEHOUSE_") and name not in ("LAKEHOUSE_PYTHON", "LAKEHOUSE_ROOT")
     }
     return {**passed_variables, "PATH": os.pathsep.join([str(python.parent), passed_variables.get("PATH", os.defpath)])}
 

@@ -127,10 +127,17 @@ def test_the_address_at_which_it_answers(host: str, url: str) -> None:
     assert airflow_url(host, 1) == url
 
 
+def test_jobs_get_the_clouds_variables_and_those_that_the_settings_name(home: Home) -> None:
+    given = {"AWS_PROFILE": "p", "CORP_PROXY": "q", "MY_TOKEN": "t", "OTHER": "o", "PATH": "/bin"}
+    seen = airflow_variables(home, Path("/venv/bin/airflow"), given, pass_on=("MY_TOKEN", "CORP_*"))
+    assert {name for name in given if name in seen} == {"AWS_PROFILE", "CORP_PROXY", "MY_TOKEN", "PATH"}
+    assert seen["LAKEHOUSE_PASS_ON"] == "MY_TOKEN,CORP_*"
+
+
 def test_processes_get_little_of_the_callers_environment(home: Home) -> None:
     given = {
         "AIRFLOW__CORE__FERNET_KEY": "other",
-        "AWS_SECRET_ACCESS_KEY": "hush",
+        "MY_SECRET": "hush",
         "HOME": "/h",
         "LAKEHOUSE_AIRFLOW_DATABASE": "hush",
         "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": "one:9092",

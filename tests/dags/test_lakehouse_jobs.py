@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from lakehouse.settings import passed_on
+
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 PARAMS = json.loads(Path(__file__).with_name("params.json").read_text())
 
@@ -273,6 +275,23 @@ def test_locations_come_from_the_environment_or_from_this_checkout():
     python = Path(sys.executable)
     assert jobs.locations({"LAKEHOUSE_PYTHON": str(python)}) == (DAGS.parent, python)
     assert jobs.locations({"LAKEHOUSE_ROOT": "/r", "LAKEHOUSE_PYTHON": str(python)}) == (Path("/r"), python)
+
+
+def test_a_jobs_cloud_and_what_the_settings_name_reach_it():
+    given = {
+        "AIRFLOW_CONN_CORP_DB": "secret", "AWS_ACCESS_KEY_ID": "a", "AZURE_CLIENT_ID": "b", "CORP_PROXY": "c",
+        "CORPORATION": "d", "GOOGLE_APPLICATION_CREDENTIALS": "e", "KRB5CCNAME": "f", "LD_PRELOAD": "x",
+        "LAKEHOUSE_PASS_ON": "MY_TOKEN,CORP_*,AIRFLOW_*,LD_PRELOAD", "MY_TOKEN": "g", "MY_TOKEN_2": "h",
+        "PATH": "/bin", "PYSPARK_PYTHON": "i", "SPARK_HOME": "j",
+    }  # fmt: skip
+    seen = jobs.job_environment(Path("/venv/bin/python"), given)
+    assert "".join(seen[name] for name in sorted(seen) if name not in ("PATH", "PYTHONUNBUFFERED")) == "abcefgij"
+
+
+def test_the_rule_of_what_is_passed_on_is_the_same_without_lakehouse():
+    assert jobs._PASSED_ON == passed_on.PASSED_ON
+    assert jobs._NAMES_VARIABLE == passed_on.VARIABLE
+    assert jobs._NEVER_PASSED_ON.pattern == passed_on.NEVER_PASSED_ON.pattern
 
 
 def test_the_schedulers_secrets_stay_with_the_scheduler():
