@@ -19,14 +19,14 @@ PROJECT = ROOT.parent
 # From the meaning up: a room imports itself and the rooms before it, but for those that its layer may not know.
 #   spark_jobs -> cli -> run -> spark -> lake, kafka, formats -> model -> plan -> semantics -> errors
 ROOMS = (
-    "errors", "durable", "signals", "markup",
+    "errors", "durable", "signals", "markup", "passed_on",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
     "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan", "plan/evolution", "plan/lineage",
     "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql", "formats", "settings", "setup", "kafka",
-    "lake", "lake/moment", "lake/record", "lake/row",
-    "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold", "spark/table",
-    "spark/history", "spark/changelog", "spark/silver", "spark/audit",
+    "lake", "lake/moment", "lake/record", "lake/row", "spark/cluster",
+    "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold",
+    "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",
     "run/sql",
     "lakehouse", "testing", "page", "airflow",

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
+from lakehouse.passed_on import NEVER_PASSED_ON, PATTERN
 
 Check = Callable[[Any], Any]
 
@@ -72,6 +73,13 @@ def check_servers(value: object) -> str:
                 f'found {server_text!r}; expected host:port, several with commas between, such as "one:9092,two:9092"'
             )
     return ",".join(server_texts)
+
+
+def check_machine(value: object) -> str:
+    """Accept the name or the address of a machine."""
+    if not re.fullmatch(r"[A-Za-z0-9.:_-]+", machine_name := check_text(value)):
+        raise WrongValue(f"found {value!r}; expected the name or the address of a machine, such as 192.0.2.1")
+    return machine_name
 
 
 def make_integer_check(least_number: int, most_number: int | None) -> Check:
@@ -250,6 +258,25 @@ def check_topics(value: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in topic_names)
 
 
+def check_pass_on(value: object) -> tuple[str, ...]:
+    """Accept a list of names of environment variables, which may end with a star; in the environment, with commas."""
+    names = value.split(",") if isinstance(value, str) else value
+    example = (
+        'expected a list of names of variables, or of their beginnings with a star, such as ["MY_TOKEN", "CORP_*"]'
+    )
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and PATTERN.fullmatch(name.strip()) for name in names
+    ):
+        raise WrongValue(f"found {value!r}; {example}")
+    names = [name.strip() for name in names]
+    if forbidden := [name for name in names if NEVER_PASSED_ON.match(name)]:
+        raise WrongValue(
+            f"found {', '.join(forbidden)}; {example}. Airflow's own variables hold its secrets, lakehouse's settings "
+            "are passed on anyhow, and those of Python's and the loader's paths would change what runs"
+        )
+    return tuple(names)
+
+
 def check_pattern(value: object) -> str:
     """Accept a regular expression that matches whole topic names."""
     pattern_text = check_text(value)
@@ -305,7 +332,15 @@ CHECKS: dict[str, dict[str, Check]] = {
         "topics": check_topics,
         "topic_pattern": check_pattern,
     },
-    "spark": {"master": check_text, "memory": check_memory, "internals": check_boolean, "options": check_options},
+    "spark": {
+        "master": check_text,
+        "memory": check_memory,
+        "internals": check_boolean,
+        "python": check_text,
+        "driver_host": check_machine,
+        "executor_wait_seconds": check_seconds,
+        "options": check_options,
+    },
     "run": {
         "trigger_seconds": check_seconds,
         "max_records_per_tick": make_integer_check(1, None),
@@ -339,5 +374,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "workers": make_integer_check(1, 64),
         "users": check_users,
         "options": check_airflow_options,
+        "pass_on": check_pass_on,
     },
 }

@@ -13,6 +13,8 @@
     master = "local[*]"
     memory = "3g"
     internals = true                              # false: public interfaces of Spark and Delta alone
+    python = "/opt/venv/bin/python"               # a cluster's: docs/cluster.md
+    driver_host = "192.0.2.1"                     # the address by which executors reach this machine
     options = { "spark.sql.shuffle.partitions" = "4" }
     [run]
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there are records
@@ -82,7 +84,7 @@ class Settings:
 OTHER_VARIABLES = frozenset(
     {
         "LAKEHOUSE_CACHE", "LAKEHOUSE_JARS", "LAKEHOUSE_ROOT", "LAKEHOUSE_PYTHON", "LAKEHOUSE_APPLICATIONS",
-        "LAKEHOUSE_SUPERVISED_BY", "LAKEHOUSE_CATCH_UP", "LAKEHOUSE_DECIDED_BY",
+        "LAKEHOUSE_SUPERVISED_BY", "LAKEHOUSE_CATCH_UP", "LAKEHOUSE_DECIDED_BY", "LAKEHOUSE_PASS_ON",
     }
 )  # fmt: skip
 

@@ -77,12 +77,17 @@ class Kafka:
 class Spark:
     """The settings of Spark; ``memory`` is the driver's.
 
-    internals: False keeps to the public interfaces of Spark and Delta, which is slower.
+    internals: False keeps to the public interfaces of Spark and Delta, which is slower. python: the Python that runs
+    functions on the executors. driver_host: the address by which executors reach the driver. executor_wait_seconds: how
+    long a start waits for a cluster's first executor.
     """
 
     master: str = "local[*]"
     memory: str = "3g"
     internals: bool = True
+    python: str | None = None
+    driver_host: str | None = None
+    executor_wait_seconds: float = 120.0
     options: Options = field(default_factory=Options)
 
 
@@ -147,7 +152,8 @@ class Airflow:
     """The Airflow that `lakehouse airflow` runs. ``database`` is a URL that may hold a password: never shown.
 
     ``home``: its folder. ``port`` None: the last one used, 8080 or a free one. ``workers``: tasks at a time. ``users``:
-    name to role. ``options``: further settings of Airflow, "section.name" to value.
+    name to role. ``options``: further settings of Airflow, "section.name" to value. ``pass_on``: the variables of the
+    environment that jobs see beside the usual ones, see `lakehouse.passed_on`.
     """
 
     home: Path
@@ -157,3 +163,4 @@ class Airflow:
     workers: int = 2
     users: Options = field(default_factory=lambda: Options({"admin": "admin"}))
     options: Options = field(default_factory=Options)
+    pass_on: tuple[str, ...] = ()

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 # A part of a format, and what Python's strftime writes for it.
 WRITTEN = {
     "yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "-": "-", ":": ":", " ": " ", "/": "/",
-    "'T'": "T", "MMM": "%b", "EEE": "%a", "a": "%p", "hh": "%I", "d": "%-d", "M": "%-m", "H": "%-H", "XXX": "Z",
+    "'T'": "T", "MMM": "%b", "EEE": "%a", "a": "%p", "hh": "%I", "d": "%-d", "M": "%-m", "H": "%-H", "X": "Z",
     "SSS": "%f", "yy": "%y", "SS": "%f",
 }  # fmt: skip
 RARE = [
-    *"yhkKmsSaEDFQzXVZOGuLwqWecAnNpYBlRT'.,[]#{", "kk", "EEEE", "MMMM", "DDD", "QQ", "zzzz", "VV", "xxx", "LLL", "''",
-    "SSSSSS", "YYYY",
+    *"yhkKmsSaEDFQzXVZOGuLwqWecAnNpYBlRT'.,[]#{", "kk", "EEEE", "MMMM", "DDD", "QQ", "zzzz", "VV", 3 * "X", "xxx",
+    "LLL", "''", "SSSSSS", "YYYY",
 ]  # fmt: skip
 COLUMNS = {"s": "STRING", "p": "STRING", "at": "TIMESTAMP", "day": "DATE", "clock": "TIME"}
 TYPES = {"s": "string", "p": "string", "at": "timestamp", "day": "date", "clock": "int"}

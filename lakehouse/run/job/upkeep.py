@@ -23,7 +23,7 @@ from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
-from lakehouse.spark.jvm.failure import root_cause
+from lakehouse.spark.cluster.root_cause import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control

@@ -186,7 +186,7 @@ def _run_halving(trials: list[Trial], engine: Engine) -> list[Result | Lakehouse
 
 def _spark_message(error: Exception) -> str:
     """Return Spark's error as one line: of a Python worker's trace the error itself, of a Java trace the cause."""
-    from lakehouse.spark.jvm.failure import root_cause
+    from lakehouse.spark.cluster.root_cause import root_cause
 
     if isinstance(error, LakehouseError):
         return str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.errors import JobFailed, LakehouseError
+from lakehouse.spark.cluster.root_cause import root_cause
 
 SPARK_ERRORS = (PySparkException, Py4JError)  # the exceptions that calls of Spark raise
 READ_ERRORS = (PySparkException, Py4JJavaError)  # those of a read that fails while Spark runs on
@@ -82,10 +82,3 @@ def raise_failure(query: StreamingQuery, catching: Catching) -> None:
         raise JobFailed(ENDED) from catching.error
     if error is not None:
         raise JobFailed(f"{query_name}: {root_cause(str(error))}") from catching.error
-
-
-def root_cause(text: str) -> str:
-    """Return the line of a Java trace that gives the cause: the last "Caused by", else the first line."""
-    causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return str(causes[-1] if causes else lines[0] if lines else "no reason was given")[:2000]

@@ -10,14 +10,18 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
 from lakehouse.setup.log_store import CLASS_NAME
 from lakehouse.setup.places import jars_folder, s3_jars
+from lakehouse.spark.cluster.address import CONNECT, ON_THIS_MACHINE, address_settings, is_local
+from lakehouse.spark.cluster.executors import prepare_executors
 from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
 from lakehouse.spark.jvm.ksql_functions import register_functions
 from lakehouse.spark.jvm.launch import remember_names, start_jvm
@@ -57,8 +61,8 @@ DEFAULTS = {
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
+    # Without it, executors write each task at the level INFO.
+    "spark.executor.syncLogLevel.enabled": "true",
     "spark.sql.streaming.ui.enabled": "false",
     # For its pages Spark writes plans as text, for each job and each stage, even if nobody reads them: in short form.
     "spark.sql.ui.explainMode": "simple",
@@ -99,6 +103,8 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
+EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours, as jars are; every other setting replaces ours
 JAR_LISTS = {"spark.driver.extraClassPath": os.pathsep, "spark.executor.extraClassPath": os.pathsep, "spark.jars": ","}
 # How commits' checksums and queries' checkpoints become files on a local disk. By default Hadoop starts about eight
@@ -135,21 +141,25 @@ def open_session(settings: Settings) -> SparkSession:
     dependencies have not been set up, or if the session has settings that would change the content of tables.
     """
     allow_internals(allowed=settings.spark.internals)
+    _refuse_connect(settings.spark.master)
     if (active_session := SparkSession.getActiveSession()) is not None:
         return _check_session(active_session)
-    spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS}
     is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
+    master = str(SparkConf().get("spark.master", "local[*]")) if is_submitted else settings.spark.master
+    spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS, **address_settings(master, settings.spark.driver_host)}
+    if not is_local(master):
+        submitted_options = str(SparkConf().get(EXECUTOR_JAVA_OPTIONS, "")) if is_submitted else ""
+        spark_settings[EXECUTOR_JAVA_OPTIONS] = f"{STACK} {submitted_options}".strip()
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
         if settings.lake.path.startswith(S3):
             jars += [str(path) for path in s3_jars()]
-        spark_settings |= {"spark.master": settings.spark.master, "spark.driver.memory": settings.spark.memory}
+        spark_settings |= {"spark.master": master, "spark.driver.memory": settings.spark.memory}
         # A class path costs nothing; spark.jars copies every jar, but a cluster's executors need it.
-        if settings.spark.master.startswith("local"):
+        if is_local(master):
             spark_settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
         else:
             spark_settings["spark.jars"] = ",".join(jars)
-            spark_settings["spark.executor.extraJavaOptions"] = STACK
         if "://" not in settings.lake.path and _has_file_manager():
             spark_settings |= LOCAL_FILES
         elif settings.lake.path.startswith(S3):
@@ -157,12 +167,13 @@ def open_session(settings: Settings) -> SparkSession:
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         spark_settings[JAVA_OPTIONS] = f"{java_options(user_options, heap_size)} {user_options}".strip()
-    if settings.spark.master.startswith("local"):
-        spark_settings |= SMALL_SIDES | {"spark.sql.shuffle.partitions": str(_count_cores(settings.spark.master))}
-        # The workers need this environment's packages; "python3" on the PATH may be another one.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):
+        spark_settings |= SMALL_SIDES | {SHUFFLE_PARTITIONS: str(_count_cores(master))}
+    _choose_python(master, settings.spark.python)
     lakehouse_settings = dict(spark_settings)
     spark_settings |= {name: value for name, value in settings.spark.options.items() if name != JAVA_OPTIONS}
+    if not is_local(master) and (own_options := settings.spark.options.get(EXECUTOR_JAVA_OPTIONS)):
+        spark_settings[EXECUTOR_JAVA_OPTIONS] = f"{lakehouse_settings[EXECUTOR_JAVA_OPTIONS]} {own_options}"
     for name, separator in JAR_LISTS.items():
         if own_jars := settings.spark.options.get(name):
             spark_settings[name] = separator.join(filter(None, [lakehouse_settings.get(name), own_jars]))
@@ -177,14 +188,40 @@ def open_session(settings: Settings) -> SparkSession:
     session.sparkContext.setLogLevel("ERROR")
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
+    if not is_local(master):
+        try:
+            prepare_executors(session, settings)
+        except ConfigError:
+            session.stop()  # the next start must ask again
+            raise
     return session
 
 
 def new_session(session: SparkSession) -> SparkSession:
     """Return another session of the same Spark: its settings, and its functions, are its own."""
     own_session = session.newSession()
+    own_session.conf.set(SHUFFLE_PARTITIONS, str(session.conf.get(SHUFFLE_PARTITIONS)))  # by the executors' cores
     register_functions(own_session)
     return own_session
+
+
+def _refuse_connect(master: str) -> None:
+    """Raise ConfigError for a session of Spark Connect, which has no JVM of its own."""
+    if CONNECT.match(master) or os.environ.get("SPARK_REMOTE") or is_remote():
+        raise ConfigError(
+            "found Spark Connect (a master or SPARK_REMOTE like sc://...); expected Spark with its JVM beside this "
+            "process: lakehouse commits by Delta's own log, which a remote session does not reach. Use [spark] "
+            'master = "spark://host:7077", "yarn", "k8s://..." or "local[*]"; tables alone any reader of Delta reads.'
+        )
+
+
+def _choose_python(master: str, python: str | None) -> None:
+    """Set the Python that runs functions: PySpark reads it from the environment alone."""
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    elif is_local(master) or ON_THIS_MACHINE.fullmatch(master):
+        # The workers need this environment's packages; "python3" on the PATH may be another one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _has_file_manager() -> bool:

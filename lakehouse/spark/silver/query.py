@@ -6,6 +6,7 @@ Spark's frame and batch id serve only as a clock. A batch applies the ticks afte
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 import uuid
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import groupby
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.lake.commit_metadata import BronzeTick
@@ -24,6 +25,7 @@ from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.cluster.address import is_local
 from lakehouse.spark.jvm import checkpoint
 from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
@@ -36,7 +38,7 @@ QUERY = "silver"
 RECORDS_PER_BATCH_MAX = 5_000_000
 # So few ticks can't hold too much; the records of more ticks are counted before they become one batch.
 TICKS_UNCOUNTED = 4
-TABLES_AT_ONCE = 2
+TABLES_AT_ONCE = 2  # on this machine
 _first_read_planned = threading.Event()
 
 
@@ -70,7 +72,7 @@ class Silver:
                 stack.enter_context(writer)
             stack.enter_context(self._quarantine)
             self._plan_first_read()
-            self._pool = stack.enter_context(ThreadPoolExecutor(TABLES_AT_ONCE, "silver"))
+            self._pool = stack.enter_context(ThreadPoolExecutor(_tables_at_once(self._spark), "silver"))
             self._stack = stack.pop_all()
         return self
 
@@ -174,3 +176,8 @@ class Silver:
 def _table_depth(writer: SilverWriter) -> int:
     """Return the length of the chain of tables that a table reads."""
     return table_depth(writer.table)
+
+
+def _tables_at_once(spark: SparkSession) -> int:
+    """Return how many tables are folded at a time: on a cluster the driver only plans them, with all of its cores."""
+    return TABLES_AT_ONCE if is_local(str(spark.sparkContext.master)) else max(TABLES_AT_ONCE, os.cpu_count() or 1)

@@ -1,0 +1,1 @@
+"""A cluster as Spark's master: how its executors reach the driver, and what their Python needs to have."""

@@ -1,0 +1,148 @@
+"""A real Spark cluster: the tables of a local run, whatever its executors' Python lacks, and though one is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from lakehouse.kafka.broker import Broker
+from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
+from tests.seeds import draw
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+APP = """
+import lakehouse as lh
+from rules import largest
+
+readings = lh.stream({topic!r}, key="sensor string", schema="room string, celsius bigint, at timestamp",
+                     event_time="at", name="readings")
+rooms = readings.latest("rooms")
+names = lh.stream({topic!r} + "-rooms", key="room string", schema="label string", name="names").latest("names")
+hot = readings.filter("celsius > 20").group_by("room").agg(n=lh.count(), all=lh.collect_list("celsius")).table("hot")
+minutes = (readings.group_by("room").window(lh.tumbling("1 minute", grace="1 hour"))
+           .agg(n=lh.count(), top=lh.max("celsius")).table("minutes"))
+visits = readings.group_by("room").window(lh.session("20 seconds", grace="1 hour")).agg(n=lh.count()).table("visits")
+best = readings.group_by("room").agg(best=lh.reduce("celsius", largest)).table("best")
+labelled = rooms.join(names, on="room", how="left").table("labelled")
+app = lh.app(rooms, names, hot, minutes, visits, best, labelled, hot.changes().to_topic({topic!r} + "-hot"))
+"""
+# A module of the user's, which no executor has.
+RULES = """
+def largest(so_far, value):
+    return max(so_far, value)
+"""
+TABLES = ("rooms", "names", "hot", "minutes", "visits", "best", "labelled")
+SECONDS = 900
+
+
+class Project:
+    """A folder with an application, and settings for a run on a cluster and for one on this machine."""
+
+    def __init__(self, folder: Path, broker: Broker, master: str, **spark: Any) -> None:
+        self.folder, self.topic = folder, f"readings-{uuid.uuid4().hex[:8]}"
+        (folder / "app.py").write_text(APP.format(topic=self.topic))
+        (folder / "rules.py").write_text(RULES)
+        options = '{ "spark.executor.memory" = "700m", "spark.executor.cores" = "1" }'
+        section = {"memory": "1g", "master": master, **spark}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in section.items()]
+        kafka = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
+        (folder / "lakehouse.toml").write_text(
+            "\n".join(['[lake]\npath = "./lake"\napp = "app"', kafka, "[spark]", *lines, f"options = {options}", ""])
+        )
+        (folder / "local.toml").write_text(f'[lake]\npath = "./local"\napp = "app"\n{kafka}[spark]\nmemory = "1g"\n')
+        self._dice = Random(draw())
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "lakehouse.cli.main", *arguments]
+        return subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        process = self.start(*arguments)
+        output = process.communicate(timeout=SECONDS)[0]
+        assert process.returncode == code, output
+        return output
+
+    def produce(self, first: int, count: int) -> None:
+        dice, lines = self._dice, []
+        for number in range(first, first + count):
+            value = {"room": f"r{dice.randrange(6)}", "celsius": dice.randrange(10, 35)}
+            moment = 1_700_000_000 + number * 2 + dice.randrange(30)
+            lines.append(json.dumps({"key": f"s{dice.randrange(40)}", "value": value | {"at": moment}}))
+        names = [json.dumps({"key": f"r{number}", "value": {"label": f"room {number}"}}) for number in range(4)]
+        for topic, records in ((self.topic, lines), (f"{self.topic}-rooms", names)):
+            (self.folder / "records.jsonl").write_text("\n".join([*records, ""]))
+            self.run("kafka", "produce", topic, "records.jsonl", "--partitions", "2")
+
+    def rows(self, table: str, config: str) -> Any:
+        return sorted(self.run("query", f"SELECT * FROM {table}", "--json", "--config", config).splitlines())
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_python(tmp_path_factory.mktemp("python"), *NEEDED)
+
+
+def test_a_cluster_gives_the_tables_of_a_local_run_though_an_executor_is_killed(
+    cluster: Cluster, tmp_path: Path, broker: Broker, bare_python: Path
+) -> None:
+    project = Project(tmp_path, broker, cluster.master, python=str(bare_python), executor_wait_seconds=300)
+    project.produce(0, 400)
+    project.run("run", "--until", "caught-up")
+    project.produce(400, 2000)
+    log = tmp_path / "lake/bronze/records/_delta_log"
+    commits = len(list(log.glob("0*.json")))
+    running = project.start("run", "--until", "caught-up")
+    end = time.monotonic() + SECONDS
+    while len(list(log.glob("0*.json"))) < commits + 2:  # its epoch, and a tick: now tables are written
+        assert running.poll() is None, running.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    pids = cluster.executor_pids()
+    assert pids
+    os.kill(pids[0], signal.SIGKILL)
+    output = running.communicate(timeout=SECONDS)[0]
+    assert running.returncode == 0, output
+    project.run("run", "--until", "caught-up", "--config", "local.toml", "--only", "ingest")
+    project.run("run", "--until", "caught-up", "--config", "local.toml", "--only", "silver")
+    for table in TABLES:
+        rows = project.rows(table, "lakehouse.toml")
+        assert rows, table
+        assert rows == project.rows(table, "local.toml"), table
+    assert json.loads(project.run("test", "check"))["ok"]
+    if (tmp_path / "lake").exists():
+        assert not list((tmp_path / "lake").rglob("*.zip"))
+
+
+def test_a_python_that_lacks_a_package_is_named_before_anything_is_written(
+    cluster: Cluster, tmp_path: Path, broker: Broker
+) -> None:
+    python = make_python(tmp_path / "python", "pytz")
+    project = Project(tmp_path, broker, cluster.master, python=str(python), executor_wait_seconds=300)
+    project.produce(0, 2)
+    output = project.run("run", "--until", "caught-up", code=2)
+    assert f"({python} on " in output
+    assert "lacks pyarrow, pandas, numpy; expected pyarrow, pandas, numpy. Install them there" in output
+    assert not (tmp_path / "lake/bronze").exists()
+
+
+def test_a_cluster_without_workers_is_told_after_a_while(tmp_path: Path, broker: Broker) -> None:
+    with running_cluster(tmp_path, workers=0) as idle:
+        project = Project(tmp_path, broker, idle.master, executor_wait_seconds=5)
+        project.produce(0, 2)
+        output = project.run("run", "--until", "caught-up", code=2)
+    assert f"no executor of {idle.master} ran a task within 5 s" in output
+    assert "say a better address in [spark] driver_host" in output
+    assert not (tmp_path / "lake/bronze").exists()
