@@ -12,7 +12,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli.kafka import broker, produce
+from lakehouse.cli.kafka import acls, broker, produce
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
@@ -52,8 +52,8 @@ ALONE: Mapping[str, Command] = {
 GROUPS = (
     Group(
         "kafka",
-        "A Kafka on this machine, and records for it",
-        {"up": broker.up, "down": broker.down, "produce": produce.produce},
+        "Kafka on this machine, records, rights",
+        {"up": broker.up, "down": broker.down, "produce": produce.produce, "acls": acls.acls},
     ),
     Group(
         "look",
@@ -118,7 +118,7 @@ GROUPS = (
         },
     ),
 )
-YOUNGER = ("replay",)  # than the groups
+YOUNGER = ("replay", "acls")  # than the groups
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
     name: group.name

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import librdkafka_options
+from lakehouse.kafka.rights import DRAIN_GROUP, Right, describe_missing_right
 from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
@@ -49,7 +50,11 @@ def read_topic(
                     "partitions."
                 )
             for message in messages:
-                is_end, partition, offset = _is_partition_end(message, topic), message.partition(), message.offset()
+                is_end, partition, offset = (
+                    _is_partition_end(message, topic, options),
+                    message.partition(),
+                    message.offset(),
+                )
                 if partition is None or offset is None or partition not in end_offsets:
                     continue
                 if not is_end and offset < end_offsets[partition]:
@@ -81,7 +86,7 @@ def follow_topic(
         )
         while True:
             message = consumer.poll(POLL_SECONDS)
-            if message is not None and not _is_partition_end(message, topic):
+            if message is not None and not _is_partition_end(message, topic, options):
                 yield message
     finally:
         consumer.close()
@@ -104,13 +109,15 @@ def read_single_records(
             wanted_places = [
                 (partition, offset) for partition, offset in wanted_places if offsets_now[partition] != offset
             ]
-            messages_by_place |= _read_one_each(consumer, topic, offsets_now)
+            messages_by_place |= _read_one_each(consumer, topic, offsets_now, options)
     finally:
         consumer.close()
     return messages_by_place
 
 
-def _read_one_each(consumer: Consumer, topic: str, places: Mapping[int, int]) -> dict[tuple[int, int], Message]:
+def _read_one_each(
+    consumer: Consumer, topic: str, places: Mapping[int, int], options: Mapping[str, str]
+) -> dict[tuple[int, int], Message]:
     """Return the record at an offset of each partition."""
     messages_by_place: dict[tuple[int, int], Message] = {}
     offsets_left = dict(places)
@@ -122,18 +129,20 @@ def _read_one_each(consumer: Consumer, topic: str, places: Mapping[int, int]) ->
                 f"topic {topic!r}: nothing arrived for {SILENCE_SECONDS:g} s; expected the records at "
                 f"{', '.join(f'{partition}/{offset}' for partition, offset in sorted(offsets_left.items()))}."
             )
-        is_end, partition = _is_partition_end(message, topic), message.partition()
+        is_end, partition = _is_partition_end(message, topic, options), message.partition()
         wanted_offset = None if partition is None else offsets_left.pop(partition, None)
         if partition is not None and not is_end and wanted_offset is not None and message.offset() == wanted_offset:
             messages_by_place[partition, wanted_offset] = message
     return messages_by_place
 
 
-def _is_partition_end(message: Message, topic: str) -> bool:
+def _is_partition_end(message: Message, topic: str, options: Mapping[str, str]) -> bool:
     """Say whether a message is the end of a partition, not a record. Raises KafkaUnavailable for an error of Kafka."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+        rights = (Right("Read", "group", DRAIN_GROUP), Right("Read", "topic", topic))
+        missing_right = describe_missing_right(error, options, *rights)
+        raise KafkaUnavailable(f"topic {topic!r}: {missing_right or f'{error.str()}.'}")
     return error is not None
 
 
@@ -142,7 +151,7 @@ def _drain_consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
         {
             **librdkafka_options(options),
             "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "lakehouse.drain",
+            "group.id": DRAIN_GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.drain import POLL_SECONDS, SILENCE_SECONDS
 from lakehouse.kafka.options import librdkafka_options
+from lakehouse.kafka.rights import HOLES_GROUP, Right, describe_missing_right
 from lakehouse.kafka.topics import Cluster
 
 OffsetRange = tuple[int, int]  # half-open
@@ -44,13 +45,13 @@ class Holes:
     """
 
     def __init__(self, cluster: Cluster, options: Mapping[str, str]) -> None:
-        self._cluster = cluster
+        self._cluster, self._options = cluster, options
         self._committed, self._uncommitted = (
             Consumer(
                 {
                     **librdkafka_options(options),
                     "bootstrap.servers": cluster.bootstrap_servers,
-                    "group.id": "lakehouse.holes",
+                    "group.id": HOLES_GROUP,
                     "enable.auto.commit": False,
                     "auto.offset.reset": "earliest",
                     "isolation.level": isolation,
@@ -99,7 +100,7 @@ class Holes:
     ) -> tuple[int, int | None]:
         """Return the number of records that a consumer gets in the holes, and the offset of the first."""
         record_count, first_offset, hole_index = 0, None, 0
-        for offset in _walk_record_offsets(consumer, topic, partition, holes) if holes else ():
+        for offset in _walk_record_offsets(consumer, topic, partition, holes, self._options) if holes else ():
             while hole_index < len(holes) and holes[hole_index][1] <= offset:
                 hole_index += 1
             if hole_index < len(holes) and holes[hole_index][0] <= offset:
@@ -108,7 +109,9 @@ class Holes:
         return record_count, first_offset
 
 
-def _walk_record_offsets(consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange]) -> Iterator[int]:
+def _walk_record_offsets(
+    consumer: Consumer, topic: str, partition: int, holes: list[OffsetRange], options: Mapping[str, str]
+) -> Iterator[int]:
     """Yield the offsets of the records that a consumer gets from the start of the first hole to the end of the last."""
     consumer.assign([TopicPartition(topic, partition, holes[0][0])])
     last_heard = time.monotonic()
@@ -121,7 +124,9 @@ def _walk_record_offsets(consumer: Consumer, topic: str, partition: int, holes: 
                 last_heard = time.monotonic()
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaUnavailable(f"topic {topic!r}: {error.str()}.")
+                    rights = (Right("Read", "group", HOLES_GROUP), Right("Read", "topic", topic))
+                    missing_right = describe_missing_right(error, options, *rights)
+                    raise KafkaUnavailable(f"topic {topic!r}: {missing_right or f'{error.str()}.'}")
                 if error is not None or offset is None or offset >= holes[-1][1]:
                     return
                 yield offset

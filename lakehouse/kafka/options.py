@@ -6,6 +6,7 @@ Certificates are PEM files for librdkafka, and may be for Java. User and passwor
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 
@@ -13,6 +14,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from lakehouse.errors import ConfigError
 
+# librdkafka writes fatal errors on stderr, whatever its level of logs is; they arrive as exceptions, too.
+SILENT_LOGGER = logging.getLogger("lakehouse.kafka.librdkafka")
+SILENT_LOGGER.addHandler(logging.NullHandler())
+SILENT_LOGGER.propagate = False
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",

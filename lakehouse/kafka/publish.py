@@ -19,9 +19,10 @@ from lakehouse.durable import write_durably
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.covers import Cover, covers_topic
 from lakehouse.kafka.headers import LIMIT, fit_record, record_room
-from lakehouse.kafka.options import librdkafka_options
+from lakehouse.kafka.options import SILENT_LOGGER, librdkafka_options
 from lakehouse.kafka.partitioner import choose_partition
 from lakehouse.kafka.produce import ProducerRecord, StateRecord
+from lakehouse.kafka.rights import PUBLISH_PREFIX, Right, describe_missing_right
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.schema import state_topic
 
@@ -51,8 +52,8 @@ class Publisher:
             {
                 **librdkafka_options(options),
                 "bootstrap.servers": cluster.bootstrap_servers,
-                "log_level": 0,
-                "transactional.id": f"lakehouse.publish.{topic}",
+                "logger": SILENT_LOGGER,
+                "transactional.id": f"{PUBLISH_PREFIX}{topic}",
                 "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
                 "partitioner": "murmur2_random",
                 "compression.type": "lz4",
@@ -66,9 +67,9 @@ class Publisher:
         try:
             self._producer.init_transactions(TIMEOUT_SECONDS)
         except KafkaException as error:
-            raise KafkaUnavailable(
-                f"topic {topic!r}: Kafka did not begin a transaction: {error}. Check its log."
-            ) from None
+            right = Right("Write", "transactional-id", f"{PUBLISH_PREFIX}{topic}")
+            reason = describe_missing_right(error.args[0], options, right) or f"{error}. Check its log."
+            raise KafkaUnavailable(f"topic {topic!r}: Kafka did not begin a transaction: {reason}") from None
 
     def publish(self, records: Iterable[ProducerRecord], cover: Cover) -> int:
         """Write the records and their cover in one transaction; return the number of the changelog's records.

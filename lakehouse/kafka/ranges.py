@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import librdkafka_options
+from lakehouse.kafka.rights import INGEST_GROUP, Right, describe_missing_right
 from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
@@ -109,7 +110,7 @@ def read_ranges(
                     partition_names = ", ".join(f"{topic}/{p}" for topic, p in sorted(end_offsets))
                     raise KafkaUnavailable(f"{partition_names}: nothing arrived for {SILENCE_SECONDS:g} s.")
                 continue
-            if (record := _parse_message(message)) is None:
+            if (record := _parse_message(message, options)) is None:
                 # The partition ended: the rest of the range has no records (a transaction's marker).
                 end_offsets.pop((message.topic() or "", message.partition() or 0), None)
             elif (record.topic, record.partition) in end_offsets:
@@ -123,11 +124,14 @@ def read_ranges(
         consumer.close()
 
 
-def _parse_message(message: Message) -> RawRecord | None:
+def _parse_message(message: Message, options: Mapping[str, str]) -> RawRecord | None:
     error = message.error()
     if error is not None and error.code() == KafkaError._PARTITION_EOF:
         return None
     if error is not None:
+        rights = (Right("Read", "group", INGEST_GROUP), Right("Read", "topic", message.topic() or "?"))
+        if (missing_right := describe_missing_right(error, options, *rights)) is not None:
+            raise KafkaUnavailable(f"reading topics: {missing_right}")
         raise KafkaUnavailable(
             f"{message.topic()}/{message.partition()} from offset {message.offset()} on: {error.str()}."
         )
@@ -155,7 +159,7 @@ def _ranges_consumer(bootstrap_servers: str, options: Mapping[str, str]) -> Cons
         {
             **librdkafka_options(options),
             "bootstrap.servers": bootstrap_servers,
-            "group.id": "lakehouse.ingest",
+            "group.id": INGEST_GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",

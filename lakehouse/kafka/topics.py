@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
 from lakehouse.kafka.options import librdkafka_options, refused_options_error
+from lakehouse.kafka.rights import Right, describe_missing_right
 
 TIMEOUT_SECONDS = 15.0
 # Errors just after a topic was created or recreated, or a broker came back; they pass by themselves. (A wait begins
@@ -54,7 +55,7 @@ class Cluster:
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self._timeout = timeout_seconds
+        self._timeout, self._options = timeout_seconds, dict(options or {})
         self._reasons: deque[str] = deque(maxlen=1)
         admin_settings: dict[str, Any] = {
             **librdkafka_options(options or {}),
@@ -155,7 +156,7 @@ class Cluster:
         try:
             config_entries = self._wait(futures_by_resource[topic_resource])
         except KafkaException as error:
-            raise self._translate(error, name) from None
+            raise self._translate(error, name, "DescribeConfigs") from None
         return {key: config_entry.value for key, config_entry in config_entries.items()}
 
     def create(
@@ -166,7 +167,9 @@ class Cluster:
         Returns when the topic can be used, which is a little later than Kafka's own answer.
         """
         new_topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
-        self._request(lambda: self._admin.create_topics([new_topic], request_timeout=self._timeout)[name], name)
+        self._request(
+            lambda: self._admin.create_topics([new_topic], request_timeout=self._timeout)[name], name, "Create"
+        )
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -179,13 +182,13 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises NotFound."""
-        self._request(lambda: self._admin.delete_topics([name], request_timeout=self._timeout)[name], name)
+        self._request(lambda: self._admin.delete_topics([name], request_timeout=self._timeout)[name], name, "Delete")
 
-    def _request(self, request: Any, name: str) -> None:
+    def _request(self, request: Any, name: str, operation: str) -> None:
         try:
             self._wait(self._call(request))
         except KafkaException as error:
-            raise self._translate(error, name) from None
+            raise self._translate(error, name, operation) from None
 
     def _call(self, request: Any) -> Any:
         """Make a request. An immediate failure means that no broker is there to answer."""
@@ -200,8 +203,14 @@ class Cluster:
         except FutureTimeout:
             raise self._unavailable("no answer") from None
 
-    def _translate(self, error: KafkaException, topic: str | None = None) -> LakehouseError:
+    def _translate(
+        self, error: KafkaException, topic: str | None = None, operation: str = "Describe"
+    ) -> LakehouseError:
         error_code = _error_code(error)
+        if topic is not None and error_code is not None:
+            right = Right(operation, "topic", topic)
+            if (missing_right := describe_missing_right(error.args[0], self._options, right)) is not None:
+                return KafkaUnavailable(missing_right)
         topic_label = f"topic {topic!r}"
         if topic is not None and error_code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             topic_names = self.names()

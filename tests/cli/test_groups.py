@@ -16,7 +16,7 @@ from lakehouse.cli.groups import ALONE, GROUPS, MOVED
 
 PROJECT = Path(package.__file__).parent.parent
 TREE = {
-    "kafka": "up down produce",
+    "kafka": "up down produce acls",
     "look": "tables describe late quarantine interventions",
     "past": "log changes show diff blame bisect explain checkout rebuild",
     "repair": "backfill revert correct replay restore rehydrate upkeep",

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from lakehouse.settings import passed_on
+from lakehouse import passed_on
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 PARAMS = json.loads(Path(__file__).with_name("params.json").read_text())

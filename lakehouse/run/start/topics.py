@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from lakehouse.errors import KafkaUnavailable, NotFound
+from lakehouse.kafka.rights import user_of
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -33,10 +34,14 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
             if kafka_topics
             else "It has none."
         )
+        # Kafka hides a topic from a user who may not describe it.
+        user = user_of(settings.kafka.options)
+        hidden_text = f", or user {user!r} may not describe it" if user else ""
+        grant_text = "; `lakehouse kafka acls` prints the rights that it needs" if user else ""
         raise NotFound(
-            f"Kafka at {servers} has no topic "
-            f"{', '.join(missing_topics)}.{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or "
-            "correct the name in the application."
+            f"Kafka at {servers} has no topic {', '.join(missing_topics)}{hidden_text}."
+            f"{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or correct the name in the "
+            f"application{grant_text}."
         )
 
 
