@@ -24,7 +24,7 @@ ROOMS = (
     "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan", "plan/evolution", "plan/lineage",
     "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql", "formats", "settings", "setup", "kafka",
-    "lake", "lake/moment", "lake/record", "lake/row", "spark/cluster",
+    "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold",
     "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",

@@ -7,15 +7,12 @@ and which Kafka keeps forever. A file in the lake has a copy for upkeep, which d
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from lakehouse.durable import write_durably
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.covers import Cover, covers_topic
 from lakehouse.kafka.headers import LIMIT, fit_record, record_room
@@ -35,11 +32,18 @@ LARGEST_RECORD_BYTES = 1_000_000  # librdkafka's own limit for a record, for a t
 class Publisher:
     """The only publisher of a topic, and of the table's state topic if there is one. A new one fences an older one.
 
-    progress_path: the file for the copy of the progress. Raises KafkaUnavailable if Kafka does not take part.
+    keep_progress: called with a copy of the progress, the topic's id and the tick, after each transaction. Raises
+    KafkaUnavailable if Kafka does not take part.
     """
 
     def __init__(
-        self, cluster: Cluster, options: Mapping[str, str], topic: str, progress_path: str, *, with_state: bool = False
+        self,
+        cluster: Cluster,
+        options: Mapping[str, str],
+        topic: str,
+        keep_progress: Callable[[Mapping[str, Any]], None],
+        *,
+        with_state: bool = False,
     ) -> None:
         self.topic = topic
         topics = [topic, state_topic(topic)] if with_state else [topic]
@@ -47,7 +51,7 @@ class Publisher:
         self.topic_id = topic_facts[topic].id
         self._partitions = {name: facts_of_topic.partitions for name, facts_of_topic in topic_facts.items()}
         self._largest_bytes = {name: _largest_batch_bytes(cluster, name) for name in topics}
-        self._progress_file = Path(progress_path) if "://" not in progress_path else None
+        self._keep_progress = keep_progress
         self._producer = Producer(
             {
                 **librdkafka_options(options),
@@ -138,9 +142,8 @@ class Publisher:
                 ) from None
 
     def remember(self, tick: int) -> None:
-        """Write the copy of the progress to the lake."""
-        if self._progress_file is not None:
-            write_durably(self._progress_file, json.dumps({"topic_id": self.topic_id, "tick": tick}))
+        """Keep a copy of the progress."""
+        self._keep_progress({"topic_id": self.topic_id, "tick": tick})
 
 
 def _largest_batch_bytes(cluster: Cluster, topic: str) -> int:

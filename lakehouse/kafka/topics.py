@@ -16,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
+from lakehouse.kafka.diagnosis import describe_refusal
 from lakehouse.kafka.options import librdkafka_options, refused_options_error
 from lakehouse.kafka.rights import Right, describe_missing_right
 
@@ -56,7 +57,7 @@ class Cluster:
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._timeout, self._options = timeout_seconds, dict(options or {})
-        self._reasons: deque[str] = deque(maxlen=1)
+        self._reasons: deque[str] = deque(maxlen=20)
         admin_settings: dict[str, Any] = {
             **librdkafka_options(options or {}),
             "bootstrap.servers": bootstrap_servers,
@@ -241,12 +242,16 @@ class Cluster:
 
     def _unavailable(self, reason: str) -> KafkaUnavailable:
         self._admin.poll(0)  # lets the client report its reason, if it has one
-        reason = self._reasons[-1] if self._reasons else reason
+        # "0/2 brokers are down" follows each reason.
+        telling_reasons = [known for known in self._reasons if not known.endswith("brokers are down")]
+        reason = next(reversed(telling_reasons or self._reasons), reason)
+        advice = describe_refusal(self.bootstrap_servers, self._options, reason) or (
+            "Check that it runs, that the address is right (kafka.bootstrap_servers), and its security settings "
+            "(kafka.options)."
+        )
         return KafkaUnavailable(
-            f"Kafka on {self.bootstrap_servers} did not answer within {self._timeout:g} s: {reason}. "
-            "Expected a broker there. "
-            "Check that it runs, that the address is right (kafka.bootstrap_servers), and its security "
-            "settings (kafka.options)."
+            f"Kafka on {self.bootstrap_servers} did not answer within {self._timeout:g} s: {reason}. Expected a broker "
+            f"there. {advice}"
         )
 
 

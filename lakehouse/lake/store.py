@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
 from lakehouse.errors import StorageError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from obstore.store import S3Config, S3Store
 
 # By the name in [lake] options: that of delta-rs, and of Arrow's S3 file system.
 NAMES = {
@@ -27,14 +30,21 @@ NAMES = {
     "session_token": ("aws_session_token", "session_token"),
 }
 DEFAULT_REGION = "us-east-1"  # what servers other than Amazon's expect
+S3 = "s3a://"
+SILENCE_SECONDS = 15  # a store that does not answer for so long is away
 
 _options_by_root: dict[str, Mapping[str, str]] = {}
+_single_writer_roots: set[str] = set()
 
 
-def use_store(root: str, options: Mapping[str, str]) -> None:
-    """Say how the store of the lake at `root` is reached in this process. options: those of [lake] options."""
+def use_store(root: str, options: Mapping[str, str], *, single_writer: bool = False) -> None:
+    """Say how the store of the lake at `root` is reached in this process.
+
+    options: those of [lake] options. single_writer: nobody else writes to the lake, so that it needs no leases.
+    """
     if is_remote(root):
         _options_by_root[root] = dict(options)
+        (_single_writer_roots.add if single_writer else _single_writer_roots.discard)(root)
 
 
 def is_remote(path: str) -> bool:
@@ -90,6 +100,69 @@ def all_exist(paths: Iterable[str]) -> bool:
     return all(info.type.name != "NotFound" for info in infos)
 
 
+class StoreObject(NamedTuple):
+    """An object as it is now. written_at: by the store's clock."""
+
+    content: bytes
+    written_at: datetime
+
+
+def has_objects(path: str) -> bool:
+    """Say whether `read_object` and its like can be used: on S3."""
+    return path.startswith(S3)
+
+
+def has_leases(path: str) -> bool:
+    """Say whether leases are kept in the store of a path: on S3, unless its lake has a single writer."""
+    return has_objects(path) and _root_of(path) not in _single_writer_roots
+
+
+def read_object(path: str) -> StoreObject | None:
+    """Return an object of an S3 store; None if there is none. Raises StorageError."""
+    import obstore
+
+    with _object_store_of(path) as (object_store, key):
+        try:
+            answer = obstore.get(object_store, key)
+            content = bytes(answer.bytes())
+        except FileNotFoundError:
+            return None
+        return StoreObject(content, answer.meta["last_modified"])
+
+
+def write_object(path: str, content: bytes, *, new: bool = False) -> bool:
+    """Write an object of an S3 store whole, and say whether it was written.
+
+    new: only if there is none; the store decides between two that write at once. Raises StorageError.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    with _object_store_of(path) as (object_store, key):
+        try:
+            obstore.put(object_store, key, content, mode="create" if new else "overwrite")
+        except (AlreadyExistsError, FileExistsError):
+            return False
+        return True
+
+
+def object_names(path: str) -> list[str]:
+    """Return the names of the objects in a folder of an S3 store, sorted. Raises StorageError."""
+    import obstore
+
+    with _object_store_of(path) as (object_store, key):
+        listing = obstore.list_with_delimiter(object_store, f"{key}/")
+        return sorted(found["path"].rpartition("/")[2] for found in listing["objects"])
+
+
+def remove_object(path: str) -> None:
+    """Remove an object of an S3 store, if it is there. Raises StorageError."""
+    import obstore
+
+    with _object_store_of(path) as (object_store, key):
+        obstore.delete(object_store, key)
+
+
 def folder_names(path: str) -> list[str]:
     """Return the names of the folders in a folder, sorted; none if there is no such folder."""
     return _names_of(path, "Directory")
@@ -125,8 +198,44 @@ def _names_of(path: str, kind: Literal["Directory", "File"]) -> list[str]:
 
 def _options_of(path: str) -> Mapping[str, str]:
     """Return the options of the lake that a path belongs to; none if nobody has said how it is reached."""
+    return _options_by_root.get(_root_of(path), {})
+
+
+def _root_of(path: str) -> str:
+    """Return the root of the lake that a path belongs to; an empty text if nobody has named it."""
     roots = [root for root in _options_by_root if path == root or path.startswith(f"{root}/")]
-    return _options_by_root[max(roots, key=len)] if roots else {}
+    return max(roots, key=len, default="")
+
+
+@contextmanager
+def _object_store_of(path: str) -> Iterator[tuple[S3Store, str]]:
+    """Give the client of a path's bucket, and the path's key in it; an error of the store becomes a StorageError."""
+    from obstore.exceptions import BaseError
+
+    bucket, _, key = path.removeprefix(S3).partition("/")
+    options = tuple(sorted(_options_of(path).items()))
+    try:
+        yield _object_store(bucket, options), key
+    except (BaseError, OSError, ValueError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise StorageError(
+            f"{path} can't be reached: {first_line}. Expected a bucket that this user may read and write. Look at "
+            "[lake] options: endpoint, region, path_style, access_key, secret_key."
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def _object_store(bucket: str, options: tuple[tuple[str, str], ...]) -> S3Store:
+    from obstore.store import S3Store
+
+    config = delta_options(dict(options))
+    allow_http = config.pop("aws_allow_http", "false") == "true"
+    return S3Store(
+        bucket,
+        config=cast("S3Config", {**config, "aws_conditional_put": "etag"}),
+        client_options={"allow_http": allow_http, "timeout": timedelta(seconds=SILENCE_SECONDS)},
+        retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=SILENCE_SECONDS)},
+    )
 
 
 @contextmanager

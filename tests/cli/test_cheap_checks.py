@@ -16,8 +16,8 @@ from deltalake.exceptions import DeltaError
 from lakehouse.cli.start.job import run_part
 from lakehouse.errors import NotFound
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.run.start import topics
 from lakehouse.run.start.opened import Opened
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.semantics.record import Record
 from tests.written_bronze import write_bronze
 

@@ -10,8 +10,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import ConfigError, LeaseHeld, NotFound, PlanError
 from lakehouse.kafka.produce import ProducerRecord, produce
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.run.repair.rehydrate import Rehydrated
 from lakehouse.semantics.record import Record
 

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import bronze_place
 from lakehouse.run.job.job import Job
 from lakehouse.spark.bronze.ingest import Ingest
@@ -29,7 +29,7 @@ from ..good_records import NoneBad
 T = 1_700_000_000_000
 HOLD = """
 import sys
-from lakehouse.lake.lease import Lease
+from lakehouse.lake.control.lease import Lease
 from lakehouse.spark.open_lake import OpenLake
 Lease(sys.argv[1], "x").acquire()
 print("held", flush=True)

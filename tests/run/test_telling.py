@@ -130,6 +130,9 @@ def test_a_bronze_made_again_is_told_from_its_beginning(world: World) -> None:
 
 def test_a_lake_without_a_folder_is_refused() -> None:
     app = lh.app(NUMBERS.to_function("tell", print))
-    with pytest.raises(ConfigError, match=r"function 'tell': the lake s3a://b/lake is not in a local folder"):
-        function_sinks.check_functions(Layout("s3a://b/lake"), app)
-    function_sinks.check_functions(Layout("s3a://b/lake"), lh.app(NUMBERS.latest("last")))
+    with pytest.raises(
+        ConfigError, match=r"function 'tell': the lake gs://b/lake is neither in a local folder nor on s3a"
+    ):
+        function_sinks.check_functions(Layout("gs://b/lake"), app)
+    function_sinks.check_functions(Layout("gs://b/lake"), lh.app(NUMBERS.latest("last")))
+    function_sinks.check_functions(Layout("s3a://b/lake"), app)

@@ -54,6 +54,11 @@ class Project:
         (folder / "lakehouse.toml").write_text(s3_lake + kafka)
         (folder / "local.toml").write_text('[lake]\npath = "./lake"\napp = "app.py"\n' + kafka)
 
+    def be_the_single_writer(self) -> None:
+        """Say in the settings that nobody else writes to the lake, so that no leases are taken."""
+        settings = (self.folder / "lakehouse.toml").read_text()
+        (self.folder / "lakehouse.toml").write_text(settings.replace("[lake]\n", "[lake]\nsingle_writer = true\n"))
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "lakehouse.cli.main", *arguments]
         return subprocess.Popen(
@@ -109,7 +114,9 @@ def test_a_run_and_a_restart_after_a_kill_give_the_tables_of_a_local_lake(projec
     assert not [path for path in texts if SECRET.encode() in path.read_bytes()]
 
 
-def test_of_two_ingests_the_newer_one_goes_on(project: Project) -> None:
+def test_of_two_ingests_without_leases_the_newer_one_goes_on(project: Project) -> None:
+    """As if the older one's session had expired: only the epochs of bronze stand between the two."""
+    project.be_the_single_writer()
     project.produce(0, 10)
     project.run("run", "--until", "caught-up")
     older = project.start("run", "--only", "ingest")
@@ -129,6 +136,63 @@ def test_of_two_ingests_the_newer_one_goes_on(project: Project) -> None:
         assert newer.wait(SECONDS) == 0
     project.run("run", "--until", "caught-up")
     assert sum(row[1] for row in project.rows("totals")) == 20
+
+
+def test_a_second_run_is_refused_and_a_repair_is_carried_out_by_the_running_job(project: Project) -> None:
+    project.produce(0, 10)
+    project.run("run", "--until", "caught-up")
+    job = project.start("run")
+    try:
+        _await(lambda: len(list(project.store.files(project.uri).glob("control/leases/*/*.json"))) > 3)
+        _await(lambda: _is_held(project, "silver-totals") and _is_held(project, "ingest"))
+        refusal = project.run("run", "--until", "caught-up", code=3)
+        assert "bronze is being written by another process: " in refusal
+        assert f"process {job.pid} on " in refusal
+        project.produce(10, 10)
+        _await(lambda: sum(row[1] for row in project.rows("totals")) == 20)
+        reverted = project.run("repair", "revert", "totals", "--tick", "1", "--why", "a trial")
+        assert "totals" in reverted
+        _await(lambda: sum(row[1] for row in project.rows("totals")) == 10)
+        assert job.poll() is None, "the job goes on"
+        assert not list(project.store.files(project.uri).glob("control/requests/*"))
+    finally:
+        job.send_signal(signal.SIGTERM)
+        output = job.communicate(timeout=SECONDS)[0]
+    assert job.returncode == 0, output
+    assert not list(project.store.files(project.uri).glob("control/sessions/*"))
+    # Upkeep knows at the next start when it ran last.
+    assert list(project.store.files(project.uri).glob("control/upkeep/*.json"))
+
+
+def test_a_killed_function_goes_on_with_the_record_after_its_note(project: Project) -> None:
+    calls = project.folder / "calls.txt"
+    (project.folder / "app.py").write_text(
+        APP.format(topic=project.topic)
+        + f"""
+import os, signal
+from pathlib import Path
+
+def tell(record):
+    with open({str(calls)!r}, "a") as file:
+        file.write(record.id + "\\n")
+    if Path({str(calls)!r}).read_text().count("\\n") == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+app = lh.app(totals, orders.to_function("teller", tell))
+"""
+    )
+    project.produce(0, 12)
+    project.run("run", "--until", "caught-up", code=-signal.SIGKILL)
+    project.run("run", "--until", "caught-up")
+    told = calls.read_text().split()
+    assert len(told) == 13
+    assert len(set(told)) == 12
+    assert told[4] == told[5], "the call that was cut off is made again, with the same id"
+
+
+def _is_held(project: Project, lease: str) -> bool:
+    numbers = sorted(project.store.files(project.uri).glob(f"control/leases/{lease}.lock/*.json"))
+    return bool(numbers) and numbers[-1].read_text() != "{}"
 
 
 def _epochs(log: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import LeaseHeld, PlanError
-from lakehouse.lake.lease import Lease
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
 from lakehouse.semantics.moment import AtVersion
@@ -139,13 +140,14 @@ def test_a_decision_without_its_tick_is_completed_by_the_next_writer(
 
 
 def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
+    from lakehouse.lake.control import note
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.intervene import InterventionRequest, _write_request, pending_requests
+    from lakehouse.run.repair.intervene import InterventionRequest, pending_requests
 
     layout = Layout(str(tmp_path))
     assert list(pending_requests(layout)) == []
     wanted = InterventionRequest("revert", ("sums",), {"tick": 3})
-    _write_request(Path(layout.requests, f"{wanted.id}.json"), wanted)
+    note.write(f"{layout.requests}/{wanted.id}.json", asdict(wanted))
     for number, text in enumerate(("{", "[]", "{}", '{"tables": [], "what": 1}')):
         Path(layout.requests, f"bad{number}.json").write_text(text)
     assert [actual for _, actual in pending_requests(layout)] == [wanted]

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 import lakehouse as lh
 from lakehouse.errors import Fenced, LeaseHeld
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import bronze_place, visible_place
 from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
@@ -156,5 +156,5 @@ def test_a_local_path_has_one_lease_in_any_spelling_and_a_remote_one_creates_no_
     monkeypatch.chdir(tmp_path)
     with Lease(f"file://{tmp_path}/one.lock", "x"), pytest.raises(LeaseHeld):
         Lease(f"{tmp_path}/one.lock", "x").acquire()
-    with Lease("s3a://bucket/lake/control/leases/x.lock", "x"), Lease("s3a://bucket/lake/control/leases/x.lock", "x"):
+    with Lease("gs://bucket/lake/control/leases/x.lock", "x"), Lease("gs://bucket/lake/control/leases/x.lock", "x"):
         assert [path.name for path in tmp_path.iterdir()] == ["one.lock"]

@@ -73,8 +73,8 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
     """Refused requests, files that were never renamed, and checkpoints of other sets of tables stayed forever."""
     from datetime import UTC, datetime
 
+    from lakehouse.lake.control.lease import Lease
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.lease import Lease
     from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
     from lakehouse.spark.silver.upkeep import Policy
 
@@ -141,8 +141,8 @@ def test_upkeep_is_done_when_due_and_its_failure_stops_nothing(tmp_path: Path) -
 
 def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
     """Its rows stayed below control/restoring forever. Those of a running restore must stay."""
+    from lakehouse.lake.control.lease import Lease
     from lakehouse.lake.layout import Layout
-    from lakehouse.lake.lease import Lease
     from lakehouse.run.repair.newest import rows_as_frame
     from lakehouse.spark.changelog.upstream import open_lake
 

@@ -9,17 +9,15 @@ same. A note holds the ticks that are under way, since the records derived from 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError, JobFailed, StorageError
+from lakehouse.lake.control import note as notes
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
 from lakehouse.semantics.commit_number import NO_TICK
@@ -35,10 +33,10 @@ from lakehouse.spark.transaction import table_id
 
 def check_functions(layout: Layout, app: App) -> None:
     """Raise ConfigError for functions over a lake that can't keep notes of their progress."""
-    if app.functions and "://" in layout.root:
+    if app.functions and not notes.are_kept(layout.root):
         raise ConfigError(
-            f"function {app.functions[0].name!r}: the lake {layout.root} is not in a local folder, where progress "
-            "could be noted after each call. Publish to a topic instead: .to_topic(...)."
+            f"function {app.functions[0].name!r}: the lake {layout.root} is neither in a local folder nor on s3a://, "
+            "where progress could be noted after each call. Publish to a topic instead: .to_topic(...)."
         )
 
 
@@ -91,9 +89,9 @@ class Telling:
 class _Function:
     def __init__(self, lake: OpenLake, sink: FunctionSink) -> None:
         self._lake, self._sink, self.name = lake, sink, sink.name
-        self._path = Path(lake.layout.function_progress(sink.name))
+        self._path = lake.layout.function_progress(sink.name)
         fresh_note = Note(table_id(lake.spark, lake.layout.records))
-        stored_note = read_object(self._path)
+        stored_note = notes.read(self._path)
         self._note = (
             Note(**stored_note) if stored_note is not None and stored_note["lake"] == fresh_note.lake else fresh_note
         )
@@ -136,7 +134,7 @@ class _Function:
 
     def _keep(self, note: Note) -> None:
         self._note = note
-        write_durably(self._path, json.dumps(asdict(note)))
+        notes.write(self._path, asdict(note))
 
     def _other_declaration_error(self) -> StorageError:
         return StorageError(

@@ -18,6 +18,8 @@ from lakehouse.errors import JobFailed
 from lakehouse.kafka.options import java_options
 from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake import store
+from lakehouse.lake.control import note
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.job import function_sinks
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
 POLL_SECONDS = 0.5
+STORE_POLL_SECONDS = 5.0  # a store wants to be paid for each answer
 
 
 class Job:
@@ -63,6 +66,7 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
+        self._next_look = 0.0  # for requests, by the clock of time.monotonic
         function_sinks.check_functions(self._layout, app)
         self._lake = open_lake(spark, self._layout)
         self._bootstrap = bootstrap_servers
@@ -131,11 +135,12 @@ class Job:
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
         """Take up the requested interventions: their ticks have no records, so they wake no query."""
-        if ingest is not None:
+        if ingest is not None and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + (STORE_POLL_SECONDS if store.is_remote(self._layout.root) else 0)
             for path, request in intervene.pending_requests(self._layout):
                 if interventions.intervention_tick(self._lake, request.id) is None:
                     ingest.decide(request)
-                path.unlink(missing_ok=True)
+                note.remove(path)
         if silver is not None and interventions.last_intervention_tick(self._lake) > silver.tick:
             silver.catch_up()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lakehouse.errors import KafkaUnavailable
@@ -13,6 +14,7 @@ from lakehouse.kafka.covers import Cover, NextOffsets
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
+from lakehouse.lake.control import note
 from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App, has_state_topic
 from lakehouse.plan.schema import state_topic
@@ -104,9 +106,9 @@ class _OpenSink:
         self._own_publication: OwnPublication | None = None
         topic_id = cluster.topics([sink.topic])[sink.topic].id
         resume_point = self._find_resume_point(topic_id)  # a refused job must not fence the publisher
-        progress_file = lake.layout.published(sink.topic)
+        keep_progress = partial(note.write, lake.layout.published(sink.topic))
         self._publisher = Publisher(
-            cluster, self._options, sink.topic, progress_file, with_state=resume_point.has_state_topic(topic_id)
+            cluster, self._options, sink.topic, keep_progress, with_state=resume_point.has_state_topic(topic_id)
         )
         self._resume_point = self._find_resume_point(self._publisher.topic_id)
         self._publisher.remember(self._resume_point.tick)

@@ -6,20 +6,17 @@ seconds have passed. <lake>/control/upkeep says when it ran last; if that is los
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from lakehouse.durable import read_object, write_durably
 from lakehouse.duration import duration_ms
-from lakehouse.lake import store
+from lakehouse.lake.control import note
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
@@ -52,8 +49,7 @@ class Upkeeping:
         on_failure: Callable[[str], None],
     ) -> None:
         self._settings, self._do_upkeep, self._on_done, self._on_failure = settings, work, on_done, on_failure
-        path = f"{layout.upkeep}/{part}.json"
-        self._path = None if "://" in path else Path(path)
+        self._path = f"{layout.upkeep}/{part}.json"
         self._last = self._read()
 
     def run_if_due(self, tick: int) -> None:
@@ -84,13 +80,12 @@ class Upkeeping:
         )
 
     def _read(self) -> dict[str, Any]:
-        progress = read_object(self._path) if self._path is not None else None
+        progress = note.read(self._path)
         return progress if progress is not None and {"tick", "at", "vacuum_at"} <= set(progress) else {}
 
     def _write(self, progress: dict[str, Any]) -> None:
         self._last = progress
-        if self._path is not None:
-            write_durably(self._path, json.dumps(progress))
+        note.write(self._path, progress)
 
 
 def upkeep_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[UpkeepResult]:
@@ -161,12 +156,11 @@ def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iter
 def _published_ticks(layout: Layout, app: App, table: Table) -> dict[str, int]:
     """Return how far the table's net changelogs are published, as the lake notes it.
 
-    An object store has no notes. Then nothing counts as published, so upkeep keeps every version that a net changelog
-    may still need.
+    A store without notes: nothing counts as published, so upkeep keeps every version that a net changelog may need.
     """
     ticks_by_topic = {}
     for sink in app.sinks:
         if sink.of == table and sink.mode == "net":
-            progress = {} if store.is_remote(layout.root) else read_object(Path(layout.published(sink.topic))) or {}
+            progress = note.read(layout.published(sink.topic)) or {}
             ticks_by_topic[sink.topic] = int(progress.get("tick", 0))
     return ticks_by_topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from lakehouse.errors import StorageError
-from lakehouse.lake.lease import Lease
+from lakehouse.lake.control.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION
 from lakehouse.run.repair.chosen_records import keep_fixes, keep_late

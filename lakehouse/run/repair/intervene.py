@@ -7,19 +7,18 @@ tick. So no job stops, and the process that asks waits for the result.
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from lakehouse.durable import write_durably
 from lakehouse.errors import LeaseHeld, StorageError
+from lakehouse.lake import store
+from lakehouse.lake.control import note
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.bronze.interventions import InterventionRequest, Kind, deciding_person
@@ -67,26 +66,35 @@ def intervene(lake: OpenLake, app: App, request: InterventionRequest) -> int:
     return decision_tick
 
 
-def pending_requests(layout: Layout) -> Iterator[tuple[Path, InterventionRequest]]:
-    """Yield the requests, each with its file; the job that ingests takes them up.
+def pending_requests(layout: Layout) -> Iterator[tuple[str, InterventionRequest]]:
+    """Yield the requests, each with the path of its note; the job that ingests takes them up.
 
     It puts aside a file that is not a request, so that no job stumbles over it again.
     """
-    folder = Path(layout.requests)
-    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+    if not note.are_kept(layout.requests):
+        return
+    for name in store.file_names(layout.requests):
+        if not name.endswith(".json"):
+            continue
+        path = f"{layout.requests}/{name}"
+        content = note.read(path)
         try:
-            content = json.loads(path.read_text())
-            request = InterventionRequest(**{**content, "tables": tuple(content["tables"])})
-        except FileNotFoundError:
-            continue  # the request was withdrawn
-        except (ValueError, TypeError, KeyError):
-            path.replace(path.with_suffix(REFUSED))
+            request = InterventionRequest(**{**(content or {}), "tables": tuple((content or {})["tables"])})
+        except (TypeError, KeyError):
+            if store.file_exists(path):  # else the request was withdrawn
+                note.write(_refusal(path), content or {})
+                note.remove(path)
         else:
             yield path, request
 
 
+def _refusal(path: str) -> str:
+    """Return the note that says that a job could not read a request."""
+    return path.removesuffix(".json") + REFUSED
+
+
 def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
-    path = Path(lake.layout.requests, f"{request.id}.json")
+    path = f"{lake.layout.requests}/{request.id}.json"
     is_requested = False
     try:
         while True:
@@ -95,7 +103,7 @@ def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
                     stack.enter_context(Lease(lake.layout.lease("ingest"), "bronze"))
                 except LeaseHeld:
                     if not is_requested:
-                        _write_request(path, request)
+                        note.write(path, asdict(request))
                         is_requested = True
                 else:
                     return _decide_as_writer(lake, request)
@@ -103,14 +111,14 @@ def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
             decision_tick = interventions.intervention_tick(lake, request.id)
             if decision_tick is not None and latest_complete_tick(lake) >= decision_tick:
                 return decision_tick
-            if path.with_suffix(REFUSED).exists():
+            if store.file_exists(_refusal(path)):
                 raise StorageError(
                     "the running job could not read the request. Stop it, and start it with this release."
                 )
             time.sleep(POLL_SECONDS)
     finally:
-        for file in (path, path.with_suffix(REFUSED)):
-            file.unlink(missing_ok=True)
+        for written_path in (path, _refusal(path)):
+            note.remove(written_path)
 
 
 def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
@@ -119,11 +127,6 @@ def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
     if (decision_tick := interventions.intervention_tick(lake, request.id)) is not None:
         return decision_tick
     return interventions.decide(lake, state, request).tick
-
-
-def _write_request(path: Path, request: InterventionRequest) -> None:
-    """Write the file whole or not at all."""
-    write_durably(path, json.dumps(asdict(request)))
 
 
 def _bring_table(open_table: OpenTable, target_tick: int) -> None:

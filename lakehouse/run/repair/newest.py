@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from lakehouse.errors import LeaseHeld
 from lakehouse.kafka.headers import RecordHeaders
+from lakehouse.lake.control import note
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.semantics.position import Position
 from lakehouse.spark.expression.arrow_functions import frame_of_rows
@@ -109,10 +110,10 @@ def rows_as_frame(
 def _restore_folder(lake: OpenLake) -> Iterator[str]:
     """Give an empty folder that nobody else uses; remove the files of killed processes in such folders.
 
-    On an object store no lease shows which folders are in use, so the files of killed processes stay there.
+    Where no lease shows which folders are in use (stores other than S3), the files of killed processes stay.
     """
     layout, root = lake.layout, lake.layout.restoring
-    if "://" in layout.root:
+    if not note.are_kept(layout.root):
         yield f"{root}/{uuid.uuid4().hex}"
         return
     folder_name, lease = _first_free(layout)

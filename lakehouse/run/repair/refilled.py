@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
+from lakehouse.lake import store
+from lakehouse.lake.control import note
 from lakehouse.lake.record.bronze_rows import BronzeRows
 from lakehouse.semantics.moment import moment_text
 
@@ -42,13 +41,13 @@ class Target:
         """Return the present first and next offset of each partition."""
         return _partition_ends(cluster, self.name, self.partitions)
 
-    def remember(self, file: Path) -> None:
-        """Remember in a file where our records begin: after an interruption a later run goes on from there."""
-        write_durably(file, json.dumps({"topic_id": self.id, "begin": self.begin}))
+    def remember(self, path: str) -> None:
+        """Note where our records begin: after an interruption a later run goes on from there."""
+        note.write(path, {"topic_id": self.id, "begin": self.begin})
 
 
 def open_target(
-    cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, append: bool, progress_file: Path
+    cluster: Cluster, source: BronzeRows, name: str, partitions: int | None, append: bool, progress_path: str
 ) -> Target:
     """Return the topic to write to; it is created if it does not exist.
 
@@ -69,7 +68,7 @@ def open_target(
             "that does not exist is created."
         )
     _check_config(name, cluster.config(name), source)
-    begin = _begin_offsets(cluster, source, topic_facts, append, progress_file)
+    begin = _begin_offsets(cluster, source, topic_facts, append, progress_path)
     return Target(name, topic_facts.id, begin, False, _largest_batch(cluster, name))
 
 
@@ -115,10 +114,10 @@ def _check_config(name: str, config: Mapping[str, str | None], source: BronzeRow
 
 
 def _begin_offsets(
-    cluster: Cluster, source: BronzeRows, facts: TopicFacts, append: bool, progress_file: Path
+    cluster: Cluster, source: BronzeRows, facts: TopicFacts, append: bool, progress_path: str
 ) -> Mapping[int, int]:
     end_offsets = _partition_ends(cluster, facts.name, facts.partitions)
-    if (begin_offsets := _read_remembered(progress_file, facts)) is not None:
+    if (begin_offsets := _read_remembered(progress_path, facts)) is not None:
         return begin_offsets
     if facts.id in source.ids and any(end_offset > first_offset for first_offset, end_offset in end_offsets.values()):
         raise ConfigError(
@@ -131,14 +130,14 @@ def _begin_offsets(
     }
 
 
-def _read_remembered(file: Path, facts: TopicFacts) -> dict[int, int] | None:
+def _read_remembered(path: str, facts: TopicFacts) -> dict[int, int] | None:
     """Return the offsets where the records of an interrupted run begin; None without such a run for this topic."""
-    if not file.is_file():
+    if not store.file_exists(path):
         return None
-    stored = read_object(file)
+    stored = note.read(path)
     if stored is None or not {"topic_id", "begin"} <= set(stored):
         raise ConfigError(
-            f"{file} can't be read; expected where the records that are being written to topic {facts.name!r} begin. "
+            f"{path} can't be read; expected where the records that are being written to topic {facts.name!r} begin. "
             "Delete the topic, then the file, and rehydrate again; or name another topic: --to NAME."
         )
     return {int(p): offset for p, offset in stored["begin"].items()} if stored["topic_id"] == facts.id else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from confluent_kafka import Message
 
@@ -17,8 +16,10 @@ from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.drain import read_single_records
 from lakehouse.kafka.ordered import Headers, OrderedProducer, PlacedRecord
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake import store
+from lakehouse.lake.control import note
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.schema import check_topic
 from lakehouse.run.repair.refilled import Target, open_target
@@ -83,14 +84,14 @@ def rehydrate(
     records in the topic, and the total. Run again, it goes on where it ended. Raises ConfigError for a topic that can't
     take the records, LeaseHeld, KafkaUnavailable.
     """
-    progress_file = Path(layout.rehydrated(check_topic(target_topic)))
+    progress_path = layout.rehydrated(check_topic(target_topic))
     with Lease(layout.lease(f"rehydrate-{target_topic}"), f"topic {target_topic!r}"):
         cluster = Cluster(bootstrap_servers, options)
-        destination = open_target(cluster, source, target_topic, partitions, append, progress_file)
-        present_counts = _count_present(cluster, options, source, destination, positions, progress_file)
+        destination = open_target(cluster, source, target_topic, partitions, append, progress_path)
+        present_counts = _count_present(cluster, options, source, destination, positions, progress_path)
         total_count, done_count = source.records, sum(present_counts.values())
         if done_count < total_count:
-            destination.remember(progress_file)
+            destination.remember(progress_path)
             with OrderedProducer(bootstrap_servers, options, target_topic, destination.largest) as producer:
                 for row_chunk in source.read(present_counts):
                     producer.send(_place_row(row, positions) for row in row_chunk)
@@ -98,7 +99,7 @@ def rehydrate(
                 producer.flush()
             listen(total_count, total_count)
         _verify(cluster, source, destination)
-        progress_file.unlink(missing_ok=True)
+        note.remove(progress_path)
     moved_partitions = _moved_partitions(source, destination)
     return Rehydrated(
         source.topic,
@@ -129,7 +130,7 @@ def _count_present(
     source: BronzeRows,
     destination: Target,
     positions: bool,
-    progress_file: Path,
+    progress_path: str,
 ) -> dict[int, int]:
     """Return how many of the records each partition has already. Raises ConfigError if it has other records."""
     present_counts = {
@@ -147,7 +148,9 @@ def _count_present(
     messages = read_single_records(
         cluster, options, destination.name, [(p, destination.begin[p] + n) for p, n in edge_places]
     )
-    removal_advice = f"remove {progress_file}, which an interrupted run left, and " if progress_file.exists() else ""
+    removal_advice = (
+        f"remove {progress_path}, which an interrupted run left, and " if store.file_exists(progress_path) else ""
+    )
     for partition, record_count in sorted(present_counts.items()):
         begin_offset = destination.begin[partition]
         is_same = record_count <= source.counts.get(partition, 0) and all(

@@ -25,7 +25,7 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.headers import RecordHeaders, parse_headers
 from lakehouse.kafka.topics import Cluster
-from lakehouse.lake.lease import Lease
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
 

@@ -39,7 +39,7 @@ class Opened:
             settings = load(Path(config) if config is not None else None, environ)
         elif path is not None or config is not None:
             raise ConfigError("Lake: found settings beside a path or a config; expected either.")
-        store.use_store(settings.lake.path, settings.lake.options)
+        store.use_store(settings.lake.path, settings.lake.options, single_writer=settings.lake.single_writer)
         self.settings = settings
         self._versions: tuple[SparkContext, Versions] | None = None
 

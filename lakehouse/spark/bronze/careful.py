@@ -9,17 +9,15 @@ batch with a record on which Spark fails is read again with librdkafka, in piece
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.durable import read_object, write_durably
 from lakehouse.kafka.ranges import RawRecord
 from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.lake.control import note
 from lakehouse.semantics.kafka_time import bronze_time
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze.feed import Feed
@@ -47,14 +45,14 @@ _SCHEMA = pa.schema(
 
 
 class Suspect:
-    """The end of a batch in which Spark's process died, kept in a file for the next start; the file may be lost.
+    """The end of a batch in which Spark's process died, noted for the next start; the note may be lost.
 
-    Up to that end records are read one by one. On an object store nothing is kept: only a JVM writes there.
+    Up to that end records are read one by one.
     """
 
     def __init__(self, path: str) -> None:
-        self._path = None if "://" in path else Path(path)
-        saved_ends = (read_object(self._path) if self._path is not None else None) or {}
+        self._path = path
+        saved_ends = note.read(path) or {}
         self._ends: Offsets = {
             topic: {int(partition): int(end_offset) for partition, end_offset in partitions.items()}
             for topic, partitions in saved_ends.items()
@@ -62,8 +60,7 @@ class Suspect:
 
     def remember(self, ends: Offsets) -> None:
         """Remember a batch's end for the next start."""
-        if self._path is not None:
-            write_durably(self._path, json.dumps(ends))
+        note.write(self._path, ends)
 
     def is_ahead_of(self, topics: Mapping[str, TopicState]) -> bool:
         """Say whether bronze still lacks a part of the batch; once it has all, forget the batch."""
@@ -78,8 +75,7 @@ class Suspect:
         )
         if self._ends and not is_ahead:
             self._ends = {}
-            if self._path is not None:
-                self._path.unlink(missing_ok=True)
+            note.remove(self._path)
         return is_ahead
 
 

@@ -16,8 +16,8 @@ from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, Stor
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import misplaced_topic_message
-from lakehouse.lake.lease import Lease
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed

@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from lakehouse.errors import LeaseHeld
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.table.files import DAY_MS
 
@@ -25,7 +25,7 @@ from lakehouse.spark.table.files import DAY_MS
 def upkeep_control(layout: Layout, policy: Policy, now: datetime) -> list[UpkeepResult]:
     """Remove leftovers older than the retention of versions; the result counts files, not tables.
 
-    On an object store nothing is removed: no lease there says whether a checkpoint is in use.
+    On an object store nothing is removed.
     """
     with ExitStack() as held_leases:
         old_paths = _find_old(layout, policy, now, held_leases)

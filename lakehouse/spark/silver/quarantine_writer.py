@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from lakehouse.lake.commit_metadata import QuarantineCommit
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse.lake.commit_metadata import BronzeTick
-from lakehouse.lake.lease import Lease
+from lakehouse.lake.control.lease import Lease
 from lakehouse.plan.app import App, table_depth
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.failures import Failed

@@ -9,8 +9,8 @@ from functools import partial
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.function_failures import failures_in_log
-from lakehouse.lake.lease import Lease
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties

@@ -1,7 +1,9 @@
-"""One writer for each table: a lease that the operating system takes back when its holder dies.
+"""One writer for each table: a lease that its holder loses when it dies.
 
-The lease keeps apart the processes of one machine (or of one POSIX file system), where two JVMs can both win the same
-Delta version on a local disk. The epoch (`lakehouse.semantics.commit_number`) fences writers that the lease can't see.
+On a disk it is a lock of the operating system: it keeps apart the processes of one machine (or of one POSIX file
+system), where two JVMs can both win the same Delta version. On S3 it is
+an object (`lakehouse.lake.control.store_lease`). The epoch (`lakehouse.semantics.commit_number`) fences writers that
+the lease can't see.
 """
 
 from __future__ import annotations
@@ -15,20 +17,28 @@ from pathlib import Path
 from types import TracebackType
 
 from lakehouse.errors import LeaseHeld
+from lakehouse.lake import store
+from lakehouse.lake.control.store_lease import StoreLease
 
 
 class Lease:
-    """An exclusive lock on a file that also names its holder. A context manager; `acquire` raises LeaseHeld."""
+    """An exclusive lock that also names its holder. A context manager; `acquire` raises LeaseHeld."""
 
     def __init__(self, path: str, label: str) -> None:
         local_path = path.removeprefix("file://")
-        self._remote = "://" in local_path
+        self._remote = store.is_remote(local_path)
+        self._store_lease = StoreLease(path, label) if store.has_leases(path) else None
         self._path = Path(local_path)
         self._what = label
         self._handle: int | None = None
 
     def acquire(self) -> Lease:
-        """Take the lease. Raises LeaseHeld, with the holder. On an object store do nothing: only epochs fence there."""
+        """Take the lease. Raises LeaseHeld, with the holder, and StorageError.
+
+        On a store without conditional PUTs do nothing: only epochs fence there.
+        """
+        if self._store_lease is not None:
+            self._store_lease.take()
         if self._remote:
             return self
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,13 +62,16 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back. The file stays; an empty one means that nobody holds it."""
+        if self._store_lease is not None:
+            self._store_lease.give_back()
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)
             self._handle = None
 
     def __enter__(self) -> Lease:
-        return self if self._handle is not None else self.acquire()
+        is_held = self._handle is not None or (self._store_lease is not None and self._store_lease.is_held)
+        return self if is_held else self.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

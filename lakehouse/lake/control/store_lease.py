@@ -1,0 +1,110 @@
+"""A lease in an object store: numbered objects, each written if there is none of its number. The greatest one counts.
+
+    control/leases/<name>.lock/<number>.json   {"session": ..., "claim": ...}; {} if the one before was given back
+
+Who wants the lease reads the greatest number, and writes the next one if nobody holds it: of two, the store lets one
+write, as it does for the versions of Delta's log. Only smaller numbers are ever removed, so the greatest never falls: a
+number that is still the greatest after it was written has been no other's before. The holder's session says whether it
+lives (`lakehouse.lake.control.store_session`).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from lakehouse.errors import LeaseHeld, StorageError
+from lakehouse.lake import store
+from lakehouse.lake.control.store_session import EXPIRY_SECONDS, StoreSession, session_of
+
+FREE = b"{}"
+
+
+class StoreLease:
+    """A lease on an object store. `take` raises LeaseHeld with the holder, and StorageError."""
+
+    def __init__(self, folder: str, label: str) -> None:
+        self._folder, self._label = folder, label
+        self._session: StoreSession | None = None
+        self._number = -1
+
+    @property
+    def is_held(self) -> bool:
+        return self._session is not None
+
+    def take(self) -> None:
+        session = session_of(self._folder.rpartition("/leases/")[0])
+        session.join()
+        try:
+            self._number = self._claim(session)
+        except BaseException:
+            session.leave()
+            raise
+        self._session = session
+
+    def give_back(self) -> None:
+        """Free it, unless another process has taken it over. If the store does not answer, it expires."""
+        if self._session is not None:
+            with suppress(StorageError):
+                if store.write_object(self._path(self._number + 1), FREE, new=True):
+                    store.remove_object(self._path(self._number))
+            self._session.leave()
+            self._session = None
+
+    def _claim(self, session: StoreSession) -> int:
+        """Write the next number as this session's, and return it. Raises LeaseHeld."""
+        content = json.dumps({"session": session.id, "claim": uuid.uuid4().hex}).encode()
+        while True:
+            numbers = self._numbers()
+            number = max(numbers, default=-1) + 1
+            ended_session = self._check_free(session, number - 1) if numbers else None
+            # A PUT whose answer was lost is sent again, and then refused for its own sake.
+            if not store.write_object(self._path(number), content, new=True):
+                written = store.read_object(self._path(number))
+                if written is None or written.content != content:
+                    continue
+            if max(self._numbers()) > number:
+                store.remove_object(self._path(number))  # an old number, which others had and have removed
+                continue
+            self._clean(numbers, session, ended_session)
+            return number
+
+    def _clean(self, older_numbers: Iterable[int], session: StoreSession, ended_session: str | None) -> None:
+        with suppress(StorageError):
+            for number in older_numbers:
+                store.remove_object(self._path(number))
+        if ended_session is not None:
+            session.remove(ended_session)
+
+    def _check_free(self, session: StoreSession, number: int) -> str | None:
+        """Return the session that wrote a number and has ended, None if the lease was given back. Raises LeaseHeld."""
+        written = store.read_object(self._path(number))
+        holder_id = None if written is None else _parse_session(written.content)
+        if holder_id is None:
+            return None
+        holder = session.find_living(holder_id)
+        if holder is None:
+            return holder_id
+        raise LeaseHeld(
+            f"{self._label} is being written by another process: {holder.describe()}. A table has one writer: wait "
+            "for it, or stop it. The lease of a process that was killed on another machine ends after "
+            f"{EXPIRY_SECONDS:g} s."
+        )
+
+    def _numbers(self) -> list[int]:
+        names = (name.removesuffix(".json") for name in store.object_names(self._folder))
+        return [int(name) for name in names if name.isascii() and name.isdigit()]
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{number:020}.json"
+
+
+def _parse_session(content: bytes) -> str | None:
+    with suppress(ValueError):
+        parsed: Any = json.loads(content)
+        if isinstance(parsed, dict) and isinstance(parsed.get("session"), str):
+            return str(parsed["session"])
+    return None

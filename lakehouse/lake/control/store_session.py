@@ -1,0 +1,152 @@
+"""A process as the holder of leases in an object store: an object that it writes anew while it lives.
+
+    control/sessions/<id>.json   who the process is; written every RENEWAL_SECONDS while it holds a lease
+
+A session that was not written for EXPIRY_SECONDS has ended, and its leases are free. Both times compared are the
+store's own, so no machine's clock counts. On the machine of its process a session ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lakehouse.errors import StorageError
+from lakehouse.lake import store
+
+RENEWAL_SECONDS = 10.0
+EXPIRY_SECONDS = 40.0
+START_TOLERANCE_SECONDS = 1.0
+
+_sessions: dict[tuple[str, int], StoreSession] = {}
+_sessions_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process. machine: the machine's start and the namespace of its process ids; empty if that can't be told."""
+
+    host: str
+    machine: str
+    pid: int
+    started: float
+    program: str
+    since: float
+
+    @classmethod
+    def of_this_process(cls) -> Holder:
+        process = psutil.Process()
+        program = Path(sys.argv[0]).name
+        return cls(socket.gethostname(), _this_machine(), process.pid, process.create_time(), program, time.time())
+
+    def has_ended(self) -> bool:
+        """Say whether its process is known to be gone; False if it ran elsewhere."""
+        if not self.machine or self.machine != _this_machine():
+            return False
+        try:
+            started: float = psutil.Process(self.pid).create_time()
+            return abs(started - self.started) > START_TOLERANCE_SECONDS
+        except psutil.NoSuchProcess:
+            return True
+
+    def describe(self) -> str:
+        since_text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since))
+        return f"{self.program}, process {self.pid} on {self.host}, since {since_text}"
+
+
+class StoreSession:
+    """This process as a holder of leases below a folder such as s3a://bucket/lake/control. `session_of` gives it."""
+
+    def __init__(self, folder: str) -> None:
+        self.id = uuid.uuid4().hex
+        self._folder, self._holder = folder, Holder.of_this_process()
+        self._lock = threading.Lock()
+        self._lease_count = 0
+        self._ended = threading.Event()
+        self._renewing: threading.Thread | None = None
+
+    def join(self) -> None:
+        """Count a lease that is wanted; with the first one the session begins. Raises StorageError."""
+        with self._lock:
+            if self._lease_count == 0:
+                self._renew()
+                self._ended = threading.Event()
+                self._renewing = threading.Thread(
+                    target=self._keep_renewing, args=(self._ended,), name="lakehouse-session", daemon=True
+                )
+                self._renewing.start()
+            self._lease_count += 1
+
+    def leave(self) -> None:
+        """Count one lease less; with the last one the session ends."""
+        with self._lock:
+            self._lease_count -= 1
+            if self._lease_count == 0 and self._renewing is not None:
+                self._ended.set()
+                self._renewing.join()
+                self.remove(self.id)
+
+    def remove(self, session_id: str) -> None:
+        """Remove a session that has ended. If the store does not answer, it expires by itself."""
+        with suppress(StorageError):
+            store.remove_object(self._path(session_id))
+
+    def find_living(self, session_id: str) -> Holder | None:
+        """Return the process of a session; None if it has ended. Raises StorageError."""
+        found = store.read_object(self._path(session_id))
+        if found is None:
+            return None
+        holder = _parse_holder(found.content)
+        if holder is not None and holder.has_ended():
+            return None
+        self._renew()
+        own = store.read_object(self._path(self.id))
+        if own is not None and (own.written_at - found.written_at).total_seconds() > EXPIRY_SECONDS:
+            return None
+        return holder or Holder("an unknown machine", "", 0, 0.0, "a process", found.written_at.timestamp())
+
+    def _renew(self) -> None:
+        store.write_object(self._path(self.id), json.dumps(asdict(self._holder)).encode())
+
+    def _keep_renewing(self, ended: threading.Event) -> None:
+        while not ended.wait(RENEWAL_SECONDS):
+            # A store that is away for longer than the session lives: another process may take the leases, and epochs
+            # fence this one.
+            with suppress(StorageError):
+                self._renew()
+
+    def _path(self, session_id: str) -> str:
+        return f"{self._folder}/sessions/{session_id}.json"
+
+
+def session_of(folder: str) -> StoreSession:
+    """Return this process's session below a folder control/ of an object store."""
+    with _sessions_lock:
+        return _sessions.setdefault((folder, os.getpid()), StoreSession(folder))
+
+
+def _this_machine() -> str:
+    try:
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot_id} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _parse_holder(content: bytes) -> Holder | None:
+    try:
+        parsed: dict[str, Any] = json.loads(content)
+        return Holder(**{field.name: parsed[field.name] for field in fields(Holder)})
+    except (ValueError, KeyError, TypeError):
+        return None

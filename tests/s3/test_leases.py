@@ -1,0 +1,224 @@
+"""Leases in an S3 store: one holder at a time, through kills, silences and many that want one at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.errors import LeaseHeld, StorageError
+from lakehouse.lake import store
+from lakehouse.lake.control import note, store_lease, store_session
+from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.layout import Layout
+from tests.s3.conftest import KEY, SECRET, ObjectStore
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+HOLD = """
+import json, sys, time
+from lakehouse.lake import store
+from lakehouse.lake.control.lease import Lease
+
+uri, options, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+store.use_store(uri, options)
+with Lease(path, "table 'visits'"):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+# Each adds one to a number that lies unguarded in the store, but for the lease.
+COUNT = """
+import json, sys, time
+from lakehouse.errors import LeaseHeld
+from lakehouse.lake import store
+from lakehouse.lake.control import note
+from lakehouse.lake.control.lease import Lease
+
+uri, options, path = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+store.use_store(uri, options)
+left = int(sys.argv[4])
+while left:
+    try:
+        with Lease(path, "the number"):
+            number = (note.read(uri + "/control/number.json") or {"number": 0})["number"]
+            time.sleep(0.005)
+            note.write(uri + "/control/number.json", {"number": number + 1})
+            left -= 1
+    except LeaseHeld:
+        time.sleep(0.01)
+"""
+
+
+class Lake:
+    def __init__(self, objects: ObjectStore) -> None:
+        self.uri = objects.new_lake()
+        self.files = objects.files(self.uri)
+        self.options = {
+            "endpoint": objects.endpoint, "path_style": "true", "access_key": KEY, "secret_key": SECRET,
+        }  # fmt: skip
+        self.path = Layout(self.uri).lease("silver-visits")
+        store.use_store(self.uri, self.options)
+
+    def start(self, code: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, self.uri, json.dumps(self.options), self.path, *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start_holder(self) -> subprocess.Popen[str]:
+        holder = self.start(HOLD)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        return holder
+
+    def sessions(self) -> list[Path]:
+        return list((self.files / "control/sessions").glob("*"))
+
+
+@pytest.fixture
+def lake(object_store: ObjectStore) -> Iterator[Lake]:
+    lake = Lake(object_store)
+    yield lake
+    assert not lake.sessions(), "a session outlived its leases"
+
+
+def test_a_second_process_is_refused_until_the_first_gives_the_lease_back(lake: Lake) -> None:
+    holder = lake.start_holder()
+    with pytest.raises(LeaseHeld, match=rf"table 'visits' is being written .* process {holder.pid} on "):
+        Lease(lake.path, "table 'visits'").acquire()
+    with Lease(Layout(lake.uri).lease("silver-others"), "table 'others'"):
+        assert len(lake.sessions()) == 2
+    holder.communicate("\n")
+    with Lease(lake.path, "table 'visits'"), pytest.raises(LeaseHeld, match=f"process {os.getpid()} on "):
+        Lease(lake.path, "table 'visits'").acquire()
+    (last,) = (lake.files / "control/leases/silver-visits.lock").iterdir()
+    assert last.read_text() == "{}"
+
+
+def test_a_killed_process_of_this_machine_loses_its_lease_at_once(lake: Lake) -> None:
+    holder = lake.start_holder()
+    holder.kill()
+    holder.wait()
+    started = time.monotonic()
+    with Lease(lake.path, "table 'visits'"):
+        assert time.monotonic() - started < store_session.RENEWAL_SECONDS
+
+
+def test_a_process_elsewhere_loses_its_lease_when_its_session_expires(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = lake.start_holder()
+    (session_path,) = lake.sessions()
+    session = json.loads(session_path.read_text())
+    monkeypatch.setattr(store_session, "EXPIRY_SECONDS", 2.0)  # shorter than the holder's renewals
+    uri = f"{lake.uri}/control/sessions/{session_path.name}"
+    store.write_object(uri, json.dumps({**session, "machine": "another"}).encode())
+    holder.send_signal(signal.SIGSTOP)
+    with pytest.raises(LeaseHeld):
+        Lease(lake.path, "table 'visits'").acquire()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            lease = Lease(lake.path, "table 'visits'").acquire()
+            break
+        except LeaseHeld:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    # The one that was silent wakes up, and ends: it must not free the lease of another.
+    holder.send_signal(signal.SIGCONT)
+    holder.communicate("\n")
+    assert holder.returncode == 0
+    with pytest.raises(LeaseHeld, match=f"process {os.getpid()} on "):
+        Lease(lake.path, "table 'visits'").acquire()
+    lease.release()
+
+
+def test_many_that_want_one_lease_have_it_one_after_the_other(lake: Lake) -> None:
+    processes, times = 4, 12
+    running = [lake.start(COUNT, str(times)) for _ in range(processes)]
+    assert [process.wait(120) for process in running] == [0] * processes
+    assert note.read(f"{lake.uri}/control/number.json") == {"number": processes * times}
+
+
+def test_threads_of_one_process_share_a_session_that_ends_with_the_last_lease(lake: Lake) -> None:
+    failures: list[str] = []
+
+    def use(name: str) -> None:
+        for _ in range(5):
+            with Lease(Layout(lake.uri).lease(name), name):
+                if not lake.sessions():
+                    failures.append(name)
+
+    threads = [threading.Thread(target=use, args=(f"silver-{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_lease_of_unreadable_content_is_free_and_a_store_that_is_away_is_said(lake: Lake) -> None:
+    store.write_object(f"{lake.path}/{7:020}.json", b"\xff{")
+    store.write_object(f"{lake.path}/readme.txt", b"not a number")
+    with Lease(lake.path, "table 'visits'"):
+        pass
+    store.use_store("s3a://elsewhere/lake", {**lake.options, "endpoint": "http://127.0.0.1:9"})
+    with pytest.raises(StorageError, match=r"can.t be reached: .*Look at .lake. options"):
+        Lease("s3a://elsewhere/lake/control/leases/ingest.lock", "bronze").acquire()
+    store.use_store(lake.uri, {**lake.options, "secret_key": "another"})
+    with pytest.raises(StorageError, match="can't be reached") as failure:
+        Lease(lake.path, "table 'visits'").acquire()
+    assert "another" not in str(failure.value)
+    assert SECRET not in str(failure.value)
+    store.use_store(lake.uri, lake.options, single_writer=True)
+    with Lease(lake.path, "table 'visits'"), Lease(lake.path, "table 'visits'"):
+        assert not lake.sessions()
+    store.use_store(lake.uri, lake.options)
+
+
+def test_notes_are_there_or_not_and_name_no_secret(lake: Lake) -> None:
+    path = f"{lake.uri}/control/upkeep/silver.json"
+    assert note.are_kept(path)
+    assert note.read(path) is None
+    note.remove(path)
+    note.write(path, {"tick": 7})
+    assert note.read(path) == {"tick": 7}
+    store.write_object(path, b"[1]")
+    assert note.read(path) is None
+    note.remove(path)
+    assert note.read(path) is None
+    assert not note.are_kept("abfss://box@account/lake/control/x.json")
+    note.write("abfss://box@account/lake/control/x.json", {"tick": 7})
+    assert note.read("abfss://box@account/lake/control/x.json") is None
+
+
+def test_an_old_number_that_was_removed_since_gives_nobody_a_lease(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its look and its claim others have and give back the lease, so that the number is free again."""
+    with Lease(lake.path, "table 'visits'"):
+        pass
+    look = store_lease.StoreLease._numbers
+    looks = 0
+
+    def look_and_be_overtaken(lease: store_lease.StoreLease) -> list[int]:
+        nonlocal looks
+        looks += 1
+        numbers = look(lease)
+        if looks == 1:
+            for _ in range(2):
+                with Lease(lake.path, "another"):
+                    pass
+            overtaking.acquire()
+        return numbers
+
+    overtaking = Lease(lake.path, "another")
+    monkeypatch.setattr(store_lease.StoreLease, "_numbers", look_and_be_overtaken)
+    with pytest.raises(LeaseHeld):
+        Lease(lake.path, "table 'visits'").acquire()
+    assert looks > 2
+    overtaking.release()
