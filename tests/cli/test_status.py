@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import asdict
 from pathlib import Path
 
@@ -98,6 +99,16 @@ def test_keys_that_are_no_text(lake, lakehouse):
 def test_a_lake_that_is_not_there(folder, lakehouse):
     assert json.loads(lakehouse("status", "--skew", "--json").out)["skew"] == []
     assert "Late records: 0." in lakehouse("status", "--skew").out
+
+
+def test_a_configured_kafka_is_asked_before_the_lake_has_a_topic(folder, lakehouse):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        servers = f"127.0.0.1:{server.getsockname()[1]}"
+    (folder / "lakehouse.toml").write_text(f'[kafka]\nbootstrap_servers = "{servers}"\n')
+    kafka = json.loads(lakehouse("status", "--json").out)["kafka"]
+    assert kafka["running"] is False
+    assert kafka["error"].startswith(f"Kafka on {servers} did not answer within 5 s: ")
+    assert kafka["error"] in lakehouse("status").out
 
 
 def test_records_without_a_key_are_counted_by_table(lake, lakehouse):

@@ -17,6 +17,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.s3.conftest import object_store as object_store
+
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 120
 # What an executor's Python needs; they bring their own dependencies.

@@ -17,6 +17,7 @@ import pytest
 
 from lakehouse.kafka.broker import Broker
 from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
+from tests.s3.conftest import ObjectStore
 from tests.seeds import draw
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -54,9 +55,12 @@ SECONDS = 900
 
 
 class Project:
-    """A folder with an application, and settings for a run on a cluster and for one on this machine."""
+    """A folder with an application, and settings for a run on a cluster and for one on this machine.
 
-    def __init__(self, folder: Path, broker: Broker, master: str, **spark: Any) -> None:
+    lake: the settings of the cluster's lake, if it is not in the folder.
+    """
+
+    def __init__(self, folder: Path, broker: Broker, master: str, lake: str = 'path = "./lake"', **spark: Any) -> None:
         self.folder, self.topic = folder, f"readings-{uuid.uuid4().hex[:8]}"
         (folder / "app.py").write_text(APP.format(topic=self.topic))
         (folder / "rules.py").write_text(RULES)
@@ -66,7 +70,7 @@ class Project:
         lines = [f"{name} = {json.dumps(value)}" for name, value in section.items()]
         kafka = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
         (folder / "lakehouse.toml").write_text(
-            "\n".join(['[lake]\npath = "./lake"\napp = "app"', kafka, "[spark]", *lines, f"options = {options}", ""])
+            "\n".join([f'[lake]\n{lake}\napp = "app"', kafka, "[spark]", *lines, f"options = {options}", ""])
         )
         (folder / "local.toml").write_text(
             f'[lake]\npath = "./local"\napp = "unpublished"\n{kafka}[spark]\nmemory = "1g"\n'
@@ -84,6 +88,25 @@ class Project:
         output = process.communicate(timeout=SECONDS)[0]
         assert process.returncode == code, output
         return output
+
+    def start_until(self, log: Path, commits: int) -> subprocess.Popen[str]:
+        """Start a run, and return it when a log has so many commits."""
+        running = self.start("run", "--until", "caught-up")
+        end = time.monotonic() + SECONDS
+        while len(list(log.glob("0*.json"))) < commits:
+            assert running.poll() is None, running.communicate()[0]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        return running
+
+    def check_tables(self) -> None:
+        """Run on this machine, and compare each table with the cluster's."""
+        self.run("run", "--until", "caught-up", "--config", "local.toml")
+        for table in TABLES:
+            rows = self.rows(table, "lakehouse.toml")
+            assert rows, table
+            assert rows == self.rows(table, "local.toml"), table
+        assert json.loads(self.run("test", "check"))["ok"]
 
     def produce(self, first: int, count: int) -> None:
         dice, lines = self._dice, []
@@ -114,23 +137,35 @@ def test_a_cluster_gives_the_tables_of_a_local_run_though_an_executor_is_killed(
     project.produce(400, 2000)
     log = tmp_path / "lake/bronze/records/_delta_log"
     commits = len(list(log.glob("0*.json")))
-    running = project.start("run", "--until", "caught-up")
-    end = time.monotonic() + SECONDS
-    while len(list(log.glob("0*.json"))) < commits + 2:  # its epoch, and a tick: now tables are written
-        assert running.poll() is None, running.communicate()[0]
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    running = project.start_until(log, commits + 2)  # its epoch, and a tick: now tables are written
     pids = cluster.executor_pids()
     assert pids
     os.kill(pids[0], signal.SIGKILL)
     output = running.communicate(timeout=SECONDS)[0]
     assert running.returncode == 0, output
-    project.run("run", "--until", "caught-up", "--config", "local.toml")
-    for table in TABLES:
-        rows = project.rows(table, "lakehouse.toml")
-        assert rows, table
-        assert rows == project.rows(table, "local.toml"), table
-    assert json.loads(project.run("test", "check"))["ok"]
+    project.check_tables()
+
+
+def test_a_lake_on_s3_that_executors_write_outlives_the_driver_and_an_executor(
+    cluster: Cluster, tmp_path: Path, broker: Broker, bare_python: Path, object_store: ObjectStore
+) -> None:
+    uri = object_store.new_lake()
+    lake = f'path = "{uri}"\noptions = {object_store.options()}'
+    project = Project(tmp_path, broker, cluster.master, lake, python=str(bare_python), executor_wait_seconds=300)
+    project.produce(0, 400)
+    log = object_store.files(uri) / "silver/hot/_delta_log"
+    driver = project.start_until(log, 2)
+    driver.kill()
+    driver.wait()
+    project.produce(400, 2000)
+    running = project.start_until(log, len(list(log.glob("0*.json"))) + 1)
+    pids = cluster.executor_pids()
+    assert pids
+    os.kill(pids[0], signal.SIGKILL)
+    output = running.communicate(timeout=SECONDS)[0]
+    assert running.returncode == 0, output
+    project.run("run", "--until", "caught-up")
+    project.check_tables()
 
 
 def test_a_python_that_lacks_a_package_is_named_before_anything_is_written(

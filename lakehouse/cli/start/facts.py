@@ -123,7 +123,8 @@ def _topic_facts(
     topic_names = reader.table_names(layout, "bronze")
     end_offsets: dict[tuple[str, int], tuple[int, int]] = {}
     kafka_topics: dict[str, TopicFacts] = {}
-    if kafka_facts["bootstrap_servers"] is not None and topic_names:
+    # People look at the status first: a configured Kafka is asked even before the lake has a topic.
+    if kafka_facts["bootstrap_servers"] is not None and (topic_names or not kafka_facts["embedded"]):
         try:
             cluster = Cluster(kafka_facts["bootstrap_servers"], settings.kafka.options, KAFKA_PATIENCE_SECONDS)
             kafka_topics = cluster.topics(sorted(set(topic_names) & set(cluster.names())))
