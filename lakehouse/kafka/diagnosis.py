@@ -19,6 +19,11 @@ ADDRESS = re.compile(r"\[?(?P<host>[^\]]+?)\]?:(?P<port>\d+)")
 # By what librdkafka says.
 ADVICE = (
     (
+        "OAUTHBEARER token|OIDC",
+        'There was no token for this client: look at "sasl.oauthbearer.token.endpoint.url", '
+        '"sasl.oauthbearer.client.id" and "sasl.oauthbearer.client.secret".',
+    ),
+    (
         "SASL authentication error",
         "The broker refuses the login of user {user!r}: look at sasl.username and sasl.password.",
     ),

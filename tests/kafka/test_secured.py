@@ -19,7 +19,8 @@ from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from tests.kafka.secured import PASSWORD, STORE_PASSWORD, USER, Authority, Secured
+from tests.kafka.oauth import SECRET, OauthBroker
+from tests.kafka.secured import PASSWORD, STORE_PASSWORD, USER, Authority, Secured, await_broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -80,17 +81,15 @@ def test_each_way_to_be_wrong_has_a_sentence_of_its_own(secured: Secured, tmp_pa
 
 
 class Project:
-    """A folder with an application, and the settings of a listener of secured brokers."""
+    """A folder with an application, and the settings of a listener. inner: where anybody may come in."""
 
-    def __init__(self, folder: Path, brokers: Secured, listener: str) -> None:
-        self.folder, self.brokers = folder, brokers
+    def __init__(self, folder: Path, inner: str, servers: str, options: dict[str, str]) -> None:
+        self.folder, self.inner = folder, inner
         (folder / "app.py").write_text(APP)
-        options = ", ".join(
-            f"{json.dumps(name)} = {json.dumps(value)}" for name, value in brokers.options(listener).items()
-        )
+        options_text = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in options.items())
         (folder / "lakehouse.toml").write_text(
-            f'[lake]\npath = "./lake"\napp = "app.py"\n[kafka]\nbootstrap_servers = "{brokers.servers[listener]}"\n'
-            f'options = {{ {options} }}\n[spark]\nmemory = "1g"\n'
+            f'[lake]\npath = "./lake"\napp = "app.py"\n[kafka]\nbootstrap_servers = "{servers}"\n'
+            f'options = {{ {options_text} }}\n[spark]\nmemory = "1g"\n'
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -108,7 +107,7 @@ class Project:
 
     def check_secrets(self, output: str) -> None:
         files = [path for path in self.folder.rglob("*") if path.is_file() and path.name != "lakehouse.toml"]
-        for secret in (PASSWORD, json.dumps(PASSWORD)[1:-1], STORE_PASSWORD):
+        for secret in (PASSWORD, json.dumps(PASSWORD)[1:-1], STORE_PASSWORD, SECRET):
             assert secret not in output
             assert not [path for path in files if secret.encode() in path.read_bytes()]
 
@@ -117,7 +116,7 @@ class Project:
             ProducerRecord(f"o{n}".encode(), json.dumps({"customer": f"c{n % 7}", "amount": n}).encode(), T + n)
             for n in range(first, first + count)
         ]
-        assert produce(self.brokers.inner, {}, "orders", records) == count
+        assert produce(self.inner, {}, "orders", records) == count
 
     def totals(self, lake: str = "lake") -> dict[str, tuple[int, int]]:
         rows = deltalake.DeltaTable(str(self.folder / lake / "silver/totals")).to_pyarrow_table().to_pylist()
@@ -125,7 +124,7 @@ class Project:
 
     def published(self) -> dict[str, tuple[int, int]]:
         totals = {}
-        for message in read_topic(Cluster(self.brokers.inner), {}, "totals-changelog"):
+        for message in read_topic(Cluster(self.inner), {}, "totals-changelog"):
             value = json.loads(message.value())
             totals[message.key().decode()] = (value["orders"], value["total"])
         return totals
@@ -138,8 +137,28 @@ def expected_totals(count: int) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("listener", ["scram", "mutual"])
 def test_ingest_publish_restore_and_audit_over_tls(secured: Secured, tmp_path: Path, listener: str) -> None:
-    project = Project(tmp_path, secured, listener)
-    cluster = Cluster(secured.inner)
+    project = Project(tmp_path, secured.inner, secured.servers[listener], secured.options(listener))
+    run_whole_application(project)
+
+
+def test_ingest_publish_restore_and_audit_with_tokens(tmp_path: Path) -> None:
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "project").mkdir()
+    broker = OauthBroker(tmp_path / "broker")
+    try:
+        await_broker(broker.inner)
+        run_whole_application(Project(tmp_path / "project", broker.inner, broker.servers, broker.options()))
+        assert broker.tokens.granted > 0
+        with pytest.raises(KafkaUnavailable, match=r"There was no token for this client: look at ") as failure:
+            Cluster(broker.servers, broker.options("another"), timeout_seconds=4).names()
+        assert "another" not in str(failure.value)
+    finally:
+        broker.end()
+
+
+def run_whole_application(project: Project) -> None:
+    """Ingest, publish, restore and audit, as the settings of a project say."""
+    cluster = Cluster(project.inner)
     for topic in set(cluster.names()) & {"orders", "totals-changelog", "totals-changelog-covers"}:
         cluster.delete(topic)
     cluster.create("orders", 2)
@@ -159,7 +178,7 @@ def test_of_three_brokers_each_may_die_while_others_keep_two_copies(tmp_path: Pa
     try:
         brokers.wait()
         (tmp_path / "project").mkdir()
-        project = Project(tmp_path / "project", brokers, "mutual")
+        project = Project(tmp_path / "project", brokers.inner, brokers.servers["mutual"], brokers.options("mutual"))
         cluster = Cluster(brokers.inner)
         cluster.create("orders", 3, replicas=3)
         assert cluster.config("orders")["min.insync.replicas"] == "2"

@@ -109,5 +109,23 @@ def test_one_spelling_serves_both_kinds_of_client() -> None:
     assert java["ssl.truststore.type"] == "PEM"
     assert "sasl.password" not in java
     assert librdkafka_options(java) == native
+    oauth = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.client.id": 'la"ke',
+        "sasl.oauthbearer.client.secret": "hush\\hush",
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token?realm=a",
+    }
+    java = java_options(oauth)
+    assert java["sasl.jaas.config"].endswith(
+        r'OAuthBearerLoginModule required clientId="la\"ke" clientSecret="hush\\hush" scope="kafka";'
+    )
+    assert sorted(name for name in java if "client" in name or "scope" in name) == []
+    assert librdkafka_options(java) == librdkafka_options(oauth) == {**oauth, "sasl.oauthbearer.method": "oidc"}
+    with pytest.raises(ConfigError, match=r"without sasl\.oauthbearer\.client\.secret"):
+        java_options({name: value for name, value in oauth.items() if "secret" not in name})
+    for url in ("login.example.com", "https://login.example.com/ -Dx=y", "file:///etc/passwd"):
+        with pytest.raises(ConfigError, match="expected a URL"):
+            java_options({**oauth, "sasl.oauthbearer.token.endpoint.url": url})
     with pytest.raises(ConfigError, match="GSSAPI"):
         java_options({"sasl.mechanism": "GSSAPI", "sasl.username": "me"})

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lakehouse.errors import ConfigError
+from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
 from lakehouse.setup.log_store import CLASS_NAME
@@ -146,10 +147,12 @@ def open_session(settings: Settings) -> SparkSession:
         return _check_session(active_session)
     is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
     master = str(SparkConf().get("spark.master", "local[*]")) if is_submitted else settings.spark.master
+    token_url = token_endpoint(settings.kafka.options)
+    token_option = "" if token_url is None else f"-D{ALLOWED_URLS}={token_url}"
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS, **address_settings(master, settings.spark.driver_host)}
     if not is_local(master):
         submitted_options = str(SparkConf().get(EXECUTOR_JAVA_OPTIONS, "")) if is_submitted else ""
-        spark_settings[EXECUTOR_JAVA_OPTIONS] = f"{STACK} {submitted_options}".strip()
+        spark_settings[EXECUTOR_JAVA_OPTIONS] = _join(STACK, token_option, submitted_options)
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
         if settings.lake.path.startswith(S3):
@@ -166,7 +169,7 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
-        spark_settings[JAVA_OPTIONS] = f"{java_options(user_options, heap_size)} {user_options}".strip()
+        spark_settings[JAVA_OPTIONS] = _join(java_options(user_options, heap_size), token_option, user_options)
     if is_local(master):
         spark_settings |= SMALL_SIDES | {SHUFFLE_PARTITIONS: str(_count_cores(master))}
     _choose_python(master, settings.spark.python)
@@ -252,6 +255,10 @@ def _check_session(session: SparkSession) -> SparkSession:
 def _count_cores(master: str) -> int:
     text = master.removeprefix("local").strip("[]").split(",")[0]
     return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
+
+
+def _join(*options: str) -> str:
+    return " ".join(filter(None, options))
 
 
 def java_options(user_options: str, memory: str | None = None) -> str:
