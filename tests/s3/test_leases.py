@@ -92,11 +92,15 @@ def test_a_second_process_is_refused_until_the_first_gives_the_lease_back(lake: 
     holder = lake.start_holder()
     with pytest.raises(LeaseHeld, match=rf"table 'visits' is being written .* process {holder.pid} on "):
         Lease(lake.path, "table 'visits'").acquire()
+    with pytest.raises(LeaseHeld, match=f"process {holder.pid} on "):
+        Lease(lake.path, "table 'visits'").check()
+    Lease(Layout(lake.uri).lease("silver-nobody"), "table 'nobody'").check()
     with Lease(Layout(lake.uri).lease("silver-others"), "table 'others'"):
         assert len(lake.sessions()) == 2
     holder.communicate("\n")
     with Lease(lake.path, "table 'visits'"), pytest.raises(LeaseHeld, match=f"process {os.getpid()} on "):
         Lease(lake.path, "table 'visits'").acquire()
+    Lease(lake.path, "table 'visits'").check()
     (last,) = (lake.files / "control/leases/silver-visits.lock").iterdir()
     assert last.read_text() == "{}"
 

@@ -60,6 +60,14 @@ class Lease:
         self._handle = file_handle
         return self
 
+    def check(self) -> None:
+        """Raise LeaseHeld if a process holds the lease, this one too. On S3 two requests tell that nobody does."""
+        if self._store_lease is not None:
+            self._store_lease.check()
+        else:
+            with self:
+                pass
+
     def release(self) -> None:
         """Give the lease back. The file stays; an empty one means that nobody holds it."""
         if self._store_lease is not None:

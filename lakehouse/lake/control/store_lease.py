@@ -36,7 +36,7 @@ class StoreLease:
         return self._session is not None
 
     def take(self) -> None:
-        session = session_of(self._folder.rpartition("/leases/")[0])
+        session = self._own_session()
         session.join()
         try:
             self._number = self._claim(session)
@@ -44,6 +44,18 @@ class StoreLease:
             session.leave()
             raise
         self._session = session
+
+    def check(self) -> None:
+        """Raise LeaseHeld if a process holds it, this one too; take nothing. Raises StorageError."""
+        numbers = self._numbers()
+        holder_id = self._holder_of(max(numbers)) if numbers else None
+        if holder_id is not None:
+            session = self._own_session()
+            session.join()
+            try:
+                self._refuse_living(session, holder_id)
+            finally:
+                session.leave()
 
     def give_back(self) -> None:
         """Free it, unless another process has taken it over. If the store does not answer, it expires."""
@@ -60,7 +72,9 @@ class StoreLease:
         while True:
             numbers = self._numbers()
             number = max(numbers, default=-1) + 1
-            ended_session = self._check_free(session, number - 1) if numbers else None
+            ended_session = self._holder_of(number - 1) if numbers else None
+            if ended_session is not None:
+                self._refuse_living(session, ended_session)
             # A PUT whose answer was lost is sent again, and then refused for its own sake.
             if not store.write_object(self._path(number), content, new=True):
                 written = store.read_object(self._path(number))
@@ -79,20 +93,23 @@ class StoreLease:
         if ended_session is not None:
             session.remove(ended_session)
 
-    def _check_free(self, session: StoreSession, number: int) -> str | None:
-        """Return the session that wrote a number and has ended, None if the lease was given back. Raises LeaseHeld."""
+    def _own_session(self) -> StoreSession:
+        return session_of(self._folder.rpartition("/leases/")[0])
+
+    def _holder_of(self, number: int) -> str | None:
+        """Return the session that wrote a number; None if the lease was given back."""
         written = store.read_object(self._path(number))
-        holder_id = None if written is None else _parse_session(written.content)
-        if holder_id is None:
-            return None
+        return None if written is None else _parse_session(written.content)
+
+    def _refuse_living(self, session: StoreSession, holder_id: str) -> None:
+        """Raise LeaseHeld if a session lives."""
         holder = session.find_living(holder_id)
-        if holder is None:
-            return holder_id
-        raise LeaseHeld(
-            f"{self._label} is being written by another process: {holder.describe()}. A table has one writer: wait "
-            "for it, or stop it. The lease of a process that was killed on another machine ends after "
-            f"{EXPIRY_SECONDS:g} s."
-        )
+        if holder is not None:
+            raise LeaseHeld(
+                f"{self._label} is being written by another process: {holder.describe()}. A table has one writer: wait "
+                "for it, or stop it. The lease of a process that was killed on another machine ends after "
+                f"{EXPIRY_SECONDS:g} s."
+            )
 
     def _numbers(self) -> list[int]:
         names = (name.removesuffix(".json") for name in store.object_names(self._folder))

@@ -72,10 +72,8 @@ def _run_stages(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why
 
 def check_stopped(open_table: OpenTable) -> None:
     """Raise LeaseHeld while a job keeps the table: with the old logic it must not go on with the new content."""
-    with Lease(
-        open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}, under another declaration,"
-    ):
-        pass
+    label = f"table {open_table.name!r}, under another declaration,"
+    Lease(open_table.layout.lease(f"silver-{open_table.name}"), label).check()
 
 
 def stored_declaration(open_table: OpenTable) -> str | None:

@@ -15,8 +15,7 @@ def repair_lease(layout: Layout, table: str) -> Lease:
 
 def check_repair(layout: Layout, table: str) -> None:
     """Raise LeaseHeld if another backfill or revert of a table is under way."""
-    with repair_lease(layout, table):
-        pass
+    repair_lease(layout, table).check()
 
 
 def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
@@ -29,5 +28,4 @@ def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) ->
     if parts is None or "silver" in parts:
         needed_leases += [(f"silver-{table.name}", f"table {table.name!r}") for table in app.tables]
     for name, label in needed_leases:
-        with Lease(layout.lease(name), label):
-            pass
+        Lease(layout.lease(name), label).check()
