@@ -108,7 +108,7 @@ class StoreObject(NamedTuple):
 
 
 def has_objects(path: str) -> bool:
-    """Say whether `read_object` and its like can be used: on S3."""
+    """Say whether `get_object` and its like can be used: on S3."""
     return path.startswith(S3)
 
 
@@ -117,7 +117,7 @@ def has_leases(path: str) -> bool:
     return has_objects(path) and _root_of(path) not in _single_writer_roots
 
 
-def read_object(path: str) -> StoreObject | None:
+def get_object(path: str) -> StoreObject | None:
     """Return an object of an S3 store; None if there is none. Raises StorageError."""
     import obstore
 
@@ -130,7 +130,7 @@ def read_object(path: str) -> StoreObject | None:
         return StoreObject(content, answer.meta["last_modified"])
 
 
-def write_object(path: str, content: bytes, *, new: bool = False) -> bool:
+def put_object(path: str, content: bytes, *, new: bool = False) -> bool:
     """Write an object of an S3 store whole, and say whether it was written.
 
     new: only if there is none; the store decides between two that write at once. Raises StorageError.
@@ -152,10 +152,10 @@ def object_names(path: str) -> list[str]:
 
     with _object_store_of(path) as (object_store, key):
         listing = obstore.list_with_delimiter(object_store, f"{key}/")
-        return sorted(found["path"].rpartition("/")[2] for found in listing["objects"])
+        return sorted(entry["path"].rpartition("/")[2] for entry in listing["objects"])
 
 
-def remove_object(path: str) -> None:
+def delete_object(path: str) -> None:
     """Remove an object of an S3 store, if it is there. Raises StorageError."""
     import obstore
 

@@ -122,7 +122,7 @@ def test_a_process_elsewhere_loses_its_lease_when_its_session_expires(
     session = json.loads(session_path.read_text())
     monkeypatch.setattr(store_session, "EXPIRY_SECONDS", 2.0)  # shorter than the holder's renewals
     uri = f"{lake.uri}/control/sessions/{session_path.name}"
-    store.write_object(uri, json.dumps({**session, "machine": "another"}).encode())
+    store.put_object(uri, json.dumps({**session, "machine": "another"}).encode())
     holder.send_signal(signal.SIGSTOP)
     with pytest.raises(LeaseHeld):
         Lease(lake.path, "table 'visits'").acquire()
@@ -168,8 +168,8 @@ def test_threads_of_one_process_share_a_session_that_ends_with_the_last_lease(la
 
 
 def test_a_lease_of_unreadable_content_is_free_and_a_store_that_is_away_is_said(lake: Lake) -> None:
-    store.write_object(f"{lake.path}/{7:020}.json", b"\xff{")
-    store.write_object(f"{lake.path}/readme.txt", b"not a number")
+    store.put_object(f"{lake.path}/{7:020}.json", b"\xff{")
+    store.put_object(f"{lake.path}/readme.txt", b"not a number")
     with Lease(lake.path, "table 'visits'"):
         pass
     store.use_store("s3a://elsewhere/lake", {**lake.options, "endpoint": "http://127.0.0.1:9"})
@@ -193,7 +193,7 @@ def test_notes_are_there_or_not_and_name_no_secret(lake: Lake) -> None:
     note.remove(path)
     note.write(path, {"tick": 7})
     assert note.read(path) == {"tick": 7}
-    store.write_object(path, b"[1]")
+    store.put_object(path, b"[1]")
     assert note.read(path) is None
     note.remove(path)
     assert note.read(path) is None

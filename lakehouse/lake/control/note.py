@@ -23,9 +23,9 @@ def read(path: str) -> dict[str, Any] | None:
     """Return a note; None if there is none, or if it is no JSON object. Raises StorageError."""
     if not store.is_remote(path):
         return durable.read_object(Path(path))
-    found = store.read_object(path) if store.has_objects(path) else None
+    stored = store.get_object(path) if store.has_objects(path) else None
     try:
-        parsed = json.loads(found.content) if found is not None else None
+        parsed = json.loads(stored.content) if stored is not None else None
     except ValueError:
         return None
     return parsed if isinstance(parsed, dict) else None
@@ -36,7 +36,7 @@ def write(path: str, content: Mapping[str, Any]) -> None:
     if not store.is_remote(path):
         durable.write_durably(Path(path), json.dumps(content))
     elif store.has_objects(path):
-        store.write_object(path, json.dumps(content).encode())
+        store.put_object(path, json.dumps(content).encode())
 
 
 def remove(path: str) -> None:
@@ -44,4 +44,4 @@ def remove(path: str) -> None:
     if not store.is_remote(path):
         Path(path).unlink(missing_ok=True)
     elif store.has_objects(path):
-        store.remove_object(path)
+        store.delete_object(path)

@@ -61,8 +61,8 @@ class StoreLease:
         """Free it, unless another process has taken it over. If the store does not answer, it expires."""
         if self._session is not None:
             with suppress(StorageError):
-                if store.write_object(self._path(self._number + 1), FREE, new=True):
-                    store.remove_object(self._path(self._number))
+                if store.put_object(self._path(self._number + 1), FREE, new=True):
+                    store.delete_object(self._path(self._number))
             self._session.leave()
             self._session = None
 
@@ -76,12 +76,12 @@ class StoreLease:
             if ended_session is not None:
                 self._refuse_living(session, ended_session)
             # A PUT whose answer was lost is sent again, and then refused for its own sake.
-            if not store.write_object(self._path(number), content, new=True):
-                written = store.read_object(self._path(number))
+            if not store.put_object(self._path(number), content, new=True):
+                written = store.get_object(self._path(number))
                 if written is None or written.content != content:
                     continue
             if max(self._numbers()) > number:
-                store.remove_object(self._path(number))  # an old number, which others had and have removed
+                store.delete_object(self._path(number))  # an old number, which others had and have removed
                 continue
             self._clean(numbers, session, ended_session)
             return number
@@ -89,7 +89,7 @@ class StoreLease:
     def _clean(self, older_numbers: Iterable[int], session: StoreSession, ended_session: str | None) -> None:
         with suppress(StorageError):
             for number in older_numbers:
-                store.remove_object(self._path(number))
+                store.delete_object(self._path(number))
         if ended_session is not None:
             session.remove(ended_session)
 
@@ -98,7 +98,7 @@ class StoreLease:
 
     def _holder_of(self, number: int) -> str | None:
         """Return the session that wrote a number; None if the lease was given back."""
-        written = store.read_object(self._path(number))
+        written = store.get_object(self._path(number))
         return None if written is None else _parse_session(written.content)
 
     def _refuse_living(self, session: StoreSession, holder_id: str) -> None:

@@ -100,24 +100,24 @@ class StoreSession:
     def remove(self, session_id: str) -> None:
         """Remove a session that has ended. If the store does not answer, it expires by itself."""
         with suppress(StorageError):
-            store.remove_object(self._path(session_id))
+            store.delete_object(self._path(session_id))
 
     def find_living(self, session_id: str) -> Holder | None:
         """Return the process of a session; None if it has ended. Raises StorageError."""
-        found = store.read_object(self._path(session_id))
-        if found is None:
+        stored = store.get_object(self._path(session_id))
+        if stored is None:
             return None
-        holder = _parse_holder(found.content)
+        holder = _parse_holder(stored.content)
         if holder is not None and holder.has_ended():
             return None
         self._renew()
-        own = store.read_object(self._path(self.id))
-        if own is not None and (own.written_at - found.written_at).total_seconds() > EXPIRY_SECONDS:
+        own = store.get_object(self._path(self.id))
+        if own is not None and (own.written_at - stored.written_at).total_seconds() > EXPIRY_SECONDS:
             return None
-        return holder or Holder("an unknown machine", "", 0, 0.0, "a process", found.written_at.timestamp())
+        return holder or Holder("an unknown machine", "", 0, 0.0, "a process", stored.written_at.timestamp())
 
     def _renew(self) -> None:
-        store.write_object(self._path(self.id), json.dumps(asdict(self._holder)).encode())
+        store.put_object(self._path(self.id), json.dumps(asdict(self._holder)).encode())
 
     def _keep_renewing(self, ended: threading.Event) -> None:
         while not ended.wait(RENEWAL_SECONDS):
