@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.start import skew
+from lakehouse.cli.start import facts, skew
 from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
@@ -101,13 +101,14 @@ def test_a_lake_that_is_not_there(folder, lakehouse):
     assert "Late records: 0." in lakehouse("status", "--skew").out
 
 
-def test_a_configured_kafka_is_asked_before_the_lake_has_a_topic(folder, lakehouse):
+def test_a_configured_kafka_is_asked_before_the_lake_has_a_topic(folder, lakehouse, monkeypatch):
+    monkeypatch.setattr(facts, "KAFKA_PATIENCE_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         servers = f"127.0.0.1:{server.getsockname()[1]}"
     (folder / "lakehouse.toml").write_text(f'[kafka]\nbootstrap_servers = "{servers}"\n')
     kafka = json.loads(lakehouse("status", "--json").out)["kafka"]
     assert kafka["running"] is False
-    assert kafka["error"].startswith(f"Kafka on {servers} did not answer within 5 s: ")
+    assert kafka["error"].startswith(f"Kafka on {servers} did not answer within 1 s: ")
     assert kafka["error"] in lakehouse("status").out
 
 
