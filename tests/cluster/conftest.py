@@ -61,7 +61,8 @@ class Cluster:
 
 
 def start_part(part: str, log_file: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    environ = os.environ | {"SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    own_settings = {"SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own_settings
     command = [str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{part}", "--host", "127.0.0.1", "--port", "0"]
     with log_file.open("wb") as log:
         return subprocess.Popen([*command, "--webui-port", "0", *arguments], env=environ, stdout=log, stderr=log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lakehouse.errors import ConfigError
 from lakehouse.settings.config import load
 from lakehouse.spark.cluster.address import address_settings, is_local
-from lakehouse.spark.cluster.executor_facts import PACKAGES, describe_python
+from lakehouse.spark.cluster.executor_facts import PACKAGES, SHIPPED, describe_python
 from lakehouse.spark.cluster.root_cause import root_cause
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -70,6 +71,14 @@ def test_an_error_of_python_is_its_last_line() -> None:
 def test_this_python_has_what_an_executor_needs() -> None:
     facts = describe_python()
     assert all(facts[package] for package in (*PACKAGES, "lakehouse", "python", "file", "host"))
+
+
+@pytest.mark.parametrize("package", SHIPPED)
+def test_lakehouse_without_what_it_imports_is_not_there(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a checkout on the executors' PYTHONPATH: its own files are there, and importing it fails."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find_spec(name))
+    assert describe_python()["lakehouse"] is None
 
 
 @pytest.mark.parametrize("master", ["sc://localhost:15002", "sc://host/;use_ssl=true"])

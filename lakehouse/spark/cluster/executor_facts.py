@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 
 PACKAGES = ("pyarrow", "pandas", "numpy")
+# What an executor that lacks a part of it gets from the driver. `import lakehouse` needs them beside the standard
+# library, and they are Python alone.
+SHIPPED = ("lakehouse", "sqlglot", "mypy_extensions")
 
 
 def describe_python() -> dict[str, str | None]:
     """Return an executor's Python: its version, file and host, the packages' versions, and lakehouse's digest.
 
-    A package that is not there has None.
+    A package that is not there has None; so has lakehouse if something is not there that it imports.
     """
     facts: dict[str, str | None] = {
         "python": platform.python_version(),
@@ -27,8 +30,8 @@ def describe_python() -> dict[str, str | None]:
             facts[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             facts[package] = None
-    package_spec = importlib.util.find_spec("lakehouse")
-    origin = None if package_spec is None else package_spec.origin
+    package_specs = [importlib.util.find_spec(name) for name in SHIPPED]
+    origin = package_specs[0].origin if package_specs[0] is not None and None not in package_specs else None
     facts["lakehouse"] = digest_files(Path(origin).parent) if origin and Path(origin).is_file() else None
     return facts
 

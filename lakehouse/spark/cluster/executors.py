@@ -25,8 +25,6 @@ from lakehouse.settings.config import Settings
 from lakehouse.spark.cluster import executor_facts
 from lakehouse.spark.cluster.root_cause import root_cause
 
-# `import lakehouse` needs them beside the standard library, and they are Python alone.
-SHIPPED = ("lakehouse", "sqlglot", "mypy_extensions")
 JOB_GROUP = "lakehouse-executors"
 
 
@@ -108,7 +106,7 @@ def _ship_code(session: SparkSession) -> None:
 
 def _shipped_files() -> Iterator[tuple[Path, str]]:
     """Yield the files of the shipped packages, and their names in the zip. Compiled code is left out."""
-    for package in SHIPPED:
+    for package in executor_facts.SHIPPED:
         module_file = _module_file(package)
         if module_file.name != "__init__.py":
             yield module_file, module_file.name
