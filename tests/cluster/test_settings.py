@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -87,3 +89,23 @@ def test_spark_connect_is_refused_with_the_reason(master: str) -> None:
 
     with pytest.raises(ConfigError, match=r"found Spark Connect.*expected Spark with its JVM.*Use \[spark\] master"):
         open_session(load(environ={"LAKEHOUSE_SPARK_MASTER": master}))
+
+
+ALONE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if path is None and name not in sys.stdlib_module_names and name not in {shipped!r}:
+            raise ModuleNotFoundError("No module named " + name, name=name)
+
+sys.meta_path.insert(0, Absent())
+import lakehouse
+"""
+
+
+def test_importing_lakehouse_needs_only_what_executors_get() -> None:
+    """An executor unpickles functions of lakehouse's modules, and so imports the package; it may have nothing else."""
+    command = [sys.executable, "-c", ALONE.format(shipped=SHIPPED)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr

@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from lakehouse.errors import StorageError
 from lakehouse.lake import store
 
@@ -46,6 +44,8 @@ class Holder:
 
     @classmethod
     def of_this_process(cls) -> Holder:
+        import psutil  # here: executors import this module, and may lack it
+
         process = psutil.Process()
         program = Path(sys.argv[0]).name
         return cls(socket.gethostname(), _this_machine(), process.pid, process.create_time(), program, time.time())
@@ -54,6 +54,8 @@ class Holder:
         """Say whether its process is known to be gone; False if it ran elsewhere."""
         if not self.machine or self.machine != _this_machine():
             return False
+        import psutil
+
         try:
             started: float = psutil.Process(self.pid).create_time()
             return abs(started - self.started) > START_TOLERANCE_SECONDS
