@@ -96,7 +96,8 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if path is None and name not in sys.stdlib_module_names and name not in {shipped!r}:
+        known = {{*sys.stdlib_module_names, *{shipped!r}}}
+        if path is None and name not in known and not name.startswith("_"):
             raise ModuleNotFoundError("No module named " + name, name=name)
 
 sys.meta_path.insert(0, Absent())
