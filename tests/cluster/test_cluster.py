@@ -41,9 +41,9 @@ app = lh.app(rooms, names, hot, minutes, visits, best, labelled, hot.changes().t
 # Two lakes can't publish to one topic.
 UNPUBLISHED = """
 import lakehouse as lh
-from app import app as published
+import app as published
 
-app = lh.app(*published.tables)
+app = lh.app(*published.app.tables)
 """
 # A module of the user's, which no executor has.
 RULES = """
