@@ -67,10 +67,10 @@ def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> 
 def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:
     file = tmp_path / "copy.json"
     facts = TopicFacts("copy", "id", 1)
-    assert refilled._read_remembered(file, facts) is None
+    assert refilled._read_remembered(str(file), facts) is None
     file.write_text("")
     with pytest.raises(ConfigError, match=r"copy\.json can't be read.*Delete the topic"):
-        refilled._read_remembered(file, facts)
+        refilled._read_remembered(str(file), facts)
 
 
 def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:
