@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import librdkafka_options
-from lakehouse.kafka.rights import DRAIN_GROUP, Right, describe_missing_right
+from lakehouse.kafka.rights import DRAIN_GROUP, describe_missing_read_right
 from lakehouse.kafka.topics import Cluster
 
 SILENCE_SECONDS = 30.0
@@ -140,8 +140,7 @@ def _is_partition_end(message: Message, topic: str, options: Mapping[str, str]) 
     """Say whether a message is the end of a partition, not a record. Raises KafkaUnavailable for an error of Kafka."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        rights = (Right("Read", "group", DRAIN_GROUP), Right("Read", "topic", topic))
-        missing_right = describe_missing_right(error, options, *rights)
+        missing_right = describe_missing_read_right(error, options, DRAIN_GROUP, topic)
         raise KafkaUnavailable(f"topic {topic!r}: {missing_right or f'{error.str()}.'}")
     return error is not None
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.drain import POLL_SECONDS, SILENCE_SECONDS
 from lakehouse.kafka.options import librdkafka_options
-from lakehouse.kafka.rights import HOLES_GROUP, Right, describe_missing_right
+from lakehouse.kafka.rights import HOLES_GROUP, describe_missing_read_right
 from lakehouse.kafka.topics import Cluster
 
 OffsetRange = tuple[int, int]  # half-open
@@ -124,8 +124,7 @@ def _walk_record_offsets(
                 last_heard = time.monotonic()
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    rights = (Right("Read", "group", HOLES_GROUP), Right("Read", "topic", topic))
-                    missing_right = describe_missing_right(error, options, *rights)
+                    missing_right = describe_missing_read_right(error, options, HOLES_GROUP, topic)
                     raise KafkaUnavailable(f"topic {topic!r}: {missing_right or f'{error.str()}.'}")
                 if error is not None or offset is None or offset >= holes[-1][1]:
                     return

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable
 from lakehouse.kafka.options import librdkafka_options
-from lakehouse.kafka.rights import INGEST_GROUP, Right, describe_missing_right
+from lakehouse.kafka.rights import INGEST_GROUP, describe_missing_read_right
 from lakehouse.semantics.moment import Offsets
 
 SILENCE_SECONDS = 60.0
@@ -129,8 +129,8 @@ def _parse_message(message: Message, options: Mapping[str, str]) -> RawRecord | 
     if error is not None and error.code() == KafkaError._PARTITION_EOF:
         return None
     if error is not None:
-        rights = (Right("Read", "group", INGEST_GROUP), Right("Read", "topic", message.topic() or "?"))
-        if (missing_right := describe_missing_right(error, options, *rights)) is not None:
+        missing_right = describe_missing_read_right(error, options, INGEST_GROUP, message.topic())
+        if missing_right is not None:
             raise KafkaUnavailable(f"reading topics: {missing_right}")
         raise KafkaUnavailable(
             f"{message.topic()}/{message.partition()} from offset {message.offset()} on: {error.str()}."

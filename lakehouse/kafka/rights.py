@@ -44,6 +44,13 @@ def user_of(options: Mapping[str, str]) -> str | None:
     return librdkafka_options(options).get("sasl.username")
 
 
+def describe_missing_read_right(
+    error: KafkaError, options: Mapping[str, str], group: str, topic: str | None
+) -> str | None:
+    """Return a sentence about the right that a reader of a topic lacks; None for another error of Kafka's."""
+    return describe_missing_right(error, options, Right("Read", "group", group), Right("Read", "topic", topic or "?"))
+
+
 def describe_missing_right(error: KafkaError, options: Mapping[str, str], *rights: Right) -> str | None:
     """Return a sentence about the right that an error of Kafka's says is missing; None for another error.
 

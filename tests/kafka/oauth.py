@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from lakehouse.kafka import server
-from tests.kafka.secured import free_ports
+from tests.kafka.secured import await_broker, write_users_listener
 
 CLIENT, SECRET = "lake", "canary-of-the-client"
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
@@ -86,26 +86,22 @@ class OauthBroker:
     """A broker whose users come with tokens; `inner` takes anybody."""
 
     def __init__(self, folder: Path) -> None:
-        inner, controller, outer = free_ports(3)
-        self.tokens = TokenServer(folder)
-        self.servers, self.inner = f"127.0.0.1:{outer}", f"127.0.0.1:{inner}"
-        server.write_settings(folder, inner, controller)
-        server.format_storage(folder)
+        self.folder, self.tokens = folder, TokenServer(folder)
         start = "listener.name.users.oauthbearer"
-        with (folder / "server.properties").open("a") as settings:
-            settings.write(
-                f"listeners=BROKER://{self.inner},CONTROLLER://127.0.0.1:{controller},USERS://{self.servers}\n"
-                f"advertised.listeners=BROKER://{self.inner},USERS://{self.servers}\n"
-                "listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT\n"
-                "listener.name.users.sasl.enabled.mechanisms=OAUTHBEARER\n"
-                f"{start}.sasl.jaas.config={MODULE}\n"
-                f"{start}.sasl.server.callback.handler.class={HANDLER}\n"
-                f"sasl.oauthbearer.jwks.endpoint.url={self.tokens.url}/keys\n"
-                "sasl.oauthbearer.expected.audience=kafka\n"
-            )
+        self.inner, self.servers = write_users_listener(
+            folder,
+            "listener.name.users.sasl.enabled.mechanisms=OAUTHBEARER",
+            f"{start}.sasl.jaas.config={MODULE}",
+            f"{start}.sasl.server.callback.handler.class={HANDLER}",
+            f"sasl.oauthbearer.jwks.endpoint.url={self.tokens.url}/keys",
+            "sasl.oauthbearer.expected.audience=kafka",
+        )
         java, *arguments = server.broker_command(folder)
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.url}/keys"
         self.process = subprocess.Popen([java, allowed, *arguments], cwd=folder, stdin=subprocess.DEVNULL)
+
+    def wait(self) -> None:
+        await_broker(self.inner, self.process, self.folder)
 
     def options(self, secret: str = SECRET) -> dict[str, str]:
         return {

@@ -90,7 +90,25 @@ def listener_lines(name: str, keystore: Path, authority: Authority, protocol: st
     return lines
 
 
-def await_broker(servers: str) -> None:
+def write_users_listener(folder: Path, *lines: str) -> tuple[str, str]:
+    """Write the settings of a broker with a listener USERS for logins; lines: what else they say.
+
+    Return the address at which anybody comes in, and that for users.
+    """
+    inner, controller, outer = (f"127.0.0.1:{port}" for port in free_ports(3))
+    server.write_settings(folder, *(int(address.rpartition(":")[2]) for address in (inner, controller)))
+    server.format_storage(folder)
+    own_lines = (
+        f"listeners=BROKER://{inner},CONTROLLER://{controller},USERS://{outer}",
+        f"advertised.listeners=BROKER://{inner},USERS://{outer}",
+        "listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT",
+    )
+    with (folder / "server.properties").open("a") as settings:
+        settings.write("\n".join([*own_lines, *lines, ""]))
+    return inner, outer
+
+
+def await_broker(servers: str, process: subprocess.Popen[bytes], folder: Path) -> None:
     cluster = Cluster(servers, timeout_seconds=5)
     end = time.monotonic() + START_SECONDS
     while True:
@@ -98,7 +116,9 @@ def await_broker(servers: str) -> None:
             cluster.names()
             return
         except KafkaUnavailable:
-            assert time.monotonic() < end
+            log = (folder / "broker.log").read_text()[-3000:]
+            assert time.monotonic() < end, log
+            assert process.poll() is None, log
 
 
 class Secured:
@@ -162,8 +182,8 @@ class Secured:
 
     def wait(self) -> None:
         """Wait for the brokers, and make the user."""
-        for addresses in self._addresses:
-            await_broker(addresses["BROKER"])
+        for addresses, process, folder in zip(self._addresses, self.processes, self.folders, strict=True):
+            await_broker(addresses["BROKER"], process, folder)
         credential = UserScramCredentialUpsertion(
             USER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), PASSWORD.encode()
         )

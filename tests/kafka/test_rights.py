@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -35,10 +34,10 @@ from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.rights import Right
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.start.rights import application_rights
+from tests.kafka.secured import await_broker, write_users_listener
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-START_SECONDS = 90
 USER, PASSWORD = "la'ke $x", "hush hush"
 OPTIONS = {
     "security.protocol": "SASL_PLAINTEXT",
@@ -62,48 +61,25 @@ T = 1_700_000_000_000
 RECORDS = 60_000  # few records are all read before Kafka refuses the group
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 class GuardedBroker:
     """One broker: `servers` for users, who need rights; the administrator comes by another port, unnamed."""
 
     def __init__(self, folder: Path) -> None:
-        inner, controller, outer = free_ports(3)
-        self.folder, self.servers, self._inner = folder, f"127.0.0.1:{outer}", f"127.0.0.1:{inner}"
-        server.write_settings(folder, inner, controller)
-        server.format_storage(folder)
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        with (folder / "server.properties").open("a") as settings:
-            settings.write(
-                f"listeners=BROKER://{self._inner},CONTROLLER://127.0.0.1:{controller},USERS://{self.servers}\n"
-                f"advertised.listeners=BROKER://{self._inner},USERS://{self.servers}\n"
-                "listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT\n"
-                "listener.name.users.sasl.enabled.mechanisms=PLAIN\n"
-                f'listener.name.users.plain.sasl.jaas.config={login} "user_{USER}"="{PASSWORD}";\n'
-                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-                "super.users=User:ANONYMOUS\n"
-            )
+        self._inner, self.servers = write_users_listener(
+            folder,
+            "listener.name.users.sasl.enabled.mechanisms=PLAIN",
+            f'listener.name.users.plain.sasl.jaas.config={login} "user_{USER}"="{PASSWORD}";',
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users=User:ANONYMOUS",
+        )
+        self.folder = folder
         self.process = subprocess.Popen(server.broker_command(folder), cwd=folder, stdin=subprocess.DEVNULL)
         self.admin = AdminClient({"bootstrap.servers": self._inner, "log_level": 0})
         self.cluster = Cluster(self._inner)
 
     def wait(self) -> None:
-        end = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self.cluster.names()
-                return
-            except KafkaUnavailable:
-                assert time.monotonic() < end, (self.folder / "broker.log").read_text()[-3000:]
-                assert self.process.poll() is None
+        await_broker(self._inner, self.process, self.folder)
 
     def grant(self, right: Right) -> None:
         self._wait_all(self.admin.create_acls([self._binding(right)]))

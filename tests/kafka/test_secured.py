@@ -20,7 +20,7 @@ from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from tests.kafka.oauth import SECRET, OauthBroker
-from tests.kafka.secured import PASSWORD, STORE_PASSWORD, USER, Authority, Secured, await_broker
+from tests.kafka.secured import PASSWORD, STORE_PASSWORD, USER, Authority, Secured
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -146,7 +146,7 @@ def test_ingest_publish_restore_and_audit_with_tokens(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     broker = OauthBroker(tmp_path / "broker")
     try:
-        await_broker(broker.inner)
+        broker.wait()
         run_whole_application(Project(tmp_path / "project", broker.inner, broker.servers, broker.options()))
         assert broker.tokens.granted > 0
         with pytest.raises(KafkaUnavailable, match=r"There was no token for this client: look at ") as failure:

@@ -195,7 +195,9 @@ def test_notes_are_there_or_not_and_name_no_secret(lake: Lake) -> None:
     assert note.read(path) == {"tick": 7}
     store.put_object(path, b"[1]")
     assert note.read(path) is None
-    note.remove(path)
+    note.rename(path, f"{path}.refused")
+    assert store.get_object(f"{path}.refused").content == b"[1]"  # type: ignore[union-attr]
+    note.rename(path, f"{path}.refused")
     assert note.read(path) is None
     assert not note.are_kept("abfss://box@account/lake/control/x.json")
     note.write("abfss://box@account/lake/control/x.json", {"tick": 7})

@@ -152,6 +152,7 @@ def test_a_file_that_is_no_request_is_put_aside(tmp_path: Path) -> None:
         Path(layout.requests, f"bad{number}.json").write_text(text)
     assert [actual for _, actual in pending_requests(layout)] == [wanted]
     assert len(list(Path(layout.requests).glob("*.refused"))) == 4
+    assert Path(layout.requests, "bad0.refused").read_text() == "{"
 
 
 @pytest.mark.slow

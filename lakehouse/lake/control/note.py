@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,16 @@ def write(path: str, content: Mapping[str, Any]) -> None:
         durable.write_durably(Path(path), json.dumps(content))
     elif store.has_objects(path):
         store.put_object(path, json.dumps(content).encode())
+
+
+def rename(path: str, new_path: str) -> None:
+    """Give a note another name, as it is; nothing if it is not there. Raises StorageError, OSError."""
+    if not store.is_remote(path):
+        with suppress(FileNotFoundError):
+            Path(path).replace(new_path)
+    elif store.has_objects(path) and (stored := store.get_object(path)) is not None:
+        store.put_object(new_path, stored.content)
+        store.delete_object(path)
 
 
 def remove(path: str) -> None:

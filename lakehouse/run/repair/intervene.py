@@ -77,13 +77,11 @@ def pending_requests(layout: Layout) -> Iterator[tuple[str, InterventionRequest]
         if not name.endswith(".json"):
             continue
         path = f"{layout.requests}/{name}"
-        content = note.read(path)
+        content = note.read(path) or {}
         try:
-            request = InterventionRequest(**{**(content or {}), "tables": tuple((content or {})["tables"])})
+            request = InterventionRequest(**{**content, "tables": tuple(content["tables"])})
         except (TypeError, KeyError):
-            if store.file_exists(path):  # else the request was withdrawn
-                note.write(_refusal(path), content or {})
-                note.remove(path)
+            note.rename(path, _refusal(path))  # nothing, if the request was withdrawn
         else:
             yield path, request
 
