@@ -3,7 +3,8 @@
     python spark_jobs/silver.py --app examples/flights/app.py --until caught-up
     spark-submit --driver-class-path '.jars/spark/*' spark_jobs/silver.py --app examples/flights/app.py
 
-Options, output and exit codes are those of spark_jobs/ingest.py.
+Options, output and exit codes are those of spark_jobs/ingest.py. --part 1/3 and --tables totals,orders leave the other
+tables to other processes.
 """
 
 from __future__ import annotations

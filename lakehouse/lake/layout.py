@@ -27,8 +27,9 @@ class Layout:
     quarantine/<stream>     records that did not fit their schema
     anchors/<table>         copies of a table's state at chosen ticks, kept longer than Delta keeps versions
     beside/<name>/          tables built beside the live ones, from the same bronze: silver, state, late, ...
-    control/                checkpoints, leases, requests, times of upkeep, publishing progress (also in Kafka): may be
-                            lost; the start of a rehydrate under way; the history of drills, which is nowhere else
+    control/                checkpoints, leases, streams' declarations, requests, times of upkeep, publishing progress
+                            (also in Kafka): may be lost; the start of a rehydrate under way; the history of drills,
+                            which is nowhere else
 
     `beside`: the name of a set of tables built beside the live ones, which shares the lake's bronze and interventions.
     """
@@ -80,6 +81,9 @@ class Layout:
 
     def lease(self, name: str) -> str:
         return f"{self.tables}/control/leases/{name}.lock"
+
+    def stream_declaration(self, stream: str) -> str:
+        return f"{self.tables}/control/streams/{stream}.json"
 
     @property
     def requests(self) -> str:

@@ -130,6 +130,12 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
 
 
+def sources_of(declaration: Table | Sink | FunctionSink) -> tuple[Source, ...]:
+    """Return the topics whose records reach a table, or what is published, directly or through tables."""
+    node = declaration if isinstance(declaration, Table) else declaration.of
+    return (node.stream if isinstance(node, Table) else node).sources
+
+
 def table_depth(table: Table) -> int:
     """Return the length of the longest chain of tables before a table: 0 for a table that reads only topics."""
     return max((1 + table_depth(upstream_table) for upstream_table in table.stream.reads), default=0)

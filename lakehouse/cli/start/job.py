@@ -66,6 +66,19 @@ def run_until(
     }
 
 
+def divide_app(app: App, part: str | None, table_names: str | None) -> App:
+    """Return the part of an application that --part or --tables choose; without both, all of it. Raises ConfigError."""
+    from lakehouse.run.start.division import limited_to, part_of
+
+    if part is not None and table_names is not None:
+        raise ConfigError("--part and --tables: expected one of the two.")
+    if part is not None:
+        return part_of(app, part)
+    if table_names is not None:
+        return limited_to(app, [name.strip() for name in table_names.split(",") if name.strip()])
+    return app
+
+
 def _lake_state(settings: Settings, app: App) -> dict[str, Any]:
     """Return the lake's state after a run, without Spark. quarantined: the records that no replay has fixed;
     null_keys: the records that a table left out because they have no key."""
@@ -137,11 +150,17 @@ class _JobArgumentParser(argparse.ArgumentParser):
         raise ConfigError(f"{message}. {self.format_usage().strip()}")
 
 
-def main(arguments: Sequence[str], about: str, run_job: Callable[[Settings, App, str], dict[str, Any]]) -> int:
+def main(
+    arguments: Sequence[str],
+    about: str,
+    run_job: Callable[[Settings, App, str], dict[str, Any]],
+    *,
+    is_divisible: bool = False,
+) -> int:
     """Run a job of `spark_jobs`: --app, --config, --until; JSON lines on stdout; return the exit code.
 
     run_job: called with the settings, the application and --until; gives the last event. Any other than "done" is a
-    failure.
+    failure. is_divisible: take --part and --tables, too; the application is then that part.
     """
     from lakehouse.cli.terminal.options import settings_of
     from lakehouse.run.start.application import load_app
@@ -150,9 +169,15 @@ def main(arguments: Sequence[str], about: str, run_job: Callable[[Settings, App,
     parser.add_argument("--app", required=True, help="a file that declares an application, or a module")
     parser.add_argument("--config", type=Path, help="settings; lakehouse.toml of this folder if left out")
     parser.add_argument("--until", choices=(CAUGHT_UP, STOPPED), default=CAUGHT_UP, help="caught-up if left out")
+    if is_divisible:
+        parser.add_argument("--part", metavar="K/N", help="one of N parts of the tables, such as 1/3")
+        parser.add_argument("--tables", metavar="NAMES", help="these tables, such as totals,orders")
     try:
         options = parser.parse_args(arguments)
-        last_event = run_job(settings_of(options.config, None), load_app(options.app), options.until)
+        app = load_app(options.app)
+        if is_divisible:
+            app = divide_app(app, options.part, options.tables)
+        last_event = run_job(settings_of(options.config, None), app, options.until)
     except LakehouseError as error:
         show.as_json({"event": "error", "message": str(error)})
         return BAD_INPUT if exit_code(error) == BAD_INPUT else FAILED
@@ -171,7 +196,7 @@ def run_part(part: Part, arguments: Sequence[str], about: str) -> int:
 
         return run_until(settings, app, (part,), until, lambda event: show.as_json(as_event(event)))
 
-    return main(arguments, about, work)
+    return main(arguments, about, work, is_divisible=part == "silver")
 
 
 def run_checks(arguments: Sequence[str], about: str) -> int:

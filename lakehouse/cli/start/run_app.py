@@ -13,7 +13,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import ConfigError, LakehouseError
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -44,6 +44,14 @@ def run(
     only: Annotated[
         RunPart | None, typer.Option(help="Run one part: Kafka to bronze, or bronze to the tables.")
     ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option("--part", metavar="K/N", help="With --only silver: one of N parts of the tables, such as 1/3."),
+    ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option("--tables", metavar="NAMES", help="With --only silver: these tables, such as totals,orders."),
+    ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
     json: JsonOption = False,
@@ -54,21 +62,28 @@ def run(
 
     Example: lakehouse run --app app.py --until caught-up
     """
+    from lakehouse.cli.start.job import divide_app
+    from lakehouse.run.start.application import load_app
+
     settings = settings_of(config, lake)
     with errors_as_lines(settings.log, as_json_lines=not json):
-        _run_application(settings, app, until, only, json=json)
+        if (part or tables) and only != RunPart.silver:
+            raise ConfigError(
+                "--part and --tables divide the tables among processes. Expected --only silver with them; one other "
+                "process ingests for all: lakehouse run --only ingest."
+            )
+        application = divide_app(load_app(app_of(app, settings)), part, tables)
+        _run_application(settings, application, until, only, json=json)
 
 
 def _run_application(
-    settings: Settings, app: str | None, until: Until | None, only: RunPart | None, *, json: bool
+    settings: Settings, application: App, until: Until | None, only: RunPart | None, *, json: bool
 ) -> None:
     from lakehouse.cli.start.job import STOPPED, run_until
     from lakehouse.run.start import cheap_checks, topics
-    from lakehouse.run.start.application import load_app
     from lakehouse.run.start.kafka import open_kafka
     from lakehouse.run.watch.event import as_event
 
-    application = load_app(app_of(app, settings))
     run_parts: tuple[Part, ...] = ("ingest", "silver") if only is None else (only.value,)
     cheap_checks.check_before_run(settings, application, run_parts)  # fail before a broker starts
     with open_kafka(settings) as servers:

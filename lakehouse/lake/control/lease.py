@@ -20,6 +20,8 @@ from lakehouse.errors import LeaseHeld
 from lakehouse.lake import store
 from lakehouse.lake.control.store_lease import StoreLease
 
+RETRY_SECONDS = 0.2
+
 
 class Lease:
     """An exclusive lock that also names its holder. A context manager; `acquire` raises LeaseHeld."""
@@ -59,6 +61,17 @@ class Lease:
         )
         self._handle = file_handle
         return self
+
+    def acquire_within(self, seconds: float) -> Lease:
+        """Take the lease, after waiting for its holder at most so long. Raises as `acquire` does."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self.acquire()
+            except LeaseHeld:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
 
     def check(self) -> None:
         """Raise LeaseHeld if a process holds the lease, this one too. On S3 two requests tell that nobody does."""

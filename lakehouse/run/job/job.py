@@ -9,12 +9,12 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.errors import JobFailed
+from lakehouse.errors import JobFailed, LeaseHeld
 from lakehouse.kafka.options import java_options
 from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
@@ -37,6 +37,7 @@ from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.jvm.failure import stop_query
 from lakehouse.spark.silver.leftovers import upkeep_control
+from lakehouse.spark.silver.quarantine_writer import quarantine_lease
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
 from lakehouse.spark.silver.writer import own_topics
@@ -200,7 +201,11 @@ class Job:
 
     def _keep_up(self, policy: Policy) -> list[UpkeepResult]:
         upkeep_steps = upkeep_tables(self._lake, self._app, policy, self._app.tables)
-        return upkeep_steps + upkeep_quarantine(self._lake, self._app, policy)
+        for source in self._app.sources:
+            # Another process of the application may write there, or do the upkeep: then it is done at another time.
+            with suppress(LeaseHeld), quarantine_lease(self._layout, source):
+                upkeep_steps += upkeep_quarantine(self._lake, [source], policy)
+        return upkeep_steps
 
     def _look(self) -> dict[str, KafkaTopic]:
         """Return what Kafka has now of the ingested topics, without topics that do not exist."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,9 @@ from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.control import note
+from lakehouse.lake.control.stream_declaration import sink_lease
 from lakehouse.lake.properties import RESTORED
-from lakehouse.plan.app import App, has_state_topic
+from lakehouse.plan.app import App, has_state_topic, sources_of
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
@@ -47,24 +48,29 @@ COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": str(7 * DAY_MS)
 
 
 class Publishing:
-    """Publishers of all sinks. A context manager: entering creates the missing topics."""
+    """Publishers of all sinks. A context manager: entering takes their leases, and creates the missing topics."""
 
     def __init__(self, lake: OpenLake, settings: Settings, app: App, cluster: Cluster) -> None:
         self._lake = lake.own_session() if app.sinks else lake
         self._settings, self._app, self._cluster = settings, app, cluster
         self._sinks: list[_OpenSink] = []
+        self._leases = ExitStack()
 
     def __enter__(self) -> Publishing:
-        if self._app.sinks:
-            # Bronze's id is the lake's: a publisher counts its progress in bronze's ticks.
-            bronze.create_tables(self._lake, own_topics(self._app))
-        for sink in self._app.sinks:
-            self._make_topic(sink)
-            self._sinks.append(_OpenSink(self._lake, self._settings, self._cluster, sink))
+        with ExitStack() as stack:
+            if self._app.sinks:
+                # Bronze's id is the lake's: a publisher counts its progress in bronze's ticks.
+                bronze.create_tables(self._lake, own_topics(self._app))
+            for sink in self._app.sinks:
+                stack.enter_context(sink_lease(self._lake.layout, sink.topic))
+                self._make_topic(sink)
+                self._sinks.append(_OpenSink(self._lake, self._settings, self._cluster, sink))
+            self._leases = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._sinks.clear()
+        self._leases.close()
 
     def publish(self, tick: int) -> Iterator[tuple[str, int]]:
         """Publish every sink up to a tick that all tables have taken in; yield each topic and its number of records."""
@@ -221,4 +227,4 @@ class _OpenSink:
 
 def _source_topics(sink: Sink) -> tuple[str, ...]:
     """Return the topics that a sink's stream, or table, is made from."""
-    return (sink.of.stream if isinstance(sink.of, Table) else sink.of).topics
+    return tuple(dict.fromkeys(source.topic for source in sources_of(sink)))

@@ -24,6 +24,7 @@ from lakehouse.spark.cluster.root_cause import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
+from lakehouse.spark.silver.quarantine_writer import quarantine_lease
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.silver.writer import own_topics
 
@@ -117,7 +118,7 @@ def upkeep_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: C
     with _hold_leases(lake.layout, app, table_names) as chosen_tables:
         finished_steps = upkeep_tables(lake, app, upkeep_policy, chosen_tables)
         if not table_names:
-            finished_steps += upkeep.upkeep_quarantine(lake, app, upkeep_policy)
+            finished_steps += upkeep.upkeep_quarantine(lake, app.sources, upkeep_policy)
             finished_steps += upkeep.upkeep_bronze(lake, own_topics(app), upkeep_policy)
             finished_steps += upkeep_control(lake.layout, upkeep_policy, datetime.now(UTC))
     return finished_steps
@@ -133,7 +134,7 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
         ]
         if table_names:
             return [result for plan in plans for result in plan.expected()]
-        plans.append(upkeep.plan_quarantine(lake, app, upkeep_policy))
+        plans.append(upkeep.plan_quarantine(lake, app.sources, upkeep_policy))
         plans.append(upkeep.plan_bronze(lake, own_topics(app), upkeep_policy))
         leftovers = plan_control(lake.layout, upkeep_policy, upkeep_time)
     return [result for plan in plans for result in plan.expected()] + leftovers
@@ -143,13 +144,13 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
 def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iterator[list[Table]]:
     """Hold the leases of some tables, without names of everything that the application writes; give the tables."""
     chosen_tables = [app.table(name) for name in table_names] if table_names else list(app.tables)
-    leases = [(f"silver-{table.name}", f"table {table.name!r}") for table in chosen_tables]
+    leases = [Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}") for table in chosen_tables]
     if not table_names:
-        leases += [(f"stream-{source.name}", f"the quarantine of stream {source.name!r}") for source in app.sources]
-        leases += [("ingest", "bronze")]
+        leases += [quarantine_lease(layout, source) for source in app.sources]
+        leases += [Lease(layout.lease("ingest"), "bronze")]
     with ExitStack() as stack:
-        for lease_name, label in leases:
-            stack.enter_context(Lease(layout.lease(lease_name), label))
+        for lease in leases:
+            stack.enter_context(lease)
         yield chosen_tables
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
 from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.stream_declaration import declare_stream
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
@@ -23,12 +24,22 @@ from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
 from lakehouse.spark.transaction import append, open_epoch
 
+PATIENCE_SECONDS = 600.0  # another process decodes many records, or does the upkeep of a large quarantine
+
+
+def quarantine_lease(layout: Layout, source: Source) -> Lease:
+    """Return the lease of a stream's quarantine; who writes holds it for one commit."""
+    return Lease(layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
+
 
 class QuarantineReader(Protocol):
-    """The writer of a table, as the quarantines of its streams see it. applied: the last tick that it has taken in."""
+    """The writer of a table, as the quarantines of its streams see it."""
 
     table: Table
-    applied: int
+
+    @property
+    def looked_through(self) -> int:
+        """The last tick up to which the table has seen all records of its streams: their bad records are written."""
 
     def prove(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
@@ -37,32 +48,35 @@ class QuarantineReader(Protocol):
 class Quarantine:
     """Writes the bad records of the streams, once for all tables and sinks that read a stream. A context manager.
 
-    A stream's name belongs to one running application: its quarantine has a lease, as a table has.
+    Several processes may write one quarantine, in turns: who writes holds its lease for that one commit, and opens an
+    epoch where another process has opened one since. They have to declare the stream alike; entering raises LeaseHeld
+    for a process that declares it otherwise.
     """
 
     def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
-        self._lake = lake.own_session()
+        self._lake, self._app = lake.own_session(), app
         self._own_topics = {source.topic for source in app.sources if source.own_table}
         self._writers = writers
-        self._sources = app.sources
         read_sources = {source for writer in writers for source in writer.table.stream.sources}
         self._unread_sources = [source for source in app.sources if source not in read_sources]
         self._lock = threading.Lock()
-        self._leases = ExitStack()
         self._epochs: dict[str, int] = {}
 
     def __enter__(self) -> Quarantine:
-        with ExitStack() as stack:
-            for source in self._sources:
-                stack.enter_context(
-                    Lease(self._lake.layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
-                )
+        for source in self._app.sources:
+            with self._writing(source):
+                declare_stream(self._lake.layout, self._app, source)
                 quarantine.create_quarantine(self._lake, source)
-            self._leases = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leases.close()
+        self._epochs.clear()
+
+    @contextmanager
+    def _writing(self, source: Source) -> Iterator[None]:
+        """Keep the other threads, and the other processes, from writing to a stream's quarantine."""
+        with self._lock, quarantine_lease(self._lake.layout, source).acquire_within(PATIENCE_SECONDS):
+            yield
 
     def write(self, source: Source, to_tick: int, cache: BatchCache = NO_BATCH) -> None:
         """Append the stream's bad records up to `to_tick` that the quarantine lacks.
@@ -70,15 +84,17 @@ class Quarantine:
         Called before a table takes these ticks in, so a table that has a tick never lacks its quarantine. Ticks that
         all of the stream's tables have were looked through before. cache: the records that this batch's tables read.
         """
-        reading_writers = [reader for reader in self._writers if source in reader.table.stream.decodes]
+        reading_writers = self._readers_of(source)
         bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
-        with self._lock:
-            epoch = self._epoch(source, reading_writers)
-            table_place = quarantine_place(self._lake.layout, source.name)
-            written_tick = self._lake.progress(table_place).tick
-            if written_tick >= to_tick:
+        table_place = quarantine_place(self._lake.layout, source.name)
+        with self._writing(source):
+            written_progress = self._lake.progress(table_place)
+            if written_progress.tick >= to_tick:
                 return
-            after_tick = max(written_tick, min((writer.applied for writer in reading_writers), default=NO_TICK))
+            epoch = self._epoch(source, written_progress.epoch)
+            after_tick = max(
+                written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
+            )
             new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
             make_records = partial(decode_records, source, new_rows)
             decoded_records = cache.make_once(self._lake.spark, source, after_tick, to_tick, make_records)
@@ -94,15 +110,19 @@ class Quarantine:
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""
         bronze_rows = bronze.read_topic_records(self._lake, [source.topic], self._own_topics)
-        with self._lock:
-            epoch = self._epoch(source, [reader for reader in self._writers if source in reader.table.stream.decodes])
+        with self._writing(source):
+            written_epoch = self._lake.progress(quarantine_place(self._lake.layout, source.name)).epoch
             self._epochs[source.name] = quarantine.swap_quarantine(
-                self._lake, built_layout, source, bronze_rows, epoch, to_tick
+                self._lake, built_layout, source, bronze_rows, self._epoch(source, written_epoch), to_tick
             )
 
-    def _epoch(self, source: Source, writers: Sequence[QuarantineReader]) -> int:
-        if source.name not in self._epochs:
-            for writer in writers:
+    def _readers_of(self, source: Source) -> list[QuarantineReader]:
+        return [reader for reader in self._writers if source in reader.table.stream.decodes]
+
+    def _epoch(self, source: Source, written_epoch: int) -> int:
+        """Return this process's epoch of a quarantine; open one if the last that was written is another's."""
+        if self._epochs.get(source.name) != written_epoch:
+            for writer in self._readers_of(source):
                 writer.prove()
             table_place = quarantine_place(self._lake.layout, source.name)
             self._epochs[source.name] = open_epoch(self._lake.spark, table_place).epoch

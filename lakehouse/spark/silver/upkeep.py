@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.duration import duration_ms
 from lakehouse.lake.place import TablePlace
-from lakehouse.plan.app import App
+from lakehouse.plan.origin import Source
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.settings.config import Upkeep
 from lakehouse.spark.bronze.compaction import cluster
@@ -169,15 +169,15 @@ def plan_table(
     return UpkeepPlan(tuple(stages), *_plan_anchors(open_table, policy, now_ms))
 
 
-def upkeep_quarantine(lake: OpenLake, app: App, policy: Policy) -> list[UpkeepResult]:
-    """Do the upkeep of the quarantines of an application's streams, under their leases."""
+def upkeep_quarantine(lake: OpenLake, sources: Iterable[Source], policy: Policy) -> list[UpkeepResult]:
+    """Do the upkeep of the quarantines of streams, under their leases, which the caller holds."""
     lake = lake.own_session()
-    return _upkeep_files(lake, plan_quarantine(lake, app, policy), policy)
+    return _upkeep_files(lake, plan_quarantine(lake, sources, policy), policy)
 
 
-def plan_quarantine(lake: OpenLake, app: App, policy: Policy) -> UpkeepPlan:
-    """Plan the upkeep of the quarantines of an application's streams."""
-    paths = [lake.layout.quarantine(source.name) for source in app.sources]
+def plan_quarantine(lake: OpenLake, sources: Iterable[Source], policy: Policy) -> UpkeepPlan:
+    """Plan the upkeep of the quarantines of streams."""
+    paths = [lake.layout.quarantine(source.name) for source in sources]
     return UpkeepPlan(tuple(_plan_unkeyed(lake, paths, policy)))
 
 

@@ -136,6 +136,11 @@ class SilverWriter:
         self.applied = to_tick
         return folded_batch.records
 
+    @property
+    def looked_through(self) -> int:
+        """The last tick whose records it has all seen. A restored table has not seen the records that it covers."""
+        return self.applied if self._input.skip is None else NO_TICK
+
     def prove(self) -> None:
         """Raise Fenced when another writer has taken the table over."""
         check_epoch(self._spark, self._state, self._epoch)
