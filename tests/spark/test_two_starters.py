@@ -6,7 +6,9 @@ silence, so the number alone does not say whose commit stands there.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -20,13 +22,13 @@ from lakehouse.lake.place import bronze_place, visible_place
 from lakehouse.run.scenario.replay import KAFKA_SCHEMA, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark import transaction
-from lakehouse.spark.bronze import interventions
+from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import InterventionRequest
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.silver import writer as silver
 from lakehouse.spark.silver.writer import SilverWriter
-from lakehouse.spark.transaction import check_epoch, read_progress
+from lakehouse.spark.transaction import check_epoch, read_progress, table_id
 
 from ..good_records import NoneBad
 
@@ -148,6 +150,20 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     late = spark.read.format("delta").load(layout.late("hourly"))
     assert sorted(row.offset for row in bad.collect()) == [2, 3]
     assert sorted(row.offset for row in late.collect()) == [1, 4]
+
+
+def test_all_processes_of_a_new_lake_may_start_at_once(spark: SparkSession, layout: Layout) -> None:
+    """Each begins by creating bronze; Delta refuses two who create one table, or one removes the other's log."""
+    starters, begin = 4, Barrier(4)
+
+    def start(_: int) -> str:
+        begin.wait()
+        bronze.create_tables(open_lake(spark, layout), ["own"])
+        return table_id(spark, layout.records)
+
+    with ThreadPoolExecutor(starters) as pool:
+        assert len(set(pool.map(start, range(starters)))) == 1
+    assert open_lake(spark, layout).exists(layout.own_records("own"))
 
 
 def test_a_local_path_has_one_lease_in_any_spelling_and_a_remote_one_creates_no_folder(

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage
 from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.place import own_topic_place
 from lakehouse.lake.record.order_times import read_order_times
 from lakehouse.plan.stream import Stream
@@ -39,6 +40,7 @@ PROPERTIES = {
     "delta.appendOnly": "true",
     "delta.enableInCommitTimestamps": "true",
 }
+CREATION_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,20 @@ class BronzeState:
 
 
 def create_tables(lake: OpenLake, own: Iterable[str] = ()) -> None:
-    """Create the bronze tables that do not exist yet."""
-    for path in (lake.layout.records, *(lake.layout.own_records(topic) for topic in own)):
-        if not lake.exists(path):
-            builder = new_table(lake.spark, path, SCHEMA).partitionedBy("topic")
-            for name, value in PROPERTIES.items():
-                builder = builder.property(name, value)
-            builder.execute()
+    """Create the bronze tables that do not exist yet, one process after the other: every job of a new lake begins so.
+
+    Raises LeaseHeld if another process has not created them after a minute.
+    """
+    paths = (lake.layout.records, *(lake.layout.own_records(topic) for topic in own))
+    if all(map(lake.exists, paths)):
+        return
+    with Lease(lake.layout.lease("bronze-tables"), "the first table of bronze").acquire_within(CREATION_SECONDS):
+        for path in paths:
+            if not lake.exists(path):
+                builder = new_table(lake.spark, path, SCHEMA).partitionedBy("topic")
+                for name, value in PROPERTIES.items():
+                    builder = builder.property(name, value)
+                builder.execute()
 
 
 def own_tables(lake: OpenLake) -> list[str]:
