@@ -71,6 +71,11 @@ class App(Declaration):
         )
 
     @property
+    def declarations(self) -> tuple[Table | Sink | FunctionSink, ...]:
+        """Everything that the application keeps, publishes or calls."""
+        return (*self.tables, *self.sinks, *self.functions)
+
+    @property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
@@ -97,9 +102,8 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
                 raise PlanError(f"function {part.name!r} is declared twice, differently. Give one another name.")
         elif not isinstance(part, Table):
             raise PlanError(f"app(): found {value_in_message(part)}, expected tables and sinks. {needed_step(part)}")
-        target = part if isinstance(part, Table) else part.of
-        stream = target if isinstance(target, Stream) else target.stream
-        for table in (*stream.tables, *([target] if isinstance(target, Table) else [])):
+        stream = input_stream(part)
+        for table in kept_tables(part):
             if tables.setdefault(table.name, table) != table:
                 raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
         streams.append(stream)
@@ -130,10 +134,16 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
 
 
-def sources_of(declaration: Table | Sink | FunctionSink) -> tuple[Source, ...]:
-    """Return the topics whose records reach a table, or what is published, directly or through tables."""
+def input_stream(declaration: Table | Sink | FunctionSink) -> Stream:
+    """Return the stream that a table is made of; of what is published, the stream itself or that of its table."""
     node = declaration if isinstance(declaration, Table) else declaration.of
-    return (node.stream if isinstance(node, Table) else node).sources
+    return node.stream if isinstance(node, Table) else node
+
+
+def kept_tables(declaration: Table | Sink | FunctionSink) -> tuple[Table, ...]:
+    """Return the tables that a declaration reads, and its own if it has one, each after those that it reads."""
+    node = declaration if isinstance(declaration, Table) else declaration.of
+    return (*input_stream(declaration).tables, *([node] if isinstance(node, Table) else []))
 
 
 def table_depth(table: Table) -> int:

@@ -9,7 +9,8 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import LeaseHeld
 from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.control.stream_declaration import declare_stream, sink_lease
+from lakehouse.lake.control.stream_declaration import declare_stream
+from lakehouse.lake.control.writer_leases import sink_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.run.start.leases import check_leases
 from lakehouse.settings.config import load

@@ -136,8 +136,9 @@ def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     zombie, successor = (SilverWriter(open_lake(spark, layout).open(HOURLY), name) for name in ("zombie", "successor"))
 
     def applied(writer: SilverWriter, tick: int) -> None:
-        with silver.Quarantine(open_lake(spark, layout), APP, [writer]) as bad:
-            writer.apply(tick, bad)
+        bad = silver.Quarantine(open_lake(spark, layout), APP, [writer])
+        bad.declare_streams()
+        writer.apply(tick, bad)
 
     with zombie:
         applied(zombie, 1)

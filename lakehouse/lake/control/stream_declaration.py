@@ -11,49 +11,44 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from lakehouse.errors import LeaseHeld
 from lakehouse.lake.control import note
-from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import lease_of
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.app import App, sources_of
+from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.origin import Source
-
-LABELS = {"silver": "table", "sink": "topic", "function": "function"}
-
-
-def sink_lease(layout: Layout, topic: str) -> Lease:
-    """Return the lease of publishing to a topic."""
-    return Lease(layout.lease(f"sink-{topic}"), f"topic {topic!r}")
 
 
 def check_stream(layout: Layout, app: App, source: Source) -> None:
     """Raise LeaseHeld while another process reads the stream under another declaration."""
-    written_note = note.read(layout.stream_declaration(source.name)) or {}
-    if written_note.get("declaration", _digest(source)) != _digest(source):
-        own_leases = set(_lease_names(app, source))
-        for name in written_note["leases"]:
-            if name not in own_leases:
-                _check_lease(layout, name, source)
+    _compare(layout, app, source, note.read(layout.stream_declaration(source.name)))
 
 
 def declare_stream(layout: Layout, app: App, source: Source) -> None:
     """Note a stream's declaration; the caller holds the stream's lease. Raises LeaseHeld as `check_stream` does."""
-    check_stream(layout, app, source)
     path = layout.stream_declaration(source.name)
-    written_note = note.read(path) or {}
-    is_same = written_note.get("declaration") == _digest(source)
-    leases = {*(written_note["leases"] if is_same else ()), *_lease_names(app, source)}
-    fresh_note = {"declaration": _digest(source), "leases": sorted(leases)}
+    written_note = note.read(path)
+    fresh_note = _compare(layout, app, source, written_note)
     if fresh_note != written_note:
         note.write(path, fresh_note)
 
 
+def _compare(layout: Layout, app: App, source: Source, written_note: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the note that an application's declaration of a stream makes of the written one. Raises LeaseHeld."""
+    declaration, lease_names = _digest(source), set(_lease_names(app, source))
+    if written_note is not None and written_note["declaration"] != declaration:
+        for name in set(written_note["leases"]) - lease_names:
+            _check_lease(layout, name, source)
+    elif written_note is not None:
+        lease_names |= set(written_note["leases"])
+    return {"declaration": declaration, "leases": sorted(lease_names)}
+
+
 def _check_lease(layout: Layout, name: str, source: Source) -> None:
-    kind, _, subject = name.partition("-")
-    label = f"{LABELS[kind]} {subject!r}"
     try:
-        Lease(layout.lease(name), label).check()
+        lease_of(layout, name).check()
     except LeaseHeld as error:
         raise LeaseHeld(
             f"stream {source.name!r} is declared otherwise in a process that runs: {error} Both would write to one "
@@ -64,9 +59,9 @@ def _check_lease(layout: Layout, name: str, source: Source) -> None:
 
 def _lease_names(app: App, source: Source) -> Iterator[str]:
     """Yield the names of the leases of everything in an application that a stream's records reach."""
-    yield from (f"silver-{table.name}" for table in app.tables if source in sources_of(table))
-    yield from (f"sink-{sink.topic}" for sink in app.sinks if source in sources_of(sink))
-    yield from (f"function-{function.name}" for function in app.functions if source in sources_of(function))
+    yield from (f"silver-{table.name}" for table in app.tables if source in input_stream(table).sources)
+    yield from (f"sink-{sink.topic}" for sink in app.sinks if source in input_stream(sink).sources)
+    yield from (f"function-{function.name}" for function in app.functions if source in input_stream(function).sources)
 
 
 def _digest(source: Source) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, JobFailed, StorageError
 from lakehouse.lake.control import note as notes
-from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import function_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App
@@ -68,7 +68,7 @@ class Telling:
             if self._app.functions:
                 bronze.create_tables(self._lake, own_topics(self._app))
             for sink in self._app.functions:
-                stack.enter_context(Lease(self._lake.layout.lease(f"function-{sink.name}"), f"function {sink.name!r}"))
+                stack.enter_context(function_lease(self._lake.layout, sink.name))
                 self._functions.append(_Function(self._lake, sink))
             self._stack = stack.pop_all()
         return self

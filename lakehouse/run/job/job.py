@@ -20,6 +20,7 @@ from lakehouse.kafka.ranges import read_ranges
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import store
 from lakehouse.lake.control import note
+from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.run.job import function_sinks
@@ -37,7 +38,6 @@ from lakehouse.spark.bronze.ingest import Ingest
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.jvm.failure import stop_query
 from lakehouse.spark.silver.leftovers import upkeep_control
-from lakehouse.spark.silver.quarantine_writer import quarantine_lease
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult, upkeep_bronze, upkeep_quarantine
 from lakehouse.spark.silver.writer import own_topics
@@ -203,7 +203,7 @@ class Job:
         upkeep_steps = upkeep_tables(self._lake, self._app, policy, self._app.tables)
         for source in self._app.sources:
             # Another process of the application may write there, or do the upkeep: then it is done at another time.
-            with suppress(LeaseHeld), quarantine_lease(self._layout, source):
+            with suppress(LeaseHeld), quarantine_lease(self._layout, source.name):
                 upkeep_steps += upkeep_quarantine(self._lake, [source], policy)
         return upkeep_steps
 

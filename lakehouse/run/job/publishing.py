@@ -15,9 +15,9 @@ from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.publish import Publisher
 from lakehouse.kafka.topics import TO_COME, Cluster
 from lakehouse.lake.control import note
-from lakehouse.lake.control.stream_declaration import sink_lease
+from lakehouse.lake.control.writer_leases import sink_lease
 from lakehouse.lake.properties import RESTORED
-from lakehouse.plan.app import App, has_state_topic, sources_of
+from lakehouse.plan.app import App, has_state_topic, input_stream
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
@@ -227,4 +227,4 @@ class _OpenSink:
 
 def _source_topics(sink: Sink) -> tuple[str, ...]:
     """Return the topics that a sink's stream, or table, is made from."""
-    return tuple(dict.fromkeys(source.topic for source in sources_of(sink)))
+    return input_stream(sink).topics

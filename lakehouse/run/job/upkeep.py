@@ -16,6 +16,7 @@ from typing import Any
 from lakehouse.duration import duration_ms
 from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import quarantine_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -24,7 +25,6 @@ from lakehouse.spark.cluster.root_cause import root_cause
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver import upkeep
 from lakehouse.spark.silver.leftovers import plan_control, upkeep_control
-from lakehouse.spark.silver.quarantine_writer import quarantine_lease
 from lakehouse.spark.silver.upkeep import Policy, UpkeepResult
 from lakehouse.spark.silver.writer import own_topics
 
@@ -144,9 +144,9 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
 def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iterator[list[Table]]:
     """Hold the leases of some tables, without names of everything that the application writes; give the tables."""
     chosen_tables = [app.table(name) for name in table_names] if table_names else list(app.tables)
-    leases = [Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}") for table in chosen_tables]
+    leases = [table_lease(layout, table.name) for table in chosen_tables]
     if not table_names:
-        leases += [quarantine_lease(layout, source) for source in app.sources]
+        leases += [quarantine_lease(layout, source.name) for source in app.sources]
         leases += [Lease(layout.lease("ingest"), "bronze")]
     with ExitStack() as stack:
         for lease in leases:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakehouse.errors import ConfigError, NotFound, StorageError
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
@@ -195,7 +196,7 @@ def _beside_name(purpose: str, table: Table) -> str:
 
 def _create_table(open_table: OpenTable, name: str, frame: DataFrame, origin_details: Mapping[str, str]) -> Content:
     path = open_table.layout.silver(check_name(name, "table"))
-    with Lease(open_table.layout.lease(f"silver-{name}"), f"table {name!r}"):
+    with table_lease(open_table.layout, name):
         if open_table.lake.exists(path):
             raise StorageError(f"table {name!r} exists in {open_table.layout.root}. Give the new table another name.")
         visible_rows = frame.select(*[f"`{column}`" for column in frame.columns if not column.startswith("_")])

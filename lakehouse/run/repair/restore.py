@@ -25,7 +25,7 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.headers import RecordHeaders, parse_headers
 from lakehouse.kafka.topics import Cluster
-from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
@@ -81,7 +81,7 @@ def restore(open_table: OpenTable, published: Published) -> int:
     """
     table = open_table.table
     restorable.refuse_kind(table)
-    with Lease(open_table.layout.lease(f"silver-{table.name}"), f"table {table.name!r}"):
+    with table_lease(open_table.layout, table.name):
         tables.remove_unfinished(open_table)
         if open_table.table_exists():
             raise StorageError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse.errors import ConfigError
 from lakehouse.plan.alert import FunctionSink
-from lakehouse.plan.app import App, sources_of
+from lakehouse.plan.app import App, input_stream, kept_tables
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.table import Sink, Table
@@ -42,9 +42,8 @@ class TableGroup:
 
 def groups_of(app: App) -> tuple[TableGroup, ...]:
     """Return the groups of an application, in the order of their first declarations."""
-    declarations: list[Table | Sink | FunctionSink] = [*app.tables, *app.sinks, *app.functions]
-    read_sources = {source for declaration in declarations for source in sources_of(declaration)}
-    units: list[Unit] = [*declarations, *(source for source in app.sources if source not in read_sources)]
+    read_sources = {source for declaration in app.declarations for source in input_stream(declaration).sources}
+    units: list[Unit] = [*app.declarations, *(source for source in app.sources if source not in read_sources)]
     groups: list[list[Unit]] = []
     for unit in units:
         linked_groups = [group for group in groups if _reads_from(unit, group)]
@@ -84,23 +83,26 @@ def limited_to(app: App, names: Sequence[str]) -> App:
     not there, and for a table that stays with one that is not named.
     """
     groups = groups_of(app)
-    group_by_name = {name: group for group in groups for name in group.names}
-    known_names = {name.lower(): name for name in group_by_name}
-    chosen_names = {name if name in group_by_name else known_names.get(name.lower(), name) for name in names}
+    known_names = [name for group in groups for name in group.names]
+    names_by_lower = {name.lower(): name for name in known_names}
+    chosen_names = {name if name in known_names else names_by_lower.get(name.lower(), name) for name in names}
     if not chosen_names:
-        raise ConfigError(f"tables: expected at least one name. There are: {', '.join(group_by_name)}.")
+        raise ConfigError(f"tables: expected at least one name. There are: {', '.join(known_names)}.")
     for name in chosen_names:
-        if name not in group_by_name:
+        if name not in known_names:
             raise ConfigError(
-                f"table {name!r} is not in this application.{suggest_near(name, list(group_by_name))} There are: "
-                f"{', '.join(group_by_name)}."
+                f"table {name!r} is not in this application.{suggest_near(name, known_names)} There are: "
+                f"{', '.join(known_names)}."
             )
-        if left_out := [other for other in group_by_name[name].names if other not in chosen_names]:
+    chosen_groups = [group for group in groups if chosen_names & set(group.names)]
+    for group in chosen_groups:
+        if left_out := [name for name in group.names if name not in chosen_names]:
+            table_name = next(name for name in group.names if name in chosen_names)
             raise ConfigError(
-                f"table {name!r} stays in one process with {', '.join(map(repr, left_out))}: one reads the other. Name "
-                f"them together: {','.join(group_by_name[name].names)}."
+                f"table {table_name!r} stays in one process with {', '.join(map(repr, left_out))}: one reads "
+                f"the other. Name them together: {','.join(group.names)}."
             )
-    return _limit(app, [group for group in groups if chosen_names & set(group.names)])
+    return _limit(app, chosen_groups)
 
 
 def _limit(app: App, groups: Iterable[TableGroup]) -> App:
@@ -117,20 +119,12 @@ def _limit(app: App, groups: Iterable[TableGroup]) -> App:
 
 def _reads_from(unit: Unit, group: Iterable[Unit]) -> bool:
     """Say whether a unit reads a table of a group. A group's units were declared before it, so none reads the unit."""
-    tables = {table.name for table in _tables_of(unit)}
+    tables = {table.name for table in kept_tables(unit)} if not isinstance(unit, Source) else set()
     return any(isinstance(other, Table) and other.name in tables for other in group)
 
 
-def _tables_of(unit: Unit) -> tuple[Table, ...]:
-    if isinstance(unit, Source):
-        return ()
-    if isinstance(unit, Table):
-        return unit.stream.tables
-    return (unit.of,) if isinstance(unit.of, Table) else unit.of.tables
-
-
 def _sources_of(unit: Unit) -> tuple[Source, ...]:
-    return (unit,) if isinstance(unit, Source) else sources_of(unit)
+    return (unit,) if isinstance(unit, Source) else input_stream(unit).sources
 
 
 def _name_of(unit: Unit) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.control.stream_declaration import check_stream, sink_lease
+from lakehouse.lake.control.stream_declaration import check_stream
+from lakehouse.lake.control.writer_leases import sink_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
@@ -25,12 +26,12 @@ def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) ->
     parts: the parts that will run; None for all.
     """
     layout = Layout(settings.lake.path)
-    needed_leases = [Lease(layout.lease("ingest"), "bronze")] if parts is None or "ingest" in parts else []
+    if parts is None or "ingest" in parts:
+        Lease(layout.lease("ingest"), "bronze").check()
     if parts is None or "silver" in parts:
-        needed_leases += [Lease(layout.lease(f"silver-{table.name}"), f"table {table.name!r}") for table in app.tables]
-        needed_leases += [sink_lease(layout, sink.topic) for sink in app.sinks]
-    for lease in needed_leases:
-        lease.check()
-    if parts is None or "silver" in parts:
+        for table in app.tables:
+            table_lease(layout, table.name).check()
+        for sink in app.sinks:
+            sink_lease(layout, sink.topic).check()
         for source in app.sources:
             check_stream(layout, app, source)

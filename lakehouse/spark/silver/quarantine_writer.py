@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from lakehouse.lake.commit_metadata import QuarantineCommit
-from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.stream_declaration import declare_stream
+from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
 from lakehouse.plan.app import App
@@ -27,11 +27,6 @@ from lakehouse.spark.transaction import append, open_epoch
 PATIENCE_SECONDS = 600.0  # another process decodes many records, or does the upkeep of a large quarantine
 
 
-def quarantine_lease(layout: Layout, source: Source) -> Lease:
-    """Return the lease of a stream's quarantine; who writes holds it for one commit."""
-    return Lease(layout.lease(f"stream-{source.name}"), f"the quarantine of stream {source.name!r}")
-
-
 class QuarantineReader(Protocol):
     """The writer of a table, as the quarantines of its streams see it."""
 
@@ -46,11 +41,11 @@ class QuarantineReader(Protocol):
 
 
 class Quarantine:
-    """Writes the bad records of the streams, once for all tables and sinks that read a stream. A context manager.
+    """Writes the bad records of the streams, once for all tables and sinks that read a stream.
 
     Several processes may write one quarantine, in turns: who writes holds its lease for that one commit, and opens an
-    epoch where another process has opened one since. They have to declare the stream alike; entering raises LeaseHeld
-    for a process that declares it otherwise.
+    epoch where another process has opened one since. They have to declare the stream alike: `declare_streams` is called
+    before the first write, and raises LeaseHeld while another process has another declaration.
     """
 
     def __init__(self, lake: OpenLake, app: App, writers: Sequence[QuarantineReader]) -> None:
@@ -62,20 +57,17 @@ class Quarantine:
         self._lock = threading.Lock()
         self._epochs: dict[str, int] = {}
 
-    def __enter__(self) -> Quarantine:
+    def declare_streams(self) -> None:
+        """Note how the streams are declared, and create their quarantines. Raises LeaseHeld, see the class."""
         for source in self._app.sources:
             with self._writing(source):
                 declare_stream(self._lake.layout, self._app, source)
                 quarantine.create_quarantine(self._lake, source)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._epochs.clear()
 
     @contextmanager
     def _writing(self, source: Source) -> Iterator[None]:
         """Keep the other threads, and the other processes, from writing to a stream's quarantine."""
-        with self._lock, quarantine_lease(self._lake.layout, source).acquire_within(PATIENCE_SECONDS):
+        with self._lock, quarantine_lease(self._lake.layout, source.name).acquire_within(PATIENCE_SECONDS):
             yield
 
     def write(self, source: Source, to_tick: int, cache: BatchCache = NO_BATCH) -> None:

@@ -70,7 +70,7 @@ class Silver:
             bronze.create_tables(self._lake, own_topics(self._app))
             for writer in self.writers:
                 stack.enter_context(writer)
-            stack.enter_context(self._quarantine)
+            self._quarantine.declare_streams()
             self._plan_first_read()
             self._pool = stack.enter_context(ThreadPoolExecutor(_tables_at_once(self._spark), "silver"))
             self._stack = stack.pop_all()

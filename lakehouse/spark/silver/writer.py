@@ -9,7 +9,7 @@ from functools import partial
 from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake import null_keys
 from lakehouse.lake.commit_metadata import CommitContent, EventTimes, RecordCounts, TableCommit, VisibleCommit
-from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.function_failures import failures_in_log
 from lakehouse.lake.place import TablePlace, late_place
 from lakehouse.plan.app import App
@@ -53,7 +53,7 @@ class SilverWriter:
         self._run_id = run_id
         self.table = open_table.table
         self._visible, self._state = open_table.visible, open_table.state
-        self._lease = Lease(open_table.layout.lease(f"silver-{open_table.name}"), f"table {open_table.name!r}")
+        self._lease = table_lease(open_table.layout, open_table.name)
         self.applied = 0
         self.failed: tuple[Failed, ...] = ()
 
@@ -267,11 +267,9 @@ class SilverWriter:
         return rebuilt_table
 
     def _build(self, table_beside: OpenTable, to_tick: int) -> None:
-        writer = SilverWriter(table_beside, self._run_id)
-        with (
-            writer,
-            Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer]) as quarantine,
-        ):
+        with SilverWriter(table_beside, self._run_id) as writer:
+            quarantine = Quarantine(table_beside.lake, App((self.table,), (), self.table.stream.decodes), [writer])
+            quarantine.declare_streams()
             writer.apply(to_tick, quarantine)
 
     def _awaits_swap(self) -> bool:

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import Crossings
-from lakehouse.plan.app import App
+from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import check_names
 from lakehouse.plan.operator import Having
@@ -50,9 +50,7 @@ PATTERNS = (
 
 def check_application(spark: SparkSession, app: App) -> None:
     """Raise PlanError for an application with an expression that Spark can't take."""
-    sink_sources = [*(sink.of for sink in app.sinks), *(sink.of for sink in app.functions)]
-    published_streams = (sink_source for sink_source in sink_sources if isinstance(sink_source, Stream))
-    for stream in without_duplicates((*(table.stream for table in app.tables), *published_streams)):
+    for stream in without_duplicates(map(input_stream, app.declarations)):
         _check_stream(spark, stream)
     for table in app.tables:
         _check_table(spark, table)
