@@ -202,6 +202,21 @@ def test_every_function_of_ours_has_a_form_in_python() -> None:
     assert MODEL_FUNCTIONS.keys() >= own_functions
 
 
+def test_a_python_function_of_a_guarded_call_of_another_without_internals(plain_spark: SparkSession) -> None:
+    """Each guard is a lambda, in which Spark calls no function of Python: they are computed before it."""
+    filler = "repeat(fill, cast(greatest(7 - ksql_length(t), 0) div ksql_length(fill) AS int) + 1)"
+    columns = {
+        f"concat(ksql_substring({filler}, 0, 7 - ksql_length(t)), t)": ["BarBfoo", None, None],
+        "cast(10 / ksql_length(ksql_reverse(fill)) AS int) + ksql_length(t)": [6, None, None],
+        "try_element_at(split(ksql_reverse(t), 'o'), ksql_length(fill))": ["f", None, None],
+    }
+    records = plain_spark.createDataFrame(
+        [(0, "foo", "Bar"), (1, "foo", ""), (2, None, "x")], "n int, t string, fill string"
+    )
+    row_values = records.select("n", *(column_of(Expression(text)) for text in columns)).orderBy("n").collect()
+    assert [[row[place] for row in row_values] for place in range(1, 4)] == list(columns.values())
+
+
 def test_a_wrong_pattern_is_refused_without_internals(plain_spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema="t string")
     with pytest.raises(PlanError, match="is not a pattern"):

@@ -25,6 +25,7 @@ from lakehouse.spark.expression.operators import LEAVES, record_of_node
 from lakehouse.spark.jvm import ksql_functions
 from lakehouse.spark.jvm.parsed import parse_tree, takes_catalyst
 from lakehouse.spark.jvm.tree import ATTRIBUTES, Tree
+from lakehouse.spark.jvm.written_tree import WrittenTree
 
 BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
 # Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.
@@ -48,7 +49,8 @@ def _guarded_column(text: str, *, by_catalyst: bool) -> Column:
 
 def guarded_tree(text: str) -> Tree:
     """Return the tree of an expression that is null for a record on which it fails."""
-    return _guard_tree(parse_tree(text))
+    tree = _guard_tree(parse_tree(text))
+    return ksql_functions.compute_before_guards(tree) if isinstance(tree, WrittenTree) else tree
 
 
 def _guard_tree(tree: Tree) -> Tree:

@@ -7,6 +7,7 @@ names it: a null would be wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from typing import Any, cast
@@ -31,7 +32,9 @@ from lakehouse.spark.jvm.java_calls import (
     spark_text,
 )
 from lakehouse.spark.jvm.tree import ATTRIBUTES, LAMBDA, Tree, all_nodes, parse_catalyst
-from lakehouse.spark.jvm.written_tree import WrittenTree, field_of
+from lakehouse.spark.jvm.written_tree import WrittenTree, attribute, field_of
+
+COMPUTED = "_lakehouse_computed"  # the lambda variable that has the results of functions in Python
 
 # By name: the types of a function's arguments, and of its result.
 TYPES: dict[str, tuple[tuple[str, ...], str]] = {
@@ -68,6 +71,41 @@ def without_lambdas(tree: WrittenTree, text: str) -> WrittenTree:
             "this needs Spark's internals, see [spark] internals."
         )
     return plain_tree
+
+
+def compute_before_guards(tree: WrittenTree) -> WrittenTree:
+    """Return a guarded tree whose functions in Python are computed before it, as its guards are lambdas.
+
+    tree: its own lambdas have no such function, see `without_lambdas`.
+    """
+    calls: dict[int, tuple[int, WrittenTree]] = {}  # by a call's identity: its place and the call
+    if tree.function in TYPES:
+        return _with_computed_arguments(tree)
+
+    def take_calls(node: WrittenTree) -> WrittenTree:
+        if node.function in TYPES:
+            place, _ = calls.setdefault(id(node), (len(calls), node))
+            return attribute(COMPUTED, f"a{place}")
+        children = node.children
+        taken_children = [take_calls(child) if isinstance(child, WrittenTree) else child for child in children]
+        is_same = all(after is before for after, before in zip(taken_children, children, strict=True))
+        return node if is_same else replace(node, children=taken_children)
+
+    body = take_calls(tree)
+    if not calls:
+        return tree
+    results = [_with_computed_arguments(call) for _, call in calls.values()]
+
+    def render(body_text: str, *result_texts: str) -> str:
+        fields = ", ".join(f"'a{place}', {text}" for place, text in enumerate(result_texts))
+        return f"element_at(transform(array(named_struct({fields})), `{COMPUTED}` -> {body_text}), 1)"
+
+    return WrittenTree("GetComputed", [body, *results], render)
+
+
+def _with_computed_arguments(call: WrittenTree) -> WrittenTree:
+    arguments = [compute_before_guards(child) if isinstance(child, WrittenTree) else child for child in call.children]
+    return replace(call, children=arguments)
 
 
 def _has_function(tree: Tree) -> bool:

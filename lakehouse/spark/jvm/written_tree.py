@@ -24,6 +24,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.written.parse import WITH_UNIT, name_of_call, parse_as_written
 from lakehouse.spark.jvm.tree import ATTRIBUTES, FUNCTION, LAMBDA, LITERAL, Tree
 
+OWN_NAMES = "_lakehouse_"  # how the names of lakehouse's own lambda variables begin
 BOUND = "_lakehouse_tried"  # the lambda variable that has the computed arguments of a call
 FAILS = "isnull(try_to_binary(cast(size(array({})) AS string), 'utf-8'))"
 CONSTANT_MAX = 200
@@ -116,26 +117,40 @@ class _TriedTree(WrittenTree):
     @cached_property
     def sql(self) -> str:
         (tree,) = self.children
+        assert isinstance(tree, WrittenTree)
+        if not any(map(_has_bound, tree.children)):
+            return f"if({FAILS.format(tree.sql)}, null, {tree.sql})"
         places: dict[int, int] = {}  # by a value's identity, its field
         values: list[str] = []
 
         def bind_values(node: Tree) -> Tree:
             if not isinstance(node, WrittenTree) or node.kind == LAMBDA:
                 return node  # what is inside depends on the lambda's variables
-            if node.is_guarded and node.is_computed:
+            # A lambda in a lambda that has a name of the outer one: Spark can't compute a Python function of it.
+            is_of_lambda = node.kind in ATTRIBUTES and node.first_name.startswith(OWN_NAMES)
+            if is_of_lambda or _is_bound(node):
                 if id(node) not in places:
                     places[id(node)] = len(values)
                     values.append(node.sql)
-                return _attribute(BOUND, f"a{places[id(node)]}")
+                return attribute(BOUND, f"a{places[id(node)]}")
             return node.with_children([bind_values(child) for child in node.children])
 
         call = tree.with_children([bind_values(child) for child in tree.children])
         assert isinstance(call, WrittenTree)
         tried_call = f"if({FAILS.format(call.sql)}, null, {call.sql})"
-        if not values:
-            return tried_call
         fields = ", ".join(f"'a{number}', {value}" for number, value in enumerate(values))
         return f"element_at(transform(array(named_struct({fields})), `{BOUND}` -> {tried_call}), 1)"
+
+
+def _is_bound(tree: WrittenTree) -> bool:
+    """Whether a call has the value of the tree from a lambda's variable, as it's computed twice otherwise."""
+    return tree.is_guarded and tree.is_computed
+
+
+def _has_bound(tree: Tree) -> bool:
+    if not isinstance(tree, WrittenTree) or tree.kind == LAMBDA:
+        return False
+    return _is_bound(tree) or any(map(_has_bound, tree.children))
 
 
 _ADVICE = "the public interfaces of Spark ([spark] internals = false): use simpler steps, or allow internals."
@@ -168,7 +183,8 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _attribute(*names: str) -> WrittenTree:
+def attribute(*names: str) -> WrittenTree:
+    """Return a name, or a field of one."""
     return _name("UnresolvedAttribute", *names)
 
 
@@ -270,7 +286,7 @@ class _Reader:
 
     def _column(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Column)
-        return _attribute(*(part.name for part in node.parts))
+        return attribute(*(part.name for part in node.parts))
 
     def _variable(self, node: exp.Expression) -> WrittenTree:
         return _name("UnresolvedNamedLambdaVariable", node.name)
