@@ -87,7 +87,9 @@ def run(app: App, records: Iterable[Record], decode: Decode, until: int | None =
     """Run an application over records, in position order, and return the results.
 
     until: an event time in milliseconds. Later records do not count, but still decide which of the others are late.
+    The tables of other applications that it reads are among the results.
     """
+    app = app.with_upstream
     ordered_records = sorted(records, key=lambda record: record.position)
     result = Result()
     for source in app.sources:

@@ -12,7 +12,8 @@ Every step checks itself against the columns before it: the line that declares a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink
@@ -34,7 +35,8 @@ from lakehouse.semantics.windowed_key import window_of
 class App(Declaration):
     """An application: the tables to keep, and the topics to publish.
 
-    notes: warnings from its source, such as SQL, about things that the plan does not show.
+    notes: warnings from its source, such as SQL, about things that the plan does not show. upstream: the tables of
+    other applications that it reads, and never writes, each after the tables that it reads.
     """
 
     tables: tuple[Table, ...]
@@ -42,6 +44,7 @@ class App(Declaration):
     sources: tuple[Source, ...] = field(default=())
     functions: tuple[FunctionSink, ...] = ()
     notes: tuple[str, ...] = ()
+    upstream: tuple[Table, ...] = ()
 
     def table(self, name: str) -> Table:
         """Return a table by name, in any case if the name is unique. Raises PlanError if there is none."""
@@ -51,6 +54,8 @@ class App(Declaration):
         ):
             return matches[0]
         table_names = [table.name for table in self.tables]
+        if any(table.name.lower() == name.lower() for table in self.upstream):
+            raise PlanError(f"table {name!r} is only read here: another application keeps it. Name that application.")
         raise PlanError(
             f"table {name!r} is not in this application.{suggest_near(name, table_names)} There are: "
             f"{', '.join(table_names)}."
@@ -59,6 +64,11 @@ class App(Declaration):
     def below(self, table: Table) -> tuple[Table, ...]:
         """Return the tables that read a table, directly or through others, each after the tables that it reads."""
         return tuple(item for item in self.tables if table in item.stream.tables)
+
+    @property
+    def with_upstream(self) -> App:
+        """The application as if it kept the tables of other applications as well: what all of them give together."""
+        return replace(self, tables=(*self.upstream, *self.tables), upstream=())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -80,14 +90,20 @@ class App(Declaration):
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
 
-def app(*parts: Table | Sink | FunctionSink) -> App:
+def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> App:
     """Return an application of these tables and sinks. It also keeps the tables of sinks, and all tables that are read.
 
-    Each table comes after the tables that it reads.
+    upstream: tables, as their own applications declare them, that another process keeps in the same lake; this
+    application reads them, and all that they read, and does not keep them. Each table comes after the tables that it
+    reads.
 
     Raises PlanError for two different tables of the same name, two sinks of the same topic, two functions of the same
-    name, two streams of the same name, or a topic that is both read and written.
+    name, two streams of the same name, a topic that is both read and written, or a table in `upstream` that nothing
+    reads, or that this application would have to write.
     """
+    if isinstance(upstream, Table):
+        raise PlanError(f"app(): upstream: found {value_in_message(upstream)}, expected a list: upstream=[...].")
+    upstream_tables = _upstream_tables(parts, tuple(upstream))
     tables: dict[str, Table] = {}
     sinks: dict[str, Sink] = {}
     functions: dict[str, FunctionSink] = {}
@@ -104,12 +120,16 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
             raise PlanError(f"app(): found {value_in_message(part)}, expected tables and sinks. {needed_step(part)}")
         stream = input_stream(part)
         for table in kept_tables(part):
+            if upstream_tables.get(table.name) == table:
+                continue
             if tables.setdefault(table.name, table) != table:
                 raise PlanError(f"table {table.name!r} is declared twice, differently. Rename one.")
         streams.append(stream)
     if not tables and not sinks and not functions:
         raise PlanError("app(): expected at least one table or sink.")
-    check_distinct(tables, "tables")
+    if both_names := sorted(tables.keys() & upstream_tables.keys()):
+        raise PlanError(f"table {both_names[0]!r} is declared twice, differently: here, and in upstream=. Rename one.")
+    check_distinct([*tables, *upstream_tables], "tables")
     for table in tables.values():
         for column in table.columns:
             if "struct" in column.type.lower():
@@ -131,7 +151,40 @@ def app(*parts: Table | Sink | FunctionSink) -> App:
     for topic in (*sinks, *(state_topic(sink.topic) for sink in sinks.values() if has_state_topic(sink))):
         if any(source.topic == topic for source in sources.values()):
             raise PlanError(f"topic {topic!r} is read and written by this application. Write to another topic.")
-    return App(tuple(tables.values()), tuple(sinks.values()), tuple(sources.values()), tuple(functions.values()))
+    return App(
+        tuple(tables.values()),
+        tuple(sinks.values()),
+        tuple(sources.values()),
+        tuple(functions.values()),
+        upstream=tuple(upstream_tables.values()),
+    )
+
+
+def _upstream_tables(parts: tuple[Table | Sink | FunctionSink, ...], upstream: tuple[Table, ...]) -> dict[str, Table]:
+    """Return the tables of other applications by name, with those that they read. Raises PlanError, see `app`."""
+    tables: dict[str, Table] = {}
+    for table in upstream:
+        if not isinstance(table, Table):
+            raise PlanError(f"app(): upstream: found {value_in_message(table)}, expected tables. {needed_step(table)}")
+        for read_table in kept_tables(table):
+            if tables.setdefault(read_table.name, read_table) != read_table:
+                raise PlanError(f"table {read_table.name!r} is declared twice, differently, in upstream=. Rename one.")
+    declarations = [part for part in parts if isinstance(part, Table | Sink | FunctionSink)]
+    for part in declarations:
+        written_table = part if isinstance(part, Table) else part.of
+        if isinstance(written_table, Table) and tables.get(written_table.name) == written_table:
+            task = f"publishes its changes to {part.topic!r}" if isinstance(part, Sink) else "keeps it"
+            raise PlanError(
+                f"table {written_table.name!r} stands in upstream=, as another application keeps it, and this one "
+                f"{task}, too. Do that in one of them."
+            )
+    read_names = {table.name for part in declarations for table in input_stream(part).tables}
+    for table in upstream:
+        if table.name not in read_names:
+            raise PlanError(
+                f"table {table.name!r} stands in upstream=, and nothing here reads it. Remove it from there."
+            )
+    return tables
 
 
 def input_stream(declaration: Table | Sink | FunctionSink) -> Stream:

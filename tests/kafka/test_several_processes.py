@@ -80,12 +80,12 @@ app = application({topic!r})
 
 
 class Keeper:
-    """A process that keeps a part of the application, or ingests for all; its output is in a file."""
+    """A process that keeps a part of an application, or ingests for all; its output is in a file."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self._command = [str(Path(sys.executable).with_name("lakehouse")), "run", "--app", "app.py", *arguments]
+    def __init__(self, folder: Path, *arguments: str, app_file: str = "app.py") -> None:
+        self._command = [str(Path(sys.executable).with_name("lakehouse")), "run", "--app", app_file, *arguments]
         self._folder = folder
-        self.output = folder / f"{'-'.join(arguments).replace('/', '-')}.txt"
+        self.output = folder / f"{'-'.join((app_file, *arguments)).replace('/', '-')}.txt"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -45,6 +45,15 @@ def told(*events: JobEvent, level: Any = "info", form: Any = "text") -> list[str
             "function failed", 3, {"function": "map price", "table": "t", "first": "a/0/1", "error": "ValueError: x"},
             "map price of table t failed on 3 records, the run continues without them; the first, a/0/1: ValueError: x",
         ),
+        (
+            "waiting", 0, {"upstream": "planes", "readers": ["a", "b"], "is_kept": False},
+            "held back by table planes of another application, which is at tick 7: a, b; no process keeps the table: "
+            "run its application",
+        ),
+        (
+            "waiting", 0, {"upstream": "planes", "readers": ["a"], "is_kept": True},
+            "held back by table planes of another application, which is at tick 7: a; its process runs",
+        ),
         ("watch failed", 0, {"message": "x"}, "lag and metrics are not known, the run continues: x"),
         ("new", 0, {}, 'new: {"event": "new", "tick": 7, "records": 0, "seconds": 1.5}'),
     ],

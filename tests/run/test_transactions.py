@@ -135,5 +135,5 @@ def test_a_transaction_that_fails_leaves_no_changes_open(monkeypatch: pytest.Mon
     app = lh.app(lh.stream("in", key="k string", schema="v string").to_topic("out"))
     with publishing.Publishing(lake, settings, app, cluster) as open_publishing:
         with pytest.raises(KafkaUnavailable) as failed:
-            list(open_publishing.publish(AFTER + 2))
+            list(open_publishing.publish(AFTER + 2, lambda sink, tick: tick))
         assert not open_ones, failed.value.__traceback__  # the traceback keeps the functions' values alive

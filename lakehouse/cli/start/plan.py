@@ -49,7 +49,7 @@ def plan(
     from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics
+    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, upstream_refusals
 
     settings = settings_of(config, lake)
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
@@ -64,7 +64,7 @@ def plan(
         explain_refusal(planned_item.table.name, planned_item.change)
         for planned_item in planned_tables
         if planned_item.change is not None and not planned_item.can_go_on
-    ]
+    ] + upstream_refusals(layout, application)
     sink_plans = [
         {
             "topic": sink.topic,
@@ -95,6 +95,7 @@ def plan(
             for planned_item in planned_tables
         ]
         further_plans: dict[str, object] = {"functions": function_plans} if function_plans else {}
+        further_plans |= {"upstream": [table.name for table in application.upstream]} if application.upstream else {}
         further_plans |= {"ahead": [asdict(table) for table in ahead]} if ahead else {}
         further_plans |= {"lineage": drawing.graph.as_json()} if lineage else {}
         further_plans |= {"warnings": list(application.warnings)} if application.warnings else {}
@@ -119,6 +120,9 @@ def plan(
             show.print_table(
                 "Functions", ("function", "is told"), [tuple(planned_item.values()) for planned_item in function_plans]
             )
+        if application.upstream:
+            upstream_names = ", ".join(table.name for table in application.upstream)
+            show.say(f"\nTables of other applications, which are only read: {upstream_names}")
         continuations = [
             "\n".join(
                 [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakehouse.errors import LeaseHeld
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 
@@ -26,6 +27,15 @@ def function_lease(layout: Layout, function: str) -> Lease:
 def quarantine_lease(layout: Layout, stream: str) -> Lease:
     """Return the lease of a stream's quarantine; who writes holds it for one commit."""
     return lease_of(layout, f"stream-{stream}")
+
+
+def is_held(lease: Lease) -> bool:
+    """Say whether another process holds a lease."""
+    try:
+        lease.check()
+    except LeaseHeld:
+        return True
+    return False
 
 
 def lease_of(layout: Layout, name: str) -> Lease:

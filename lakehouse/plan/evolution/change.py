@@ -133,6 +133,15 @@ def check_declared_above(table: Table, read_properties: Callable[[Table], Mappin
             )
 
 
+def explain_upstream_refusal(table_name: str, change: Evolution) -> str:
+    """Return why a table of another application can't be read under its declaration here, and what to do."""
+    reasons = "".join(f"\n  {reason}" for reason in change.reasons)
+    return (
+        f"table {table_name!r}, which another application keeps, is declared otherwise there:{reasons}\n"
+        "Declare it here as that application does, best by an import from its file."
+    )
+
+
 def explain_refusal(table_name: str, change: Evolution) -> str:
     """Return why a table can't go on under its new declaration, and what to do."""
     consequence = "needs a refold" if change.kind == "refold" else "would be another table"

@@ -9,7 +9,7 @@ same. A note holds the ticks that are under way, since the records derived from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -76,19 +76,20 @@ class Telling:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def tell(self, tick: int) -> Iterator[tuple[str, int]]:
-        """Call every function with the records up to a tick that all tables have taken in; yield names and counts.
+    def tell(self, tick: int, limit: Callable[[FunctionSink, int], int]) -> Iterator[tuple[str, int]]:
+        """Call every function with the records up to a tick; yield names and counts.
 
-        Raises JobFailed for a function that raises; the note has the records before that one.
+        limit: gives the last tick, up to this one, that all tables behind a function have taken in. Raises JobFailed
+        for a function that raises; the note has the records before that one.
         """
-        yield from (
-            (function.name, function.tell(tick)) for function in self._functions if function.stands_before(tick)
-        )
+        for function in self._functions:
+            if function.stands_before(last_tick := limit(function.sink, tick)):
+                yield function.name, function.tell(last_tick)
 
 
 class _Function:
     def __init__(self, lake: OpenLake, sink: FunctionSink) -> None:
-        self._lake, self._sink, self.name = lake, sink, sink.name
+        self._lake, self.sink, self.name = lake, sink, sink.name
         self._path = lake.layout.function_progress(sink.name)
         fresh_note = Note(table_id(lake.spark, lake.layout.records))
         stored_note = notes.read(self._path)
@@ -107,12 +108,12 @@ class _Function:
     def _tell_ticks(self, last_tick: int) -> int:
         note_before, record_number = self._note, 0
         with closing(
-            driver_rows.stream_rows(stream_events(self._lake, self._sink.of, note_before.after, last_tick))
+            driver_rows.stream_rows(stream_events(self._lake, self.sink.of, note_before.after, last_tick))
         ) as stream_rows:
             for record_number, row in enumerate(stream_rows, 1):
                 if record_number < note_before.told:
                     continue
-                record = as_record(self._sink, row)
+                record = as_record(self.sink, row)
                 if record_number > note_before.told:
                     self._call(record)
                     self._keep(replace(note_before, to=last_tick, told=record_number, at=record.position.text))
@@ -125,7 +126,7 @@ class _Function:
 
     def _call(self, record: StreamRecord) -> None:
         try:
-            self._sink.function(record)
+            self.sink.function(record)
         except Exception as error:
             raise JobFailed(
                 f"function {self.name!r} failed on record {record.id}: {type(error).__name__}: {error}. The tables are "

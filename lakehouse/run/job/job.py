@@ -26,6 +26,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.job import function_sinks
 from lakehouse.run.job.function_sinks import Telling
 from lakehouse.run.job.publishing import Publishing
+from lakehouse.run.job.standstill import Standstill
 from lakehouse.run.job.turns import Turns
 from lakehouse.run.job.upkeep import Upkeeping, upkeep_tables
 from lakehouse.run.repair import intervene
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
 POLL_SECONDS = 0.5
+WAITING_TOLD_SECONDS = 10.0  # a batch of another application takes seconds: nobody need know
 STORE_POLL_SECONDS = 5.0  # a store wants to be paid for each answer
 
 
@@ -67,7 +69,9 @@ class Job:
     ) -> None:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
-        self._next_look = 0.0  # for requests, by the clock of time.monotonic
+        self._poll_seconds = STORE_POLL_SECONDS if store.is_remote(self._layout.root) else 0.0
+        self._next_look = self._next_upstream_look = 0.0  # for requests and tables, by the clock of time.monotonic
+        self._standstill = Standstill(self._layout)
         function_sinks.check_functions(self._layout, app)
         self._lake = open_lake(spark, self._layout)
         self._bootstrap = bootstrap_servers
@@ -94,6 +98,8 @@ class Job:
                 silver = stack.enter_context(self._silver())
             if silver is not None:
                 _await_query(silver.start(available_now=True), silver.check)
+                silver.catch_up_with_upstream()
+                self._tell_waiting(silver, patience_seconds=0)
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
         """Keep running until `stop` is set. Raises the error that stopped it otherwise."""
@@ -135,15 +141,27 @@ class Job:
                     self._say("cut off", 0, 0, message=str(error))
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
-        """Take up the requested interventions: their ticks have no records, so they wake no query."""
+        """Take up what wakes no query: requested interventions, and what other applications did to their tables."""
         if ingest is not None and time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + (STORE_POLL_SECONDS if store.is_remote(self._layout.root) else 0)
+            self._next_look = time.monotonic() + self._poll_seconds
             for path, request in intervene.pending_requests(self._layout):
                 if interventions.intervention_tick(self._lake, request.id) is None:
                     ingest.decide(request)
                 note.remove(path)
-        if silver is not None and interventions.last_intervention_tick(self._lake) > silver.tick:
+        if silver is None:
+            return
+        if interventions.last_intervention_tick(self._lake) > silver.tick:
             silver.catch_up()
+        if self._app.upstream and time.monotonic() >= self._next_upstream_look:
+            self._next_upstream_look = time.monotonic() + self._poll_seconds
+            silver.catch_up_with_upstream()
+            self._tell_waiting(silver, WAITING_TOLD_SECONDS)
+
+    def _tell_waiting(self, silver: Silver, patience_seconds: float) -> None:
+        """Tell which tables of other applications have stood still for some seconds while something waits for them."""
+        for waiting, is_kept in self._standstill.look(silver.waiting(), patience_seconds):
+            readers = list(waiting.readers)
+            self._say("waiting", waiting.tick, 0, upstream=waiting.upstream, readers=readers, is_kept=is_kept)
 
     def _start_in_pool(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""
@@ -231,10 +249,10 @@ class Job:
 
             def publish(tick: int) -> None:
                 started = time.monotonic()
-                for topic, count in publishing.publish(tick):
+                for topic, count in publishing.publish(tick, silver.limit):
                     self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
                     started = time.monotonic()
-                for name, count in functions.tell(tick):
+                for name, count in functions.tell(tick, silver.limit):
                     self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
                     started = time.monotonic()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -72,11 +72,14 @@ class Publishing:
         self._sinks.clear()
         self._leases.close()
 
-    def publish(self, tick: int) -> Iterator[tuple[str, int]]:
-        """Publish every sink up to a tick that all tables have taken in; yield each topic and its number of records."""
-        yield from (
-            (open_sink.topic, open_sink.publish(tick)) for open_sink in self._sinks if open_sink.stands_before(tick)
-        )
+    def publish(self, tick: int, limit: Callable[[Sink, int], int]) -> Iterator[tuple[str, int]]:
+        """Publish every sink up to a tick; yield each topic and its number of records.
+
+        limit: gives the last tick, up to this one, that all tables behind a sink have taken in.
+        """
+        for open_sink in self._sinks:
+            if open_sink.stands_before(last_tick := limit(open_sink.sink, tick)):
+                yield open_sink.topic, open_sink.publish(last_tick)
 
     def _make_topic(self, sink: Sink) -> None:
         """Create a sink's topic like its source's: a key keeps its partition. A table's changelog is compacted."""
@@ -107,7 +110,7 @@ class _OpenSink:
     """A sink under publication. Raises StorageError if this lake can't continue its topic's content."""
 
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
-        self._lake, self._cluster, self._sink = lake, cluster, sink
+        self._lake, self._cluster, self.sink = lake, cluster, sink
         self._options, self.topic = settings.kafka.options, sink.topic
         self._own_publication: OwnPublication | None = None
         topic_id = cluster.topics([sink.topic])[sink.topic].id
@@ -126,16 +129,16 @@ class _OpenSink:
     def _is_waiting(self, tick: int) -> bool:
         """Say whether bronze still lacks records of a joined stream that the topic covers, and that later ones meet."""
         is_first = self._is_joined and self._resume_point.tick == NO_TICK
-        return is_first and not bronze.has_all(self._lake, _source_topics(self._sink), self._covered_offsets(), tick)
+        return is_first and not bronze.has_all(self._lake, _source_topics(self.sink), self._covered_offsets(), tick)
 
     @property
     def _is_joined(self) -> bool:
         """True if the sink is a stream behind a join of streams."""
-        return isinstance(self._sink.of, Stream) and bool(meeting_streams(self._sink.of))
+        return isinstance(self.sink.of, Stream) and bool(meeting_streams(self.sink.of))
 
     def _covered_offsets(self) -> NextOffsets:
         """Return the offsets that the topic of a stream covers, of the source topics that exist."""
-        return covers.offsets_of_existing(self._cluster, _source_topics(self._sink), self._resume_point.covered)
+        return covers.offsets_of_existing(self._cluster, _source_topics(self.sink), self._resume_point.covered)
 
     def publish(self, tick: int) -> int:
         """Publish up to a tick, one transaction after the other; return the number of records."""
@@ -143,7 +146,7 @@ class _OpenSink:
         own_publication = self._own_publication or self._describe_own()
         self._own_publication = own_publication  # nobody else can create the table while this job holds its lease
         changes = published.producer_records(
-            self._lake, self._sink, point_before.tick, tick, own_publication.origin,
+            self._lake, self.sink, point_before.tick, tick, own_publication.origin,
             whole=point_before.whole, covered=self._covered_offsets() if self._is_joined else point_before.covered,
             with_state=point_before.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
@@ -169,7 +172,7 @@ class _OpenSink:
 
     def _cover(self, transaction: Transaction, own_publication: OwnPublication) -> Cover:
         """Return the topic's cover after a transaction."""
-        node, point_before = self._sink.of, self._resume_point
+        node, point_before = self.sink.of, self._resume_point
         covered_offsets = published.next_offsets(self._lake, node, transaction.tick)
         clock = published.clock_of(self._lake, node, transaction.tick, self._clock)
         return Cover(
@@ -193,7 +196,7 @@ class _OpenSink:
         state_name = state_topic(self.topic)
         state_id = self._cluster.topics([state_name])[state_name].id if self._has_state(state_name) else None
         has_records = False
-        if isinstance(self._sink.of, Table) and is_new_topic(topic_id, newest_cover):
+        if isinstance(self.sink.of, Table) and is_new_topic(topic_id, newest_cover):
             has_records = self._has_records(self.topic)
             if state_id is not None and self._has_records(state_name):
                 raise unknown_records_error(state_name)
@@ -204,19 +207,19 @@ class _OpenSink:
             and newest_cover.tick <= own_publication.tick
         ):
             is_exact = bronze.last_coverage(self._lake.spark, self._lake.layout.records, newest_cover.tick) is not None
-            lake_offsets = published.next_offsets(self._lake, self._sink.of, newest_cover.tick)
+            lake_offsets = published.next_offsets(self._lake, self.sink.of, newest_cover.tick)
             own_publication = replace(own_publication, next=lake_offsets, exact=is_exact)
         resume_point = find_resume_point(self.topic, topic_id, newest_cover, own_publication, has_records=has_records)
-        return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self._sink, state_id))
+        return replace(resume_point, state=state_topic_id(topic_id, newest_cover, self.sink, state_id))
 
     def _has_state(self, state: str) -> bool:
-        return has_state_topic(self._sink) and state in self._cluster.names()
+        return has_state_topic(self.sink) and state in self._cluster.names()
 
     def _has_records(self, topic: str) -> bool:
         return next(read_topic(self._cluster, self._options, topic), None) is not None
 
     def _describe_own(self) -> OwnPublication:
-        node, tick = self._sink.of, latest_complete_tick(self._lake)
+        node, tick = self.sink.of, latest_complete_tick(self._lake)
         origin = published.origin_of(self._lake, node)
         if not isinstance(node, Table) or not (open_table := self._lake.open(node)).table_exists():
             return OwnPublication(node, origin, tick)

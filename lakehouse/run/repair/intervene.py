@@ -18,6 +18,7 @@ from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
 from lakehouse.lake.control import note
 from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import is_held, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
@@ -62,7 +63,7 @@ def intervene(lake: OpenLake, app: App, request: InterventionRequest) -> int:
         present_logic.check_declared_above(lake.open(app.table(name)))
     decision_tick = _decide_tick(lake, request)
     for name in request.tables:
-        _bring_table(lake.open(app.table(name)), decision_tick)
+        _bring_table(lake.open(app.table(name)), app, decision_tick)
     return decision_tick
 
 
@@ -127,16 +128,32 @@ def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
     return interventions.decide(lake, state, request).tick
 
 
-def _bring_table(open_table: OpenTable, target_tick: int) -> None:
+def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: int) -> None:
+    """Bring a table to a tick; wait for tables of other applications. Raises StorageError for one that nobody keeps."""
+    while True:
+        silver.catch_up(target_tick)
+        if silver.tick >= target_tick:
+            return
+        for upstream in (item.upstream for item in silver.waiting()):
+            if not is_held(table_lease(open_table.layout, upstream)):
+                raise StorageError(
+                    f"table {open_table.name!r}: the intervention is decided, at tick {target_tick}, and takes effect "
+                    f"when table {upstream!r} of another application has that tick: no process keeps it. Run that "
+                    "application, and then this one."
+                )
+        time.sleep(POLL_SECONDS)
+
+
+def _bring_table(open_table: OpenTable, app: App, target_tick: int) -> None:
     table = open_table.table
-    table_app = App((table,), (), table.stream.sources)
+    table_app = App((table,), (), table.stream.sources, upstream=app.upstream)
     reached_tick, reached_time = -1, time.monotonic()
     while (tick := open_table.lake.progress(open_table.visible).tick) < target_tick:
         if tick > reached_tick:
             reached_tick, reached_time = tick, time.monotonic()
         try:
             with Silver(open_table.lake, table_app, lambda tick, records: None) as silver:
-                silver.catch_up(target_tick)
+                _catch_up_with_upstream(silver, open_table, target_tick)
         except LeaseHeld as lease_error:
             if time.monotonic() - reached_time > STANDSTILL_SECONDS:
                 raise LeaseHeld(

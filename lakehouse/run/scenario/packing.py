@@ -33,7 +33,7 @@ def pack(trials: Sequence[Trial]) -> Trial:
     sources: list[Source] = []
     history: list[Record] = []
     for trial_number, trial in enumerate(trials):
-        app = _prefix_app(trial.app, _trial_prefix(trial_number))
+        app = _prefix_app(trial.app.with_upstream, _trial_prefix(trial_number))
         tables += app.tables
         sinks += app.sinks
         sources += app.sources

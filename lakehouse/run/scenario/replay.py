@@ -65,6 +65,7 @@ class SparkReplay:
 
     def _run(self, app: App, records: list[Record], writers: Iterable[Iterable[int]]) -> Result:
         """Run a writer for each list of ticks; it takes in the records up to each tick of its list."""
+        app = app.with_upstream
         self._calls += 1
         lake = open_lake(self._spark, Layout(str(self._folder / f"replay-{self._calls}")))
         last = write_bronze(lake, app, records)

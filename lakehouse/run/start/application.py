@@ -9,7 +9,8 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -24,6 +25,8 @@ from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.plan.table import Table
 from lakehouse.run.start.wrong_line import error_place, located_message
 
+_folders: list[str] = []  # that of the file that was loaded last, where Python looks for modules
+_names_from_beside: set[str] = set()  # of the modules that it imported from there
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -176,11 +179,45 @@ def _load_file(location: str, label: str) -> ModuleType:
         raise ConfigError(f"{location}: can't be loaded as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise _locate_error(error) from error
+    with _imports_beside(path.absolute().parent):
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise _locate_error(error) from error
     return module
+
+
+@contextmanager
+def _imports_beside(folder: Path) -> Iterator[None]:
+    """Let a file import the modules beside it, as one that Python runs can; here, and later in its functions.
+
+    The folder is the last place where Python looks: a file in it never replaces an installed module. What a file that
+    was loaded before has imported from beside it is forgotten: it may be edited, or of one name with a module here.
+    """
+    while _names_from_beside:
+        sys.modules.pop(_names_from_beside.pop(), None)
+    while _folders:
+        with suppress(ValueError):
+            sys.path.remove(_folders.pop())
+    if str(folder) not in sys.path:
+        _folders.append(str(folder))
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()
+    names_before = set(sys.modules)
+    try:
+        yield
+    finally:
+        new_roots = {name for name in sys.modules if "." not in name} - names_before
+        _names_from_beside.update(
+            name
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in new_roots and _is_below(folder, module)
+        )
+
+
+def _is_below(folder: Path, module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).is_relative_to(folder)
 
 
 def _locate_error(error: Exception) -> LakehouseError:

@@ -13,7 +13,7 @@ from lakehouse.lake.layout import misplaced_topic_message as misplaced_text
 from lakehouse.lake.place import table_places
 from lakehouse.lake.store import is_table
 from lakehouse.plan.app import App
-from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal
+from lakehouse.plan.evolution.change import Evolution, change_of, explain_refusal, explain_upstream_refusal
 from lakehouse.plan.evolution.differences import KINDS
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Settings
@@ -38,6 +38,16 @@ class Planned:
 def compare_declarations(layout: Layout, app: App) -> list[Planned]:
     """Compare every table of an application with the lake."""
     return [Planned(table, _table_change(layout, table)) for table in app.tables]
+
+
+def upstream_refusals(layout: Layout, app: App) -> list[str]:
+    """Say which tables of other applications the lake has under another declaration than the one here."""
+    comparisons = [Planned(table, _table_change(layout, table)) for table in app.upstream]
+    return [
+        explain_upstream_refusal(comparison.table.name, comparison.change)
+        for comparison in comparisons
+        if comparison.change and not comparison.can_go_on
+    ]
 
 
 def _table_change(layout: Layout, table: Table) -> Evolution | None:
@@ -94,5 +104,6 @@ def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | No
             for comparison in compare_declarations(layout, app)
             if comparison.change and not comparison.can_go_on
         ]
+        refusals += upstream_refusals(layout, app)
     if refusals:
         raise PlanError("\n".join(refusals))

@@ -108,19 +108,25 @@ def limited_to(app: App, names: Sequence[str]) -> App:
 def _limit(app: App, groups: Iterable[TableGroup]) -> App:
     chosen_units = [unit for group in groups for unit in group.units]
     sources = {source for unit in chosen_units for source in _sources_of(unit)}
+    read_tables = {table.name for unit in chosen_units for table in _tables_of(unit)}
     return replace(
         app,
         tables=tuple(table for table in app.tables if table in chosen_units),
         sinks=tuple(sink for sink in app.sinks if sink in chosen_units),
         sources=tuple(source for source in app.sources if source in sources),
         functions=tuple(function for function in app.functions if function in chosen_units),
+        upstream=tuple(table for table in app.upstream if table.name in read_tables),
     )
 
 
 def _reads_from(unit: Unit, group: Iterable[Unit]) -> bool:
     """Say whether a unit reads a table of a group. A group's units were declared before it, so none reads the unit."""
-    tables = {table.name for table in kept_tables(unit)} if not isinstance(unit, Source) else set()
+    tables = {table.name for table in _tables_of(unit)}
     return any(isinstance(other, Table) and other.name in tables for other in group)
+
+
+def _tables_of(unit: Unit) -> tuple[Table, ...]:
+    return () if isinstance(unit, Source) else kept_tables(unit)
 
 
 def _sources_of(unit: Unit) -> tuple[Source, ...]:

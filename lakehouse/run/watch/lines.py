@@ -12,7 +12,7 @@ from lakehouse.run.watch.event import JobEvent, as_event
 from lakehouse.settings.config import Log
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed", "cut off")
+WARNINGS = ("function failed", "upkeep failed", "kafka away", "watch failed", "lineage failed", "cut off", "waiting")
 PARTITIONS_SHOWN = 5
 
 
@@ -98,6 +98,12 @@ def event_text(event: JobEvent) -> str:
             return (
                 f"{details['function']} of table {details['table']} failed on {records}, the run continues without "
                 f"them; the first, {details['first']}: {details['error']}"
+            )
+        case "waiting":
+            keeper = "its process runs" if details["is_kept"] else "no process keeps the table: run its application"
+            return (
+                f"held back by table {details['upstream']} of another application, which is at tick {event.tick:,}: "
+                f"{', '.join(details['readers'])}; {keeper}"
             )
         case "lineage failed":
             return f"the catalog was not told, the run continues: {details['message']}"

@@ -23,7 +23,7 @@ def present_since(open_table: OpenTable) -> int:
     NO_TICK: always. EVER: not yet, because a table above it got other logic after its last rebuild, or because the
     lake has it under another declaration.
     """
-    if not _declaration_change(open_table).can_go_on:
+    if not declaration_change(open_table).can_go_on:
         return EVER
     latest_above = max(
         (present_since(open_table.lake.open(upstream)) for upstream in open_table.table.stream.reads), default=NO_TICK
@@ -49,7 +49,7 @@ def with_present_logic(open_table: OpenTable) -> OpenTable:
 
     Raises NotFound if the table never became that, because a table above it got other logic and it was not rebuilt.
     """
-    if present_since(open_table) == EVER and _declaration_change(open_table).can_go_on:
+    if present_since(open_table) == EVER and declaration_change(open_table).can_go_on:
         raise NotFound(
             f"{_not_rebuilt(open_table)} Tables that read {open_table.name} can't be built from bronze before that."
         )
@@ -92,7 +92,7 @@ def refuse_other_logic_above(open_table: OpenTable, after_tick: int, to_tick: in
             )
 
 
-def _declaration_change(open_table: OpenTable) -> Evolution:
+def declaration_change(open_table: OpenTable) -> Evolution:
     """Return how a table in the lake differs from its declaration; a missing table does not differ."""
     properties = _stored_properties(open_table)
     return Evolution("same") if properties is None else change.change_of(properties, open_table.table)

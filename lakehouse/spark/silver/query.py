@@ -31,6 +31,7 @@ from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, Waiting
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import commit_log_of
 
@@ -45,7 +46,9 @@ _first_read_planned = threading.Event()
 class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
-    `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick.
+    `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick, or else the
+    `limit` that the tables of other applications set them. limit(declaration, tick): the last tick, up to this one,
+    that a table can have, or that can be published.
     """
 
     def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
@@ -58,6 +61,8 @@ class Silver:
         self._quarantine = Quarantine(lake, app, self.writers)
         self._stack = ExitStack()
         self._done_tick = 0
+        self._upstream = UpstreamTicks(lake, app)
+        self.limit = self._upstream.limit
         self.took = 0.0  # the seconds of the last batch
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
@@ -71,6 +76,8 @@ class Silver:
             for writer in self.writers:
                 stack.enter_context(writer)
             self._quarantine.declare_streams()
+            self._upstream.refresh()
+            self._done_tick = self.tick
             self._plan_first_read()
             self._pool = stack.enter_context(ThreadPoolExecutor(_tables_at_once(self._spark), "silver"))
             self._stack = stack.pop_all()
@@ -140,16 +147,39 @@ class Silver:
             latest_tick = latest_complete_tick(self._lake)
             if any(writer.waits(latest_tick) for writer in self.writers):
                 return
-            for tick in self._batches(latest_tick if to is None else min(to, latest_tick)):
+            has_advanced = self._upstream.refresh()
+            last_tick = latest_tick if to is None else min(to, latest_tick)
+            for tick in self._batches(last_tick):
                 self._take_in(tick)
+                has_advanced = False
+            if has_advanced and last_tick:
+                self._take_in(last_tick)  # what is published of streams may go on, though no table does
+
+    def catch_up_with_upstream(self) -> None:
+        """Go on where tables of other applications have come further: that brings no rows to wake the query."""
+        with self._lock:
+            is_waiting = bool(self._upstream.waiting(latest_complete_tick(self._lake)))
+        if is_waiting:
+            self.catch_up()
+
+    def waiting(self) -> list[Waiting]:
+        """Return what waits for tables of other applications."""
+        with self._lock:
+            self._upstream.refresh()
+            return self._upstream.waiting(latest_complete_tick(self._lake))
 
     def _take_in(self, tick: int) -> None:
         """Bring all tables to a tick, in one batch."""
         start_seconds, records = time.monotonic(), 0
-        readers = [(writer.table, writer.applied) for writer in self.writers if writer.in_one_go(tick)]
+        limits = {writer: self.limit(writer.table, tick) for writer in self.writers}
+        readers = [
+            (writer.table, writer.applied)
+            for writer in self.writers
+            if limits[writer] == tick and writer.in_one_go(tick)
+        ]
         with BatchCache(readers, tick) as cache:
             for level in self._levels:
-                jobs = [self._pool.submit(writer.apply, tick, self._quarantine, cache) for writer in level]
+                jobs = [self._pool.submit(writer.apply, limits[writer], self._quarantine, cache) for writer in level]
                 wait(jobs)  # for all, even if one fails: the others still read the cached frames
                 records += sum(job.result() for job in jobs)
         self._quarantine.write_unread(tick)
@@ -159,7 +189,8 @@ class Silver:
 
     def _batches(self, latest_tick: int) -> Iterator[int]:
         """Yield the last tick of each batch up to `latest_tick`."""
-        applied_tick = self.tick
+        ticks = [writer.applied for writer in self.writers if writer.applied < self.limit(writer.table, latest_tick)]
+        applied_tick = min(ticks, default=self._done_tick)
         if latest_tick - applied_tick > TICKS_UNCOUNTED:
             bronze_records: DataFrame = bronze.read_topic_records(self._lake, self._app.topics, own_topics(self._app))
             tick_counts = bronze.between_ticks(bronze_records, applied_tick, latest_tick).groupBy("tick").count()
