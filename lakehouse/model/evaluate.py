@@ -48,6 +48,7 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import Column
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
+from lakehouse.semantics.aggregate.aggregate import LONG_MIN
 
 
 def evaluate(expression: Expression, values: ColumnValues) -> Any:
@@ -154,6 +155,12 @@ def _compile_if(node: exp.Expression) -> Evaluator:
     condition, then_value = _compile_node(node.this), _compile_node(node.args["true"])
     else_value = _compile_node(default_node) if default_node is not None else lambda values: None
     return lambda values: then_value(values) if condition(values) is True else else_value(values)
+
+
+def _compile_negation(node: exp.Expression) -> Evaluator:
+    if isinstance(node.this, exp.Literal) and node.this.name == str(-LONG_MIN):
+        return lambda values: LONG_MIN  # without its sign it would be a DECIMAL
+    return strict_function(negation_for_type(node), _compile_node(node.this))
 
 
 def _compile_operands(combine: Callable[[Evaluator, Evaluator], Evaluator]) -> Callable[[exp.Expression], Evaluator]:
@@ -294,7 +301,7 @@ _BUILDERS: dict[type[exp.Expression], Callable[[exp.Expression], Evaluator]] = {
     exp.And: _compile_operands(and_evaluator),
     exp.Or: _compile_operands(or_evaluator),
     exp.Not: lambda node: strict_function(operator.not_, _compile_node(node.this)),
-    exp.Neg: lambda node: strict_function(negation_for_type(node), _compile_node(node.this)),
+    exp.Neg: _compile_negation,
     exp.Is: _compile_is,
     exp.In: _compile_in,
     exp.Case: _compile_case,

@@ -15,6 +15,7 @@ from lakehouse.plan.schema import Column
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, function_named
 from lakehouse.plan.written.parse import name_of_call
+from lakehouse.semantics.aggregate.aggregate import LONG_MAX
 
 # A mark at a node that computes whole numbers of a known type: how many bits they have.
 BITS = "bits"
@@ -78,7 +79,7 @@ def compile_literal(node: exp.Expression) -> Evaluator:
     if not node.is_string:
         literal_value = (
             int(literal_text)
-            if literal_text.isdigit()
+            if literal_text.isdigit() and int(literal_text) <= LONG_MAX
             else Decimal(literal_text)
             if "e" not in literal_text.lower()
             else float(literal_text)
@@ -236,4 +237,6 @@ def _wider_type(nodes: Iterable[exp.Expr], types: Mapping[str, str]) -> str | No
 def _number_type(digits: str) -> str:
     if "e" in digits.lower():
         return "double"
-    return "decimal" if "." in digits else "int" if int(digits) < 1 << 31 else "bigint"
+    if "." in digits or int(digits) > LONG_MAX:
+        return "decimal"
+    return "int" if int(digits) < 1 << 31 else "bigint"

@@ -38,6 +38,7 @@ TIME_FUNCTIONS = word_set(
     """
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
+DIGITS_MAX = 38
 # Functions that convert a text and a moment to one type.
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 # sqlglot widens the result type of these, an INT to a BIGINT; Spark does not.
@@ -142,7 +143,10 @@ def is_interval(tree: exp.Expression, columns: Iterable[Column]) -> bool:
 
 
 def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, sql_text: str) -> None:
-    """Raise ExpressionError for a comparison that is never true, a clock-dependent moment, or a cast that may wrap."""
+    """Raise ExpressionError for a comparison that is never true, a clock-dependent moment, or a cast that may wrap.
+
+    Also for a condition of another type than BOOLEAN, a number of more than 38 digits, and a wrong ESCAPE.
+    """
     if isinstance(tree, exp.Column | exp.Identifier):
         return
     try:
@@ -152,6 +156,10 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
     for node in typed_tree.walk():
         if isinstance(node, exp.Cast):
             check_cast_type(node.args["to"], f"{subject}: {sql_text!r}")
+        for condition in _conditions_in(node):
+            _check_condition(condition, subject, sql_text)
+        if isinstance(node, exp.Literal | exp.Escape):
+            _check_literal(node, subject, sql_text)
         if isinstance(node, COMPARED):
             _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):
@@ -184,6 +192,40 @@ def check_predicate(tree: exp.Expression, columns: Iterable[Column], subject: st
         raise ExpressionError(
             f"{subject}: {sql_text!r} is a {predicate_type.sql('spark').lower()}; expected a condition, such as "
             f'"{sql_text} IS NOT NULL".'
+        )
+
+
+def _conditions_in(node: exp.Expr) -> Iterable[exp.Expr]:
+    """Return the parts of a node that have to be BOOLEAN: Spark casts nothing to it."""
+    if isinstance(node, exp.Not):
+        return [node.this]
+    if isinstance(node, exp.And | exp.Or):
+        return [node.this, node.expression]
+    if isinstance(node, exp.If):
+        has_operand = isinstance(node.parent, exp.Case) and node.parent.this is not None
+        return [] if has_operand else [node.this]
+    return []
+
+
+def _check_condition(node: exp.Expr, subject: str, sql_text: str) -> None:
+    if (kind := kind_of(node)) not in ("", "boolean") and node.type is not None:
+        condition_text = _spark_sql(node)
+        advice = f"{condition_text} <> 0" if kind == "number" else f"{condition_text} IS NOT NULL"
+        raise ExpressionError(
+            f"{subject}: {sql_text!r} takes {condition_text}, a {node.type.sql('spark').lower()}, for a condition. "
+            f"Write one, such as {advice}."
+        )
+
+
+def _check_literal(node: exp.Literal | exp.Escape, subject: str, sql_text: str) -> None:
+    if isinstance(node, exp.Literal):
+        if not node.is_string and node.name.isdecimal() and len(node.name.lstrip("0")) > DIGITS_MAX:
+            raise ExpressionError(
+                f"{subject}: {sql_text!r}: a number of {len(node.name):,} digits; a DECIMAL has at most {DIGITS_MAX}."
+            )
+    elif isinstance(node.expression, exp.Literal) and len(node.expression.name.encode("utf-16-le")) != 2:
+        raise ExpressionError(
+            f"{subject}: {sql_text!r}: ESCAPE {node.expression.sql('spark')}: expected one character, such as '!'."
         )
 
 
