@@ -79,8 +79,12 @@ class Layout:
     def checkpoints(self, query: str) -> str:
         return f"{self.root}/control/checkpoints/{query}"
 
+    @property
+    def leases(self) -> str:
+        return f"{self.tables}/control/leases"
+
     def lease(self, name: str) -> str:
-        return f"{self.tables}/control/leases/{name}.lock"
+        return f"{self.leases}/{name}.lock"
 
     def stream_declaration(self, stream: str) -> str:
         return f"{self.tables}/control/streams/{stream}.json"

@@ -26,7 +26,7 @@ import lakehouse as lh
 
 orders = lh.stream("orders", key="id string", schema="customer string")
 totals = orders.group_by("customer").agg(n=lh.count()).table("totals")
-app = lh.app(totals)
+app = lh.app(totals, orders.to_function("teller", print))
 """
 RUN = ("run", "app.py", "--until", "caught-up")
 
@@ -87,7 +87,7 @@ def test_one_address_that_listens_is_enough():
         LISTENING(f"nowhere.invalid:9092,127.0.0.1:{server.getsockname()[1]}")
 
 
-@pytest.mark.parametrize("lease", ["ingest", "silver-totals"])
+@pytest.mark.parametrize("lease", ["ingest", "silver-totals", "function-teller"])
 def test_a_lease_that_is_held(lakehouse, folder, lease):
     with Lease(Layout(str(folder / "lake")).lease(lease), "it"):
         actual = lakehouse(*RUN)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from lakehouse.cli.start import facts, skew
+from lakehouse.errors import LeaseHeld
 from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
+from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
+from lakehouse.lake.layout import Layout
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
 
@@ -141,3 +146,23 @@ def test_functions_that_failed_are_shown_escaped(lake, lakehouse):
     assert all(text in out for text in ("map price", "clicks/0/4", r"ValueError: \x1b[2J"))
     lake.rows("hourly", 4, topic="clicks", content=batch(counts=RecordCounts(2)))
     assert "Functions that failed" not in lakehouse("status").out
+
+
+def test_the_running_processes_and_what_each_keeps(lake, lakehouse, folder):
+    """A lease that a killed process left is nobody's; a quarantine's lease is held for one commit."""
+    layout = Layout(str(folder / "lake"))
+    killed = table_lease(layout, "left")
+    killed.acquire().release()
+    Path(layout.lease("silver-left")).write_text('{"pid": 1, "since": 1763741673, "program": "lakehouse"}')
+    assert json.loads(lakehouse("status", "--json").out)["processes"] == []
+    leases = [ingest_lease, lambda of: table_lease(of, "hourly"), lambda of: sink_lease(of, "out-topic")]
+    with ExitStack() as stack:
+        for lease in (*leases, lambda of: quarantine_lease(of, "clicks")):
+            stack.enter_context(lease(layout))
+        (process,) = json.loads(lakehouse("status", "--json").out)["processes"]
+        assert process["keeps"] == ["bronze", "table hourly", "topic out-topic"]
+        assert f"process {os.getpid()}, since 20" in process["process"]
+        assert "bronze, table hourly, topic" in " ".join(lakehouse("status").out.split())
+        with pytest.raises(LeaseHeld):
+            table_lease(layout, "hourly").check()  # looking took nothing away
+    assert json.loads(lakehouse("status", "--json").out)["processes"] == []

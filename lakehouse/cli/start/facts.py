@@ -11,6 +11,7 @@ from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import clocks_ahead, function_failures, null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
+from lakehouse.lake.control.writer_leases import kept_by_holder
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.past_subject import Reads, reads_from_properties
@@ -51,6 +52,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "lake": layout.root,
         "kafka": kafka_facts,
         "tick": coverage.tick,
+        "processes": [{"process": holder, "keeps": subjects} for holder, subjects in kept_by_holder(layout).items()],
         "topics": _topic_facts(settings, layout, coverage, kafka_facts),
         "tables": table_facts(layout, coverage),
         "quarantined": reader.count_quarantined(layout, stream_names),

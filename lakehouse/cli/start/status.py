@@ -18,12 +18,13 @@ def status(
     lake: LakeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the broker, and the lake: topics, tables, lag, late records, functions that failed, quarantines and gaps.
+    """Show the broker, and the lake: processes, topics, tables, lag, late records, failures, quarantines and gaps.
 
     A table whose stream time is ahead of the clock is named: see docs/windows.md.
 
     Lag is how many records Kafka has that bronze does not; behind is how many ticks of bronze a table lacks; late is
     how many records came too late for it; null keys is how many had no key, so that it left them out.
+    A process keeps bronze, tables, topics and functions while it runs; those of a lake on a store are not shown.
 
     Example: lakehouse status
     """
@@ -44,6 +45,9 @@ def status(
     show.say(_describe_kafka(lake_facts["kafka"]))
     tick_text = f"bronze is at tick {lake_facts['tick']:,}" if lake_facts["tick"] else "no tick yet"
     show.say(f"Lake   {lake_facts['lake']}: {tick_text}")
+    if lake_facts["processes"]:
+        process_rows = [(entry["process"], ", ".join(entry["keeps"])) for entry in lake_facts["processes"]]
+        show.print_table("Processes", ("process", "keeps"), process_rows)
     if lake_facts["topics"]:
         topic_rows = [
             (

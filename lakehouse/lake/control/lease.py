@@ -81,6 +81,25 @@ class Lease:
             with self:
                 pass
 
+    def holder(self) -> str | None:
+        """Return which process holds the lease, and since when; None if nobody does.
+
+        Nothing is written, so only a local file can tell: None on a store, whose sessions tell nobody else.
+        """
+        if self._remote or not self._path.is_file():
+            return None
+        file_handle = os.open(self._path, os.O_RDONLY)
+        try:
+            holder_text = os.read(file_handle, 4096).decode(errors="replace")
+            if not holder_text:
+                return None
+            fcntl.flock(file_handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _describe_holder(holder_text)
+        finally:
+            os.close(file_handle)
+        return None  # its process was killed
+
     def release(self) -> None:
         """Give the lease back. The file stays; an empty one means that nobody holds it."""
         if self._store_lease is not None:

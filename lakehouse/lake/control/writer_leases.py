@@ -1,12 +1,19 @@
-"""The leases of tables, published topics and functions, which have one writer, and of quarantines, written in turns."""
+"""The leases of bronze, tables, published topics and functions, which have one writer; and of quarantines, in turns."""
 
 from __future__ import annotations
 
 from lakehouse.errors import LeaseHeld
+from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 
+INGEST = "ingest"
 LABELS = {"silver": "table", "sink": "topic", "function": "function", "stream": "the quarantine of stream"}
+
+
+def ingest_lease(layout: Layout) -> Lease:
+    """Return the lease of bronze; the process that ingests holds it for as long as it runs."""
+    return Lease(layout.lease(INGEST), "bronze")
 
 
 def table_lease(layout: Layout, table: str) -> Lease:
@@ -42,3 +49,20 @@ def lease_of(layout: Layout, name: str) -> Lease:
     """Return one of the leases of this module by its name, such as "silver-totals"."""
     kind, _, subject = name.partition("-")
     return Lease(layout.lease(name), f"{LABELS[kind]} {subject!r}")
+
+
+def kept_by_holder(layout: Layout) -> dict[str, list[str]]:
+    """Return what each running process keeps, such as "table planes", by its name, id and start; of a local lake."""
+    if store.is_remote(layout.root):
+        return {}
+    labels_by_name = {INGEST: "bronze"}
+    for file_name in store.file_names(layout.leases):
+        name = file_name.removesuffix(".lock")
+        kind, _, subject = name.partition("-")
+        if kind in LABELS and kind != "stream":  # held for one commit
+            labels_by_name[name] = f"{LABELS[kind]} {subject}"
+    kept_subjects: dict[str, list[str]] = {}
+    for name, label in sorted(labels_by_name.items()):
+        if (holder := Lease(layout.lease(name), label).holder()) is not None:
+            kept_subjects.setdefault(holder, []).append(label)
+    return kept_subjects

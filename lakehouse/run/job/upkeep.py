@@ -15,8 +15,7 @@ from typing import Any
 
 from lakehouse.duration import duration_ms
 from lakehouse.lake.control import note
-from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.control.writer_leases import quarantine_lease, table_lease
+from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
@@ -147,7 +146,7 @@ def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iter
     leases = [table_lease(layout, table.name) for table in chosen_tables]
     if not table_names:
         leases += [quarantine_lease(layout, source.name) for source in app.sources]
-        leases += [Lease(layout.lease("ingest"), "bronze")]
+        leases += [ingest_lease(layout)]
     with ExitStack() as stack:
         for lease in leases:
             stack.enter_context(lease)

@@ -17,8 +17,7 @@ from typing import Any
 from lakehouse.errors import LeaseHeld, StorageError
 from lakehouse.lake import store
 from lakehouse.lake.control import note
-from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.control.writer_leases import is_held, table_lease
+from lakehouse.lake.control.writer_leases import ingest_lease, is_held, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.spark.bronze import interventions
@@ -99,7 +98,7 @@ def _decide_tick(lake: OpenLake, request: InterventionRequest) -> int:
         while True:
             with ExitStack() as stack:
                 try:
-                    stack.enter_context(Lease(lake.layout.lease("ingest"), "bronze"))
+                    stack.enter_context(ingest_lease(lake.layout))
                 except LeaseHeld:
                     if not is_requested:
                         note.write(path, asdict(request))

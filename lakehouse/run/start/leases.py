@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.control.stream_declaration import check_stream
-from lakehouse.lake.control.writer_leases import sink_lease, table_lease
+from lakehouse.lake.control.writer_leases import function_lease, ingest_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
@@ -27,11 +27,13 @@ def check_leases(settings: Settings, app: App, parts: tuple[str, ...] | None) ->
     """
     layout = Layout(settings.lake.path)
     if parts is None or "ingest" in parts:
-        Lease(layout.lease("ingest"), "bronze").check()
+        ingest_lease(layout).check()
     if parts is None or "silver" in parts:
         for table in app.tables:
             table_lease(layout, table.name).check()
         for sink in app.sinks:
             sink_lease(layout, sink.topic).check()
+        for function in app.functions:
+            function_lease(layout, function.name).check()
         for source in app.sources:
             check_stream(layout, app, source)

@@ -16,7 +16,7 @@ from lakehouse.errors import DataLoss, LakehouseError, NotFound, PlanError, Stor
 from lakehouse.kafka.ranges import RawRecord, split_into_pieces
 from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
-from lakehouse.lake.control.lease import Lease
+from lakehouse.lake.control.writer_leases import ingest_lease
 from lakehouse.lake.layout import misplaced_topic_message
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
@@ -50,7 +50,7 @@ class Ingest:
     def __init__(self, lake: OpenLake, feed: Feed, on_tick: Callable[[int, int], None]) -> None:
         self._lake, self._feed, self._on_tick = lake, feed, on_tick
         self._spark, self._layout = lake.spark, lake.layout
-        self._lease = Lease(lake.layout.lease("ingest"), "bronze")
+        self._lease = ingest_lease(lake.layout)
         self._run = uuid.uuid4().hex
         self._checkpoint = lake.layout.checkpoints(QUERY)
         self._state = bronze.BronzeState()
