@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
-from lakehouse.formats.named import rename_columns, strip_named_suffix
+from lakehouse.formats.named import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
@@ -18,12 +20,13 @@ from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
 
-_DECODERS: dict[str, Callable[[bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
-    "json": json_value.decode_object,
-    "json_any_case": json_value.decode_any_case,
-    "json_bare": json_value.decode_bare_value,
-    "kafka": primitive.decode_primitive,
-    "none": lambda data, columns: None,
+_DECODERS: dict[str, Callable[[RecordFormat, bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
+    "json": lambda _, data, columns: json_value.decode_object(data, columns),
+    "json_any_case": lambda _, data, columns: json_value.decode_any_case(data, columns),
+    "json_bare": lambda _, data, columns: json_value.decode_bare_value(data, columns),
+    "delimited": lambda format, data, columns: delimited.decode_line(data, columns, format.separator),
+    "kafka": lambda _, data, columns: primitive.decode_primitive(data, columns),
+    "none": lambda *_: None,
 }
 
 
@@ -32,20 +35,20 @@ def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None)
 
     The reason names fields as they are in the topic; the row has the names of columns.
     """
-    if data is None:
-        return None
+    return None if data is None else _decode(parse_format(format), columns, data)
+
+
+def _decode(format: RecordFormat, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
     if any(column.is_renamed for column in columns):
         topic_columns = tuple(column.in_topic for column in columns)
-        return rename_columns(decode_columns(format, topic_columns, data), topic_columns, columns)
-    format, is_named = strip_named_suffix(format)
-    if is_named:
+        return rename_columns(_decode(format, topic_columns, data), topic_columns, columns)
+    if format.is_named:
         topic_fields = fields_of(columns)
-        return rename_columns(decode_columns(format, topic_fields, data), topic_fields, columns)
-    format, has_number_moments = epoch.strip_epoch_suffix(format)
-    if has_number_moments:
-        return epoch.numbers_to_moments(decode_columns(format, epoch.number_columns(columns), data), columns)
-    separator = delimited.field_separator(format)
-    return _DECODERS[format](data, columns) if separator is None else delimited.decode_line(data, columns, separator)
+        return rename_columns(_decode(replace(format, is_named=False), topic_fields, data), topic_fields, columns)
+    if format.has_number_moments:
+        number_row = _decode(replace(format, has_number_moments=False), epoch.number_columns(columns), data)
+        return epoch.numbers_to_moments(number_row, columns)
+    return _DECODERS[format.kind](format, data, columns)
 
 
 def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
@@ -56,9 +59,9 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     """
     if data is None:
         return None
-    format, key_window = windowed_key.window_of(format)
-    if key_window is not None:
-        return _decode_windowed_key(format, key_window, columns, data)
+    key_format = parse_format(format)
+    if key_format.window is not None:
+        return _decode_windowed_key(key_format, key_format.window, columns, data)
     if any(column.is_renamed for column in columns):
         topic_columns = tuple(column.in_topic for column in columns)
         return rename_columns(decode_key(format, topic_columns, data), topic_columns, columns)
@@ -69,7 +72,7 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
 
 
 def _decode_windowed_key(
-    format: str, window: Window, columns: tuple[Column, ...], data: bytes
+    format: RecordFormat, window: Window, columns: tuple[Column, ...], data: bytes
 ) -> dict[str, Any] | None:
     """Return the row of a key, with the bounds of its window in the last two columns."""
     key_and_span = windowed_key.split_windowed_key(data, window)
@@ -80,7 +83,7 @@ def _decode_windowed_key(
         window_bounds = dict(zip((column.name for column in columns[-2:]), map(to_datetime, span), strict=True))
     except OverflowError as error:
         raise Unfit(f"the window from {span.start} to {span.end} is outside of the calendar") from error
-    row = decode_key(format, columns[:-2], own_bytes)
+    row = decode_key(str(format.without_window), columns[:-2], own_bytes)
     return None if row is None else row | window_bounds
 
 

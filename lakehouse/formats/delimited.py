@@ -25,11 +25,6 @@ from lakehouse.semantics.java_double import java_double
 csv.field_size_limit(2**31 - 1)
 
 
-def field_separator(format: str) -> str | None:
-    """Return the separator of a delimited format; None for any other format."""
-    return (format.removeprefix("delimited") or ",") if format.startswith("delimited") else None
-
-
 def decode_line(data: bytes, columns: tuple[Column, ...], separator: str = ",") -> dict[str, Any] | None:
     """Return the row in a line. A line is never the null value. Raises Unfit if the fields do not fit."""
     line = decode_utf8(data).rstrip("\r\n")

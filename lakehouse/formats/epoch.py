@@ -15,16 +15,11 @@ from sqlglot import exp
 
 from lakehouse.formats.unfit import Unfit
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import EPOCH, Column, base_type, parse_type
+from lakehouse.plan.schema import Column, base_type, parse_type
 
 # Matches no field that is called date: in a type's text, a colon follows the name of a field.
 _MOMENT_TYPE = re.compile(r"(?<![\w`])(?:date|timestamp)(?=\s*(?:[,>]|$))")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def strip_epoch_suffix(format: str) -> tuple[str, bool]:
-    """Return a format without the suffix, and whether it had the suffix."""
-    return format.removesuffix(EPOCH), format.endswith(EPOCH)
 
 
 def moments_to_numbers(row: Mapping[str, Any]) -> dict[str, Any]:

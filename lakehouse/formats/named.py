@@ -12,17 +12,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.epoch import strip_epoch_suffix
-from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type, parse_type
+from lakehouse.plan.schema import Column, base_type, parse_type
 
 Renamer = Callable[[Any], Any]
 OptionalRow = dict[str, Any] | None
-
-
-def strip_named_suffix(format: str) -> tuple[str, bool]:
-    """Return a format without the suffix, and whether it had the suffix. A suffix such as "+epoch" stays."""
-    plain_name, has_number_moments = strip_epoch_suffix(format)
-    return plain_name.removesuffix(NAMED) + EPOCH * has_number_moments, plain_name.endswith(NAMED)
 
 
 def rename_columns(

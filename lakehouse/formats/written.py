@@ -24,13 +24,13 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.decode import decode_columns, decode_part
-from lakehouse.formats.delimited import field_separator
 from lakehouse.formats.encode import encode_key
 from lakehouse.formats.json_text import write_json
 from lakehouse.formats.text_value import parse_binary
 from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import JSON_FORMATS, Column, base_type
+from lakehouse.plan.schema import Column, base_type
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.window import Span
 
@@ -51,22 +51,24 @@ def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | Non
     """
     if key is None:
         return None
-    format, window_kind = windowed_key.window_of(source.key_format)
-    if window_kind is not None:
+    key_format = parse_format(source.key_format)
+    if (window_kind := key_format.window) is not None:
         if window is None:
             raise Unfit('the key names a window: {"start": ..., "end": ...}')
-        own_key = encode_written_key(replace(source, key=source.key[:-2], key_format=format), key)
+        own_key = encode_written_key(
+            replace(source, key=source.key[:-2], key_format=str(key_format.without_window)), key
+        )
         return windowed_key.with_window(own_key or b"", window_kind, Span(int(window["start"]), int(window["end"])))
-    if source.key_format == "none":
+    if key_format.kind == "none":
         return _encode_utf8(key if isinstance(key, str) else write_json(key))
-    if field_separator(source.key_format) and isinstance(key, str):
+    if key_format.kind == "delimited" and isinstance(key, str):
         return _encode_utf8(key)
     columns = tuple(column.in_topic for column in source.key)
     if len(columns) == 1:
         key = {columns[0].name: key}
     elif isinstance(key, list | tuple) and len(key) == len(columns):
         key = dict(zip((column.name for column in columns), key, strict=True))
-    elif isinstance(key, Mapping) and source.key_format == "json_any_case":
+    elif isinstance(key, Mapping) and key_format.kind == "json_any_case":
         named = {column.name.lower(): column.name for column in columns}
         key = {named.get(name.lower(), name): part for name, part in key.items()}
     return _encode_row(source.key_format, columns, key)
@@ -76,16 +78,17 @@ def encode_written_value(source: Source, value: Any) -> bytes | None:
     """Return the bytes of a value. Raises Unfit for a value that the format can't hold."""
     if value is None:
         return None
-    if source.value_format in (*JSON_FORMATS, "json_bare"):
+    value_format = parse_format(source.value_format)
+    if value_format.is_json:
         try:
             return write_json(value).encode("utf-8")
         except (TypeError, ValueError) as error:
             raise Unfit(str(error)) from error
-    if field_separator(source.value_format) and not isinstance(value, Mapping):
+    if value_format.kind == "delimited" and not isinstance(value, Mapping):
         if isinstance(value, list | tuple):
             raise Unfit(f"found {clip_text(repr(value))}, expected the line, or a dict of columns")
         return _encode_utf8(str(value))
-    if source.value_format == "kafka" and not isinstance(value, Mapping):
+    if value_format.kind == "kafka" and not isinstance(value, Mapping):
         value = {source.value[0].name: value}
     return _encode_row(source.value_format, source.value, value)
 
@@ -103,7 +106,7 @@ def _encode_row(format: str, columns: tuple[Column, ...], row: Any) -> bytes | N
         raise Unfit(f"expected an object of {', '.join(column_names)}, found {clip_text(repr(row))}")
     if unknown_names := [name for name in row if name not in column_names]:
         raise Unfit(f"found {unknown_names[0]!r}, expected {', '.join(column_names)}")
-    if format == "kafka":
+    if parse_format(format).kind == "kafka":
         row = {columns[0].name: _primitive_value(columns[0], row.get(columns[0].name))}
     try:
         return encode_key(format, columns, dict(row))
@@ -124,15 +127,16 @@ def decode_written_key(source: Source, data: bytes | None) -> Any:
     """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if windowed_key.window_of(source.key_format)[1] is not None:
+    key_format = parse_format(source.key_format)
+    if key_format.window is not None:
         raise Unfit("it names a window")
-    if field_separator(source.key_format) or source.key_format == "none":
+    if key_format.kind in ("delimited", "none"):
         key: Any = decode_utf8(data)
-    elif source.key_format == "kafka":
+    elif key_format.kind == "kafka":
         key = _decode_primitive_text(data, source.key)
     else:
         key = _parse_json(data)
-        if isinstance(key, dict) and len(source.key) == 1 and source.key_format != "json_bare":
+        if isinstance(key, dict) and len(source.key) == 1 and key_format.kind != "json_bare":
             key = key.get(source.key[0].in_topic.name)
     return _check_reads_same("key", source.key_format, source.key, data, encode_written_key(source, key), key)
 
@@ -141,10 +145,11 @@ def decode_written_value(source: Source, data: bytes | None) -> Any:
     """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex."""
     if data is None:
         return None
-    if field_separator(source.value_format):
+    value_kind = parse_format(source.value_format).kind
+    if value_kind == "delimited":
         value: Any = decode_utf8(data)
     else:
-        value = _decode_primitive_text(data, source.value) if source.value_format == "kafka" else _parse_json(data)
+        value = _decode_primitive_text(data, source.value) if value_kind == "kafka" else _parse_json(data)
     return _check_reads_same(
         "value", source.value_format, source.value, data, encode_written_value(source, value), value
     )

@@ -18,7 +18,7 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
-from lakehouse.plan.schema import EPOCH, NAMED
+from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
 
@@ -115,23 +115,23 @@ def changes_of(table: Table, entry: Entry) -> Stream | Changes:
 
 def sink_of(stream: Stream | Changes, entry: Entry) -> Sink:
     """Return the sink of an entry's topic, in its format, with moments as numbers."""
-    value_format = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
-    if value_format == "delimited" and entry.delimiter != ",":
-        value_format += entry.delimiter
+    is_named = any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns)
+    has_moments = any(has_moment(column.kind) for column in entry.columns)
     key_columns = [column for column in entry.columns if column.is_key]
-    key_format = {"JSON": "json_bare" if len(key_columns) == 1 else "json", "DELIMITED": "delimited"}.get(
+    value_kind = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
+    key_kind = {"JSON": "json_bare" if len(key_columns) == 1 else "json", "DELIMITED": "delimited"}.get(
         entry.formats[0], ""
     )
-    if key_format == "delimited" and entry.key_delimiter != ",":
-        key_format += entry.key_delimiter
-    if any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns):
-        value_format += NAMED
-        key_format += NAMED if key_format else ""
-    if any(has_moment(column.kind) for column in entry.columns):
-        value_format += EPOCH
-        key_format += EPOCH if key_format else ""
+
+    def format_name(kind: str, delimiter: str) -> str:
+        return str(RecordFormat(kind, delimiter if kind == "delimited" else "", is_named, has_moments))
+
     topic_sink = stream.to_topic(entry.topic, partitions=entry.partitions)
-    return replace(topic_sink, format=value_format, key_format=key_format if key_columns else "")
+    return replace(
+        topic_sink,
+        format=format_name(value_kind, entry.delimiter),
+        key_format=format_name(key_kind, entry.key_delimiter) if key_columns and key_kind else "",
+    )
 
 
 def check_format(query_result: Relational, value_format: str, position: int, *, is_wrapped: bool = True) -> None:

@@ -17,12 +17,13 @@ from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, 
 from lakehouse.plan.build import check_ahead, stream
 from lakehouse.plan.expression import Expression, name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.windowed_key import format_with
+from lakehouse.semantics.window import Hopping, Session
 
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
@@ -167,9 +168,9 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         event_time=_event_time(declared_stream, columns, properties),
         max_ahead=check_ahead(properties.max_ahead, "MAX_AHEAD", has_time=True),
     )
-    if source.value_format.startswith("json"):
+    if parse_format(source.value_format).is_json:
         source = replace(source, value=_with_field_names(source.value))
-    if source.key_format.startswith("json"):
+    if parse_format(source.key_format).is_json:
         source = replace(source, key=_with_field_names(source.key))
     declared_stream = (
         replace(declared_stream, source=source)
@@ -209,9 +210,9 @@ def _with_field_names(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 def _with_window_key(keyed_stream: Stream, source: Source, window_size: int) -> Stream:
     """Return the stream with the bounds of its key's window as the last key columns."""
     bound_columns = tuple(Column(name, "timestamp") for name in WINDOW_COLUMNS)
-    source = replace(
-        source, key=(*source.key, *bound_columns), key_format=format_with(source.key_format, window_size or None)
-    )
+    window = Hopping(window_size, window_size, 0) if window_size else Session(0, 0)
+    key_format = replace(parse_format(source.key_format), window=window)
+    source = replace(source, key=(*source.key, *bound_columns), key_format=str(key_format))
     columns = (*source.key, *keyed_stream.columns[len(keyed_stream.key) :])
     return replace(keyed_stream, source=source, key=(*keyed_stream.key, *WINDOW_COLUMNS), columns=columns)
 
@@ -235,8 +236,8 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
 
 def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
     """Return the name of a format. is_bare: a single value in JSON has no object around it, as a single key."""
-    if name == "delimited" and delimiter != ",":
-        return f"delimited{delimiter}"
+    if name == "delimited":
+        return str(RecordFormat(name, delimiter))
     return name if name != "json" else "json_bare" if is_bare else "json_any_case"
 
 

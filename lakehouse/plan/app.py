@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from lakehouse.errors import PlanError
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.names.field import check_inside
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import ChangesOf, Source
 from lakehouse.plan.refused.near import suggest_near
@@ -28,7 +29,6 @@ from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.window import Window
-from lakehouse.semantics.windowed_key import window_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -224,7 +224,7 @@ def read_window(stream: Stream) -> Window | None:
     if isinstance(stream.source, ChangesOf):
         return named_window(stream.source.table) if _names_window(stream.key) else None
     sources = stream.decodes
-    return window_of(sources[0].key_format)[1] if sources and _names_window(stream.key) else None
+    return parse_format(sources[0].key_format).window if sources and _names_window(stream.key) else None
 
 
 def _names_window(key: tuple[str, ...]) -> bool:

@@ -23,8 +23,9 @@ from lakehouse.plan.expression import (
     sql_part,
 )
 from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import Latest
-from lakehouse.plan.schema import JSON_FORMATS, Column, joined_columns, without_duplicates
+from lakehouse.plan.schema import Column, joined_columns, without_duplicates
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape
@@ -134,7 +135,7 @@ class Source(Node):
         # A JSON field is located by name, a field of CSV by place; a line of CSV with one more field is another line.
         beside_part: Json = {"name": self.name}
         value_part: Any = [[column.name, column.type] for column in self.value]
-        if self.value_format in JSON_FORMATS:
+        if parse_format(self.value_format).is_by_name:
             value_part = {column.name: column.logic for column in self.value if column.name.lower() in read_columns}
             beside_part["unread"] = {
                 column.name: column.logic for column in self.value if column.name.lower() not in read_columns

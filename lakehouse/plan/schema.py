@@ -38,10 +38,6 @@ PSEUDO_COLUMNS = {"rowtime": "bigint", "rowpartition": "int", "rowoffset": "bigi
 
 # The type of a position: see `lakehouse.semantics.position`.
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
-# The suffix of formats in which dates and timestamps are numbers: see `lakehouse.formats.epoch`.
-EPOCH = "+epoch"
-JSON_FORMATS = ("json", "json_any_case")
-NAMED = "+named"  # the suffix of formats with the original names of fields: see `lakehouse.formats.named`
 ORDINALS_TYPE = "array<bigint>"
 POSITION_TYPE = (
     "struct<tick: bigint, order_time: bigint, topic: string, partition: int, offset: bigint, "

@@ -12,24 +12,7 @@ import struct
 
 from lakehouse.semantics.window import Hopping, Session, Span, Window
 
-_SESSION, _TIME = "+session", "+window"
 _BOUND, _BOUNDS = struct.Struct(">q"), struct.Struct(">qq")
-
-
-def format_with(format: str, size: int | None) -> str:
-    """Return the name of a key's format with a window after it. size: in milliseconds; None for sessions."""
-    return f"{format}{_SESSION}" if size is None else f"{format}{_TIME}{size}"
-
-
-def window_of(format: str) -> tuple[str, Window | None]:
-    """Return the format of the key itself, and the window after it; None without a window.
-
-    Only the kind and the size of the window are known; it gets no overlap and no grace.
-    """
-    if format.endswith(_SESSION):
-        return format.removesuffix(_SESSION), Session(0, 0)
-    own_format, window_mark, size_text = format.partition(_TIME)
-    return (own_format, Hopping(int(size_text), int(size_text), 0)) if window_mark else (own_format, None)
 
 
 def split_windowed_key(data: bytes, window: Window) -> tuple[bytes, Span] | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from lakehouse.duration import duration_text
 from lakehouse.plan.evolution.fingerprint import fingerprint_text
 from lakehouse.plan.expression import SQL, Json
-from lakehouse.plan.schema import JSON_FORMATS
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.written.canonical import canonical_sql
 
 Meaning = Literal["same", "compatible", "refold", "new_table"]
@@ -297,7 +297,7 @@ def _source_differences(old_source: Json, new_source: Json) -> Iterator[Verdict]
 
 
 def _value_differences(old_source: Json, new_source: Json, stream_text: str) -> Iterator[Verdict]:
-    if old_source["value_format"] not in JSON_FORMATS:
+    if not parse_format(old_source["value_format"]).is_by_name:
         if old_source["value"] != new_source["value"]:
             yield _describe_change(
                 "refold",

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from lakehouse.formats.delimited import field_separator
 from lakehouse.formats.encode import encode_value
-from lakehouse.formats.epoch import strip_epoch_suffix
 from lakehouse.formats.json_text import format_timestamp
-from lakehouse.formats.named import strip_named_suffix
 from lakehouse.plan.app import App
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.semantics.changelog import Change
@@ -29,10 +28,10 @@ def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any
 
     names: of the key's columns, without those of a window. A key or value that differs stays as it is.
     """
-    format = "json" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.format)[0])[0]
-    key_format = "" if sink is None else strip_epoch_suffix(strip_named_suffix(sink.key_format)[0])[0]
+    format = parse_format("json" if sink is None else sink.format)
+    key_format = parse_format("" if sink is None else sink.key_format)
     row = dict(expected)
-    if change.key is not None and field_separator(key_format) and isinstance(expected.get("key"), str):
+    if change.key is not None and key_format.kind == "delimited" and isinstance(expected.get("key"), str):
         key = dict(zip(names, change.key, strict=False))
         if _encode_line(key_format, key) == expected["key"]:
             row["key"] = plain_value(key if len(key) > 1 else key[names[0]])
@@ -44,22 +43,24 @@ def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any
     if value is None or "value" not in expected:
         return row
     expected_value = expected["value"]
-    if format == "json_bare" and not (isinstance(expected_value, Mapping) and set(expected_value) == set(value)):
+    if format.kind == "json_bare" and not (isinstance(expected_value, Mapping) and set(expected_value) == set(value)):
         row["value"] = {next(iter(value)): expected_value}
     elif isinstance(expected_value, Mapping):
         row["value"] = _respell_names(expected_value, value)
-    elif format not in ("json", "json_bare") and expected_value is not None:
-        line_format = format if field_separator(format) else "delimited"
+    elif not format.is_json and expected_value is not None:
+        line_format = format if format.kind == "delimited" else parse_format("delimited")
         if _encode_line(line_format, value) == str(expected_value) or (
-            format == "kafka" and [str(item) for item in value.values()] == [str(expected_value)]
+            format.kind == "kafka" and [str(item) for item in value.values()] == [str(expected_value)]
         ):
             row["value"] = plain_value(value)
     return row
 
 
-def _encode_line(format: str, row: Mapping[str, Any]) -> str:
+def _encode_line(format: RecordFormat, row: Mapping[str, Any]) -> str:
     columns = tuple(Column(name, "string") for name in row)
-    return (encode_value(format, columns, dict(row)) or b"").decode()
+    return (
+        encode_value(str(replace(format, is_named=False, has_number_moments=False)), columns, dict(row)) or b""
+    ).decode()
 
 
 def _respell_names(values_by_name: Mapping[str, Any], names: Any) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from lakehouse.formats.epoch import moments_to_numbers, strip_epoch_suffix
+from lakehouse.formats.epoch import moments_to_numbers
 from lakehouse.formats.json_text import write_json
 from lakehouse.model.event import Late, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import Keys, keys_in
@@ -118,7 +119,7 @@ def _keys_of_topic(app: App, topic: str) -> Keys:
 def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> list[Change] | None:
     """Return the changes with their times as numbers, if the topic has them as numbers."""
     sink = sink_of(app, topic)
-    if changes is None or sink is None or not strip_epoch_suffix(sink.format)[1]:
+    if changes is None or sink is None or not parse_format(sink.format).has_number_moments:
         return changes
     key_names = _keys_of_topic(app, topic).columns
     converted = []

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse.formats.named import strip_named_suffix
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.names.field import field_name, is_escaped
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
@@ -17,7 +17,7 @@ from lakehouse.semantics.changelog import Change, Key
 
 def are_escaped(app: App, node: Stream | Table) -> bool:
     """Say whether SQL has made columns' names from other names, in the topics that it writes or reads."""
-    is_written = any(sink.of == node and strip_named_suffix(sink.format)[1] for sink in app.sinks)
+    is_written = any(sink.of == node and parse_format(sink.format).is_named for sink in app.sinks)
     sources = node.stream.decodes if isinstance(node, Table) else node.decodes
     read_columns = (column for source in sources for column in (*source.key, *source.value) if column.is_renamed)
     return is_written or any(

@@ -19,8 +19,9 @@ from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
-from lakehouse.plan.schema import EPOCH, NAMED, Column, base_type
+from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
@@ -46,7 +47,8 @@ def key_format(columns: tuple[Column, ...], value_format: str = "json", sink_for
     if sink_format and columns[-1].name not in WINDOW_COLUMNS:
         return sink_format
     is_primitive = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
-    return "kafka" if is_primitive else "json" + "".join(part for part in (NAMED, EPOCH) if part in value_format)
+    as_value = parse_format(value_format)
+    return "kafka" if is_primitive else str(RecordFormat("json", "", as_value.is_named, as_value.has_number_moments))
 
 
 def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

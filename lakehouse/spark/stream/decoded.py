@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import HEADERS_TYPE, JSON_FORMATS, NESTED_TYPES, ORDINALS_TYPE, base_type
+from lakehouse.plan.schema import HEADERS_TYPE, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
@@ -90,12 +91,13 @@ def _bronze_position() -> Column:
 
 
 def _make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
-    if format_name == "none":
+    record_format = parse_format(format_name)
+    if record_format.kind == "none":
         return _AbsentPart(name, format_name, columns)
     if format_name == "json" and name == "key" and len(columns) == 1:
         is_nested = base_type(columns[0].type) in NESTED_TYPES
         return _PythonPart(name, format_name, columns) if is_nested else JsonKeyPart(name, format_name, columns)
-    if format_name in JSON_FORMATS:
+    if format_name in ("json", "json_any_case"):  # with neither a suffix nor a window
         return JsonPart(name, format_name, columns)
     if format_name == "kafka" and columns[0].type in ("string", "binary"):
         return _PlainPart(name, format_name, columns)

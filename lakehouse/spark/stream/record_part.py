@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.formats.decode import decode_part
 from lakehouse.formats.unfit import Unfit
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.semantics.windowed_key import window_of
 from lakehouse.spark.expression.arrow_functions import over_arrow
 
 
@@ -78,7 +78,7 @@ class Part(ABC):
         """Whether the part is null. A key that fits is also null if all its columns are (docs/rules.md, rule 4)."""
         if self.name != "key":
             return self._is_absent
-        key_columns = self.columns[:-2] if window_of(self.format)[1] is not None else self.columns
+        key_columns = self.columns[:-2] if parse_format(self.format).window is not None else self.columns
         is_empty = reduce(and_, [self.column(column.name).isNull() for column in key_columns])
         return self._is_absent | (~self.unfit & is_empty)
 

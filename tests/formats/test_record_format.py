@@ -1,0 +1,46 @@
+"""A format's name and its parts say the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.semantics.window import Hopping, Session
+
+KINDS = ("json", "json_any_case", "json_bare", "kafka", "none")
+WINDOWS = st.none() | st.just(Session(0, 0)) | st.integers(1, 2**40).map(lambda size: Hopping(size, size, 0))
+FORMATS = st.builds(
+    RecordFormat, st.sampled_from(KINDS), st.just(""), st.booleans(), st.booleans(), WINDOWS
+) | st.builds(
+    RecordFormat, st.just("delimited"), st.sampled_from(",;|\t \x01+edn:'\""), st.booleans(), st.booleans(), WINDOWS
+)  # fmt: skip
+
+
+@given(format=FORMATS)
+def test_a_name_is_parsed_as_it_was_written(format: RecordFormat) -> None:
+    assert parse_format(str(format)) == format
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("json", RecordFormat("json")),
+        ("delimited", RecordFormat("delimited", ",")),
+        ("delimited|+named+epoch", RecordFormat("delimited", "|", is_named=True, has_number_moments=True)),
+        ("json+epoch+session", RecordFormat("json", has_number_moments=True, window=Session(0, 0))),
+        ("kafka+window30000", RecordFormat("kafka", window=Hopping(30_000, 30_000, 0))),
+    ],
+)
+def test_names_that_lie_in_lakes(name: str, format: RecordFormat) -> None:
+    assert (parse_format(name), str(format)) == (format, name)
+
+
+def test_which_formats_find_fields_by_name() -> None:
+    assert [kind for kind in (*KINDS, "delimited") if parse_format(kind).is_by_name] == ["json", "json_any_case"]
+    assert [kind for kind in (*KINDS, "delimited") if parse_format(kind).is_json] == [
+        "json",
+        "json_any_case",
+        "json_bare",
+    ]
