@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse as lh
-from lakehouse.errors import PlanError
+from lakehouse.errors import NotFound, PlanError
 from lakehouse.formats.decode import decode_record
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.model import model
+from lakehouse.run.lake import Lake
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.moment import AtTick
@@ -99,3 +100,34 @@ def test_an_upstream_table_of_another_declaration_is_refused(bench: Bench) -> No
     reader = lh.app(other_b.group_by("g").agg(n=lh.count()).table("counts"), upstream=[other_b])
     with pytest.raises(PlanError, match=r"table 'b_', which another application keeps, is declared otherwise there"):
         bench.catch_up(reader, last)
+
+
+def counts_of(table: lh.Table, name: str = "counts") -> lh.Table:
+    return table.group_by("g").agg(n=lh.count()).table(name)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_an_upstream_table_gets_other_logic(bench: Bench) -> None:
+    """A running reader stops. A new one goes on if it was not behind then, and else says what to do."""
+    sent = records(7, 40, 4)
+    last = write_bronze(bench.lake, KEEPER.with_upstream, [record for record in sent if record.tick <= 3])
+    bench.catch_up(KEEPER, last)
+    other_a = replace(A, stream=A.stream.filter("n > 0"))
+    behind, even = (lh.app(counts_of(A, name), upstream=[A]) for name in ("behind", "even"))
+    bench.catch_up(behind, 1)
+    lake = Lake(bench.layout.root)
+    with Silver(bench.lake, even, lambda tick, count: None) as running:
+        running.catch_up()
+        lake.backfill(lh.app(other_a), other_a)
+        with pytest.raises(PlanError, match=r"table 'a_', which another application keeps, is declared otherwise"):
+            running.catch_up()
+    write_bronze(bench.lake, KEEPER.with_upstream, [replace(r, tick=last + 2) for r in sent if r.tick == 4])
+    bench.catch_up(lh.app(other_a), last + 2)
+    with pytest.raises(NotFound, match=r"Tables of this application were behind it .* give them other names"):
+        bench.catch_up(lh.app(counts_of(other_a, "behind"), upstream=[other_a]), last + 2)
+    new_name, old_name = counts_of(other_a, "anew"), counts_of(other_a, "even")
+    reader = lh.app(new_name, old_name, upstream=[other_a])
+    bench.catch_up(reader, last + 2)
+    lake.backfill(reader, old_name)
+    assert bench.rows(old_name) == bench.rows(new_name) == bench.rebuilt(new_name, last + 2)

@@ -18,6 +18,7 @@ from itertools import groupby
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakehouse.errors import NotFound
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
 from lakehouse.plan.app import App, table_depth
@@ -181,7 +182,10 @@ class Silver:
             for level in self._levels:
                 jobs = [self._pool.submit(writer.apply, limits[writer], self._quarantine, cache) for writer in level]
                 wait(jobs)  # for all, even if one fails: the others still read the cached frames
-                records += sum(job.result() for job in jobs)
+                try:
+                    records += sum(job.result() for job in jobs)
+                except NotFound as error:
+                    raise self._upstream.explain(error) from error
         self._quarantine.write_unread(tick)
         self.took = time.monotonic() - start_seconds
         self._on_batch(tick, records)

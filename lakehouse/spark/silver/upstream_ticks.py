@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakehouse.errors import PlanError
+from lakehouse.errors import NotFound, PlanError
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.evolution.change import explain_upstream_refusal
@@ -73,6 +73,15 @@ class UpstreamTicks:
                 readers := tuple(_name_of(item) for item in self._declarations if table.name in self._names_above(item))
             )
         ]
+
+    def explain(self, error: NotFound) -> NotFound:
+        """Return the error of a batch that could not read a table's past, with what to do if another one keeps it."""
+        if not self._upstream:
+            return error
+        return NotFound(
+            f"{error} Tables of this application were behind it when another application gave it its new declaration: "
+            "give them other names, so that they are built from bronze."
+        )
 
     def _names_above(self, declaration: Table | Sink | FunctionSink) -> Iterable[str]:
         return [table.name for table in input_stream(declaration).tables if table.name in self._ticks]
