@@ -94,10 +94,15 @@ def root_name(column: exp.Column) -> str:
     return str(column.parts[0].name)
 
 
-@lru_cache(maxsize=4096)
-def _parse_tree(sql_text: str) -> exp.Expression:
+def _parse_tree(sql_text: Any) -> exp.Expression:
     if not isinstance(sql_text, str) or not sql_text.strip():
-        raise ExpressionError(f'expression {sql_text!r}: expected Spark SQL text such as "upper(city)".')
+        advice = " Several are given one by one, without brackets." if isinstance(sql_text, list | tuple) else ""
+        raise ExpressionError(f'expression {sql_text!r}: expected Spark SQL text such as "upper(city)".{advice}')
+    return _parse_text(sql_text)
+
+
+@lru_cache(maxsize=4096)
+def _parse_text(sql_text: str) -> exp.Expression:
     try:
         trees = [tree for tree in sqlglot.parse(f"SELECT {sql_text}", read="spark") if tree is not None]
     except RecursionError as error:

@@ -191,7 +191,9 @@ def parse_schema(text: str, subject: str) -> tuple[Column, ...]:
     "deleted string from '__deleted'" reads a field of another name: see `lakehouse.plan.names.field`.
     """
     advice = 'Write it as Spark does: "city string, amount decimal(10, 2), tags array<string>".'
-    schema_text, fields = mark_fields(text) if isinstance(text, str) else (text, [])
+    if not isinstance(text, str):
+        raise PlanError(f"{subject}: found {text!r}, expected text. {advice}")
+    schema_text, fields = mark_fields(text)
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({schema_text})", read="spark")
     except (sqlglot.errors.SqlglotError, *SQLGLOT_FAULTS) as error:

@@ -243,6 +243,8 @@ class Stream(Declaration):
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """
+        if not isinstance(on, str | tuple | list | None):
+            raise PlanError(f'{self.what}: join: on={on!r}, expected an expression, such as on="city", or a list.')
         key_texts = (on,) if isinstance(on, str) else on
         spans = Spans(within, before, after, grace)
         if isinstance(other, Stream):

@@ -78,6 +78,24 @@ def test_an_argument_that_does_not_fit_is_named_shortly(use: Callable[[], object
     assert len(str(refused.value)) < 200
 
 
+NO_TEXTS = (
+    (lambda: ORDERS.filter(["city"]), r"filter: expression \['city'\]: .* one by one, without brackets"),
+    (lambda: ORDERS.map("a", print, ["city"], type="string"), r"map: expression \['city'\]: expected Spark SQL text"),
+    (lambda: ORDERS.group_by({"city": 1}), "group_by: expression .*expected Spark SQL text"),
+    (lambda: ORDERS.latest("x", order_by=["city"]), "order_by: expression"),
+    (lambda: ORDERS.drop(["city"]), r"drop: \['city'\] is not a value column"),
+    (lambda: ORDERS.join(LAST, on=5), "on=5, expected an expression"),
+    (lambda: lh.stream("x", key="k string", schema=["a string"]), r"found \['a string'\], expected text"),
+    (lambda: lh.stream("x", key="k string", schema="a string", event_time=b"a"), "expression b'a'"),
+)
+
+
+@pytest.mark.parametrize(("use", "said"), NO_TEXTS, ids=[said for _, said in NO_TEXTS])
+def test_what_is_no_text_is_named(use: Callable[[], object], said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        use()
+
+
 STEPS = (
     (lambda: LAST.rekey("x"), r"table 'last' has no rekey\(\). .*table.to_stream\(\).rekey\(...\)"),
     (lambda: LAST.agg(n=lh.count()), "Group its rows first: table.group_by"),
