@@ -25,6 +25,17 @@ START_SECONDS = 120
 NEEDED = ("pyarrow", "pandas", "numpy", "python-dateutil", "pytz", "tzdata")
 
 
+@dataclass(frozen=True)
+class Host:
+    """Where a part runs: its address, and the command behind which a process is there."""
+
+    address: str = "127.0.0.1"
+    inside: tuple[str, ...] = ()
+
+
+HERE = Host()
+
+
 @dataclass
 class Cluster:
     """A running master, and its workers' processes."""
@@ -32,6 +43,7 @@ class Cluster:
     folder: Path
     master: str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    worker_host: Host = HERE
 
     def add_worker(self) -> None:
         number = len(self.workers)
@@ -44,7 +56,8 @@ class Cluster:
             str(self.folder / f"work-{number}"),
             self.master,
         ]
-        self.workers.append(start_part("worker.Worker", self.folder / f"worker-{number}.log", *arguments))
+        log_file = self.folder / f"worker-{number}.log"
+        self.workers.append(start_part("worker.Worker", log_file, *arguments, host=self.worker_host))
 
     def executor_pids(self) -> list[int]:
         """Return the processes of all executors that run now."""
@@ -60,19 +73,23 @@ class Cluster:
         return pids
 
 
-def start_part(part: str, log_file: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    own_settings = {"SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+def start_part(part: str, log_file: Path, *arguments: str, host: Host) -> subprocess.Popen[bytes]:
+    own_settings = {"SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host.address}
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own_settings
-    command = [str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{part}", "--host", "127.0.0.1", "--port", "0"]
+    command = [*host.inside, str(HOME / "bin/spark-class"), f"org.apache.spark.deploy.{part}", "--host", host.address]
     with log_file.open("wb") as log:
-        return subprocess.Popen([*command, "--webui-port", "0", *arguments], env=environ, stdout=log, stderr=log)
+        return subprocess.Popen(
+            [*command, "--port", "0", "--webui-port", "0", *arguments], env=environ, stdout=log, stderr=log
+        )
 
 
 @contextmanager
-def running_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+def running_cluster(
+    folder: Path, workers: int, master_host: Host = HERE, worker_host: Host = HERE
+) -> Iterator[Cluster]:
     log_file = folder / "master.log"
-    master = start_part("master.Master", log_file)
-    cluster = Cluster(folder, "")
+    master = start_part("master.Master", log_file, host=master_host)
+    cluster = Cluster(folder, "", worker_host=worker_host)
     try:
         end = time.monotonic() + START_SECONDS
         while not (

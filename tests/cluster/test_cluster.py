@@ -57,10 +57,12 @@ SECONDS = 900
 class Project:
     """A folder with an application, and settings for a run on a cluster and for one on this machine.
 
-    lake: the settings of the cluster's lake, if it is not in the folder.
+    lake: the settings of the cluster's lake, if it is not in the folder. app: the application, a module or a file.
     """
 
-    def __init__(self, folder: Path, broker: Broker, master: str, lake: str = 'path = "./lake"', **spark: Any) -> None:
+    def __init__(
+        self, folder: Path, broker: Broker, master: str, lake: str = 'path = "./lake"', app: str = "app", **spark: Any
+    ) -> None:
         self.folder, self.topic = folder, f"readings-{uuid.uuid4().hex[:8]}"
         (folder / "app.py").write_text(APP.format(topic=self.topic))
         (folder / "rules.py").write_text(RULES)
@@ -70,7 +72,7 @@ class Project:
         lines = [f"{name} = {json.dumps(value)}" for name, value in section.items()]
         kafka = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
         (folder / "lakehouse.toml").write_text(
-            "\n".join([f'[lake]\n{lake}\napp = "app"', kafka, "[spark]", *lines, f"options = {options}", ""])
+            "\n".join([f'[lake]\n{lake}\napp = "{app}"', kafka, "[spark]", *lines, f"options = {options}", ""])
         )
         (folder / "local.toml").write_text(
             f'[lake]\npath = "./local"\napp = "unpublished"\n{kafka}[spark]\nmemory = "1g"\n'
