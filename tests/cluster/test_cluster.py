@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from lakehouse.kafka.broker import Broker
+from lakehouse.setup.places import jars_folder
 from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
 from tests.s3.conftest import ObjectStore
 from tests.seeds import draw
@@ -50,6 +51,7 @@ RULES = """
 def largest(so_far, value):
     return max(so_far, value)
 """
+JOBS = Path(__file__).parents[2] / "spark_jobs"
 TABLES = ("rooms", "names", "hot", "minutes", "visits", "best", "labelled")
 SECONDS = 900
 
@@ -167,6 +169,31 @@ def test_a_lake_on_s3_that_executors_write_outlives_the_driver_and_an_executor(
     output = running.communicate(timeout=SECONDS)[0]
     assert running.returncode == 0, output
     project.run("run", "--until", "caught-up")
+    project.check_tables()
+
+
+def test_jobs_by_spark_submit_give_the_tables_of_a_local_run(
+    cluster: Cluster, tmp_path: Path, broker: Broker, bare_python: Path
+) -> None:
+    """Master and jars are those of the command line, and the executors' Python, too."""
+    project = Project(tmp_path, broker, "local[1]")
+    project.produce(0, 600)
+    jars = sorted(Path(jars_folder("spark")).glob("*.jar"))
+    options = [
+        "--master", cluster.master, "--driver-memory", "1g", "--driver-java-options", "-Xss256m",
+        "--driver-class-path", f"{jars_folder('spark')}/*", "--jars", ",".join(map(str, jars)),
+        "--conf", "spark.executor.memory=700m", "--conf", "spark.executor.cores=1",
+    ]  # fmt: skip
+    environ = os.environ | {"PYSPARK_PYTHON": str(bare_python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    for job in ("ingest", "silver"):
+        command = [
+            str(Path(sys.executable).with_name("spark-submit")), *options, str(JOBS / f"{job}.py"), "--app", "app.py",
+        ]  # fmt: skip
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["event"] == "done"
     project.check_tables()
 
 

@@ -16,13 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.spark.jvm.capability import Capability, is_available
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+
+
+def read_submitted_conf() -> SparkConf:
+    """Return the settings of spark-submit's command line, whose JVM runs already."""
+    SparkContext._ensure_initialized()  # before that, PySpark asks no JVM and knows no setting
+    return SparkConf()
 
 
 def start_jvm(settings: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pyspark
-from pyspark import SparkConf
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -25,7 +24,7 @@ from lakehouse.spark.cluster.address import CONNECT, ON_THIS_MACHINE, address_se
 from lakehouse.spark.cluster.executors import prepare_executors
 from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
 from lakehouse.spark.jvm.ksql_functions import register_functions
-from lakehouse.spark.jvm.launch import remember_names, start_jvm
+from lakehouse.spark.jvm.launch import read_submitted_conf, remember_names, start_jvm
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
 DEFAULTS = {
@@ -146,12 +145,13 @@ def open_session(settings: Settings) -> SparkSession:
     if (active_session := SparkSession.getActiveSession()) is not None:
         return _check_session(active_session)
     is_submitted = "SPARK_ENV_LOADED" in os.environ and "PYSPARK_GATEWAY_PORT" in os.environ
-    master = str(SparkConf().get("spark.master", "local[*]")) if is_submitted else settings.spark.master
+    submitted_conf = read_submitted_conf() if is_submitted else None
+    master = settings.spark.master if submitted_conf is None else str(submitted_conf.get("spark.master", "local[*]"))
     token_url = token_endpoint(settings.kafka.options)
     token_option = "" if token_url is None else f"-D{ALLOWED_URLS}={token_url}"
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS, **address_settings(master, settings.spark.driver_host)}
     if not is_local(master):
-        submitted_options = str(SparkConf().get(EXECUTOR_JAVA_OPTIONS, "")) if is_submitted else ""
+        submitted_options = "" if submitted_conf is None else str(submitted_conf.get(EXECUTOR_JAVA_OPTIONS, ""))
         spark_settings[EXECUTOR_JAVA_OPTIONS] = _join(STACK, token_option, submitted_options)
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
@@ -165,11 +165,11 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings["spark.jars"] = ",".join(jars)
         if "://" not in settings.lake.path and _has_file_manager():
             spark_settings |= LOCAL_FILES
-        elif settings.lake.path.startswith(S3):
-            spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
         spark_settings[JAVA_OPTIONS] = _join(java_options(user_options, heap_size), token_option, user_options)
+    if settings.lake.path.startswith(S3):
+        spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
     if is_local(master):
         spark_settings |= SMALL_SIDES | {SHUFFLE_PARTITIONS: str(_count_cores(master))}
     _choose_python(master, settings.spark.python)
