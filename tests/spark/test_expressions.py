@@ -169,7 +169,7 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
             events.select("at - interval '1' dayy AS x").latest("a"),
             r"Spark can't take .*: \[INVALID_TYPED_LITERAL\] .*INTERVAL",
         ),
-        (events.select(f"{'9' * 41} AS x").latest("a"), r"Spark can't take .*: \[DECIMAL_PRECISION"),
+        (events.select(f"{'9' * 41}.5 AS x").latest("a"), r"Spark can't take .*: \[DECIMAL_PRECISION"),
         (by.agg(n=lh.count("substring(t)")).table("a"), r"table 'a': Spark can't take 'substring\(t\)'"),
         (by.agg(n=lh.latest("xs")).having("n.x = 1").table("a"), "table 'a': Spark can't take 'n.x = 1'"),
         *(
