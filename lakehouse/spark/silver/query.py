@@ -164,9 +164,8 @@ class Silver:
             self.catch_up()
 
     def waiting(self) -> list[Waiting]:
-        """Return what waits for tables of other applications."""
+        """Return what waited for tables of other applications when the tables last caught up."""
         with self._lock:
-            self._upstream.refresh()
             return self._upstream.waiting(latest_complete_tick(self._lake))
 
     def _take_in(self, tick: int) -> None:
