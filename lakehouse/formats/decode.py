@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
@@ -39,16 +38,15 @@ def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None)
 
 
 def _decode(format: RecordFormat, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
-    if any(column.is_renamed for column in columns):
-        topic_columns = tuple(column.in_topic for column in columns)
-        return rename_columns(_decode(format, topic_columns, data), topic_columns, columns)
+    fields = tuple(column.in_topic for column in columns) if any(c.is_renamed for c in columns) else columns
     if format.is_named:
-        topic_fields = fields_of(columns)
-        return rename_columns(_decode(replace(format, is_named=False), topic_fields, data), topic_fields, columns)
+        fields = fields_of(fields)
+    decode = _DECODERS[format.kind]
     if format.has_number_moments:
-        number_row = _decode(replace(format, has_number_moments=False), epoch.number_columns(columns), data)
-        return epoch.numbers_to_moments(number_row, columns)
-    return _DECODERS[format.kind](format, data, columns)
+        row = epoch.numbers_to_moments(decode(format, data, epoch.number_columns(fields)), fields)
+    else:
+        row = decode(format, data, fields)
+    return row if fields is columns else rename_columns(row, fields, columns)
 
 
 def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
@@ -62,11 +60,17 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     key_format = parse_format(format)
     if key_format.window is not None:
         return _decode_windowed_key(key_format, key_format.window, columns, data)
+    return _decode_own_key(key_format, columns, data)
+
+
+def _decode_own_key(format: RecordFormat, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
+    """Return the row in a key's own bytes, without those of a window."""
     if any(column.is_renamed for column in columns):
         topic_columns = tuple(column.in_topic for column in columns)
-        return rename_columns(decode_key(format, topic_columns, data), topic_columns, columns)
-    is_single = len(columns) == 1 and format in json_key.KEY_FORMATS
-    row = json_key.decode_single_key(format, data, columns) if is_single else decode_columns(format, columns, data)
+        return rename_columns(_decode_own_key(format, topic_columns, data), topic_columns, columns)
+    is_plain = not (format.is_named or format.has_number_moments)
+    is_single = len(columns) == 1 and is_plain and format.kind in json_key.KEY_FORMATS
+    row = json_key.decode_single_key(format.kind, data, columns) if is_single else _decode(format, columns, data)
     is_null = row is None or all(value is None for value in row.values())
     return None if row is None or is_null else {name: key_value(value) for name, value in row.items()}
 
@@ -83,7 +87,7 @@ def _decode_windowed_key(
         window_bounds = dict(zip((column.name for column in columns[-2:]), map(to_datetime, span), strict=True))
     except OverflowError as error:
         raise Unfit(f"the window from {span.start} to {span.end} is outside of the calendar") from error
-    row = decode_key(str(format.without_window), columns[:-2], own_bytes)
+    row = _decode_own_key(format, columns[:-2], own_bytes)
     return None if row is None else row | window_bounds
 
 

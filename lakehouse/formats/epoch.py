@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -40,6 +41,7 @@ def _moment_to_number(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=1024)  # each record that is decoded asks
 def number_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the types that such a format writes: numbers for dates and timestamps."""
     return tuple(
@@ -59,11 +61,16 @@ def numbers_to_moments(row: Mapping[str, Any] | None, columns: tuple[Column, ...
     type_by_column = {column.name: column.type for column in columns if column.name not in WINDOW_COLUMNS}
     try:
         return {
-            name: _moment_reader(parse_type(type_by_column[name]))(value) if name in type_by_column else value
+            name: _cached_reader(type_by_column[name])(value) if name in type_by_column else value
             for name, value in row.items()
         }
     except OverflowError as error:
         raise Unfit("expected a time within the years 1 to 9999, found a number beyond them") from error
+
+
+@lru_cache(maxsize=1024)
+def _cached_reader(type_text: str) -> Callable[[Any], Any]:
+    return _moment_reader(parse_type(type_text))
 
 
 def _moment_reader(type_tree: exp.DataType) -> Callable[[Any], Any]:

@@ -273,7 +273,8 @@ def parse_type(type_text: str) -> exp.DataType:
     return exp.DataType.build(type_text, dialect="spark")
 
 
-def fields_of(columns: Iterable[Column]) -> tuple[Column, ...]:
+@lru_cache(maxsize=1024)  # each record that is decoded or published asks
+def fields_of(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns of a SQL declaration under the names of their fields: see `lakehouse.plan.names.field`."""
     column_types = ((column, type_with_field_names(parse_type(column.type)).sql("spark")) for column in columns)
     return tuple(Column(field_name(column.name), spark_type) for column, spark_type in column_types)

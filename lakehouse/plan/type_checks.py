@@ -23,6 +23,7 @@ from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, name_of_call
+from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)
@@ -38,7 +39,6 @@ TIME_FUNCTIONS = word_set(
     """
 )
 TIMESTAMP = re.compile(r"\btimestamp(_ltz)?\b", re.IGNORECASE)
-DIGITS_MAX = 38
 # Functions that convert a text and a moment to one type.
 ONE_OF_MANY = (exp.Coalesce, exp.If, exp.Case, exp.Nvl2, exp.Nullif)
 # sqlglot widens the result type of these, an INT to a BIGINT; Spark does not.
@@ -158,8 +158,10 @@ def check_types(tree: exp.Expression, columns: Iterable[Column], subject: str, s
             check_cast_type(node.args["to"], f"{subject}: {sql_text!r}")
         for condition in _conditions_in(node):
             _check_condition(condition, subject, sql_text)
-        if isinstance(node, exp.Literal | exp.Escape):
-            _check_literal(node, subject, sql_text)
+        if isinstance(node, exp.Literal):
+            _check_digits(node, subject, sql_text)
+        if isinstance(node, exp.Escape):
+            _check_escape(node, subject, sql_text)
         if isinstance(node, COMPARED):
             _check_pair(node.this, node.expression, subject, sql_text)
         elif isinstance(node, exp.In):
@@ -217,13 +219,16 @@ def _check_condition(node: exp.Expr, subject: str, sql_text: str) -> None:
         )
 
 
-def _check_literal(node: exp.Literal | exp.Escape, subject: str, sql_text: str) -> None:
-    if isinstance(node, exp.Literal):
-        if not node.is_string and node.name.isdecimal() and len(node.name.lstrip("0")) > DIGITS_MAX:
-            raise ExpressionError(
-                f"{subject}: {sql_text!r}: a number of {len(node.name):,} digits; a DECIMAL has at most {DIGITS_MAX}."
-            )
-    elif isinstance(node.expression, exp.Literal) and len(node.expression.name.encode("utf-16-le")) != 2:
+def _check_digits(node: exp.Literal, subject: str, sql_text: str) -> None:
+    if not node.is_string and node.name.isdecimal() and len(node.name.lstrip("0")) > DECIMAL_DIGITS_MAX:
+        raise ExpressionError(
+            f"{subject}: {sql_text!r}: a number of {len(node.name):,} digits; a DECIMAL has at most "
+            f"{DECIMAL_DIGITS_MAX}."
+        )
+
+
+def _check_escape(node: exp.Escape, subject: str, sql_text: str) -> None:
+    if isinstance(node.expression, exp.Literal) and len(node.expression.name.encode("utf-16-le")) != 2:
         raise ExpressionError(
             f"{subject}: {sql_text!r}: ESCAPE {node.expression.sql('spark')}: expected one character, such as '!'."
         )

@@ -44,12 +44,12 @@ def plan(
     from lakehouse.lake.clocks_ahead import tables_ahead
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.app import has_state_topic
-    from lakehouse.plan.evolution.change import explain_reach, explain_refusal
+    from lakehouse.plan.evolution.change import explain_reach
     from lakehouse.plan.lineage.drawing import lineage as drawn
     from lakehouse.plan.schema import state_topic
     from lakehouse.plan.table import Table
     from lakehouse.run.start.application import load_app
-    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, upstream_refusals
+    from lakehouse.run.start.declared_changes import compare_declarations, misplaced_topics, refusals_of
 
     settings = settings_of(config, lake)
     application, layout = load_app(app_of(app, settings)), Layout(settings.lake.path)
@@ -60,11 +60,7 @@ def plan(
     }
     table_names = {table.name for table in application.tables}
     ahead = [table for table in tables_ahead(layout) if table.table in table_names]
-    refusals = [
-        explain_refusal(planned_item.table.name, planned_item.change)
-        for planned_item in planned_tables
-        if planned_item.change is not None and not planned_item.can_go_on
-    ] + upstream_refusals(layout, application)
+    refusals = refusals_of(layout, application, planned_tables)
     sink_plans = [
         {
             "topic": sink.topic,

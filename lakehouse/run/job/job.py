@@ -70,7 +70,7 @@ class Job:
         self._spark, self._settings, self._app, self._listen = spark, settings, app, listen
         self._layout = Layout(settings.lake.path)
         self._poll_seconds = STORE_POLL_SECONDS if store.is_remote(self._layout.root) else 0.0
-        self._next_look = self._next_upstream_look = 0.0  # for requests and tables, by the clock of time.monotonic
+        self._next_look = 0.0  # for requests and tables of other applications, by the clock of time.monotonic
         self._standstill = Standstill(self._layout)
         function_sinks.check_functions(self._layout, app)
         self._lake = open_lake(spark, self._layout)
@@ -142,8 +142,10 @@ class Job:
 
     def _take_up(self, ingest: Ingest | None, silver: Silver | None) -> None:
         """Take up what wakes no query: requested interventions, and what other applications did to their tables."""
-        if ingest is not None and time.monotonic() >= self._next_look:
+        is_due = time.monotonic() >= self._next_look
+        if is_due:
             self._next_look = time.monotonic() + self._poll_seconds
+        if ingest is not None and is_due:
             for path, request in intervene.pending_requests(self._layout):
                 if interventions.intervention_tick(self._lake, request.id) is None:
                     ingest.decide(request)
@@ -152,8 +154,7 @@ class Job:
             return
         if interventions.last_intervention_tick(self._lake) > silver.tick:
             silver.catch_up()
-        if self._app.upstream and time.monotonic() >= self._next_upstream_look:
-            self._next_upstream_look = time.monotonic() + self._poll_seconds
+        if self._app.upstream and is_due:
             silver.catch_up_with_upstream()
             self._tell_waiting(silver, WAITING_TOLD_SECONDS)
 

@@ -40,13 +40,17 @@ def compare_declarations(layout: Layout, app: App) -> list[Planned]:
     return [Planned(table, _table_change(layout, table)) for table in app.tables]
 
 
-def upstream_refusals(layout: Layout, app: App) -> list[str]:
-    """Say which tables of other applications the lake has under another declaration than the one here."""
-    comparisons = [Planned(table, _table_change(layout, table)) for table in app.upstream]
+def refusals_of(layout: Layout, app: App, own_tables: list[Planned]) -> list[str]:
+    """Say which tables can't go on, and which of other applications the lake has under another declaration than here.
+
+    own_tables: see `compare_declarations`.
+    """
+    upstream_tables = [Planned(table, _table_change(layout, table)) for table in app.upstream]
     return [
-        explain_upstream_refusal(comparison.table.name, comparison.change)
-        for comparison in comparisons
-        if comparison.change and not comparison.can_go_on
+        explain(planned.table.name, planned.change)
+        for explain, comparisons in ((explain_refusal, own_tables), (explain_upstream_refusal, upstream_tables))
+        for planned in comparisons
+        if planned.change is not None and not planned.can_go_on
     ]
 
 
@@ -99,11 +103,6 @@ def check_declarations(settings: Settings, app: App, parts: tuple[str, ...] | No
     layout = Layout(settings.lake.path)
     refusals = misplaced_topics(layout, app)
     if parts is None or "silver" in parts:
-        refusals += [
-            explain_refusal(comparison.table.name, comparison.change)
-            for comparison in compare_declarations(layout, app)
-            if comparison.change and not comparison.can_go_on
-        ]
-        refusals += upstream_refusals(layout, app)
+        refusals += refusals_of(layout, app, compare_declarations(layout, app))
     if refusals:
         raise PlanError("\n".join(refusals))

@@ -32,7 +32,7 @@ from lakehouse.spark.jvm.java_calls import (
     spark_text,
 )
 from lakehouse.spark.jvm.tree import ATTRIBUTES, LAMBDA, Tree, all_nodes, parse_catalyst
-from lakehouse.spark.jvm.written_tree import WrittenTree, attribute, field_of
+from lakehouse.spark.jvm.written_tree import WrittenTree, attribute, compute_first, field_of
 
 COMPUTED = "_lakehouse_computed"  # the lambda variable that has the results of functions in Python
 
@@ -95,12 +95,7 @@ def compute_before_guards(tree: WrittenTree) -> WrittenTree:
     if not calls:
         return tree
     results = [_with_computed_arguments(call) for _, call in calls.values()]
-
-    def render(body_text: str, *result_texts: str) -> str:
-        fields = ", ".join(f"'a{place}', {text}" for place, text in enumerate(result_texts))
-        return f"element_at(transform(array(named_struct({fields})), `{COMPUTED}` -> {body_text}), 1)"
-
-    return WrittenTree("GetComputed", [body, *results], render)
+    return WrittenTree("GetComputed", [body, *results], lambda body, *values: compute_first(values, COMPUTED, body))
 
 
 def _with_computed_arguments(call: WrittenTree) -> WrittenTree:

@@ -10,7 +10,7 @@ A node that is not in the tables below is refused: every text that Spark gets wa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -138,8 +138,13 @@ class _TriedTree(WrittenTree):
         call = tree.with_children([bind_values(child) for child in tree.children])
         assert isinstance(call, WrittenTree)
         tried_call = f"if({FAILS.format(call.sql)}, null, {call.sql})"
-        fields = ", ".join(f"'a{number}', {value}" for number, value in enumerate(values))
-        return f"element_at(transform(array(named_struct({fields})), `{BOUND}` -> {tried_call}), 1)"
+        return compute_first(values, BOUND, tried_call)
+
+
+def compute_first(values: Iterable[str], variable: str, body: str) -> str:
+    """Return the text of a body that has values, each computed once, as a0, a1, ... of a lambda's variable."""
+    fields = ", ".join(f"'a{number}', {value}" for number, value in enumerate(values))
+    return f"element_at(transform(array(named_struct({fields})), `{variable}` -> {body}), 1)"
 
 
 def _is_bound(tree: WrittenTree) -> bool:

@@ -51,7 +51,7 @@ class UpstreamTicks:
             return False
         ticks = {table.name: timelines.common_tick(self._lake, [table]) for table in self._upstream}
         for table in self._upstream:
-            check_declared_alike(self._lake, table)
+            self._check_declared_alike(table)
         has_advanced = ticks != self._ticks
         self._ticks, self._seen_ticks = ticks, seen_ticks
         return has_advanced
@@ -61,6 +61,8 @@ class UpstreamTicks:
 
         What is published of a table of this application has the limit of that table.
         """
+        if not self._upstream:
+            return tick
         return min([tick, *(self._ticks[name] for name in self._names_above(declaration))])
 
     def waiting(self, tick: int) -> list[Waiting]:
@@ -83,15 +85,13 @@ class UpstreamTicks:
             "give them other names, so that they are built from bronze."
         )
 
+    def _check_declared_alike(self, table: Table) -> None:
+        change = present_logic.declaration_change(self._lake.open(table))
+        if not change.can_go_on:
+            raise PlanError(explain_upstream_refusal(table.name, change))
+
     def _names_above(self, declaration: Table | Sink | FunctionSink) -> Iterable[str]:
         return [table.name for table in input_stream(declaration).tables if table.name in self._ticks]
-
-
-def check_declared_alike(lake: OpenLake, table: Table) -> None:
-    """Raise PlanError if the lake has a table of another application under another declaration than the one here."""
-    change = present_logic.declaration_change(lake.open(table))
-    if not change.can_go_on:
-        raise PlanError(explain_upstream_refusal(table.name, change))
 
 
 def _name_of(declaration: Table | Sink | FunctionSink) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, NESTED_TYPES, ORDINALS_TYPE, base_type
 from lakehouse.plan.schema import Column as PlanColumn
@@ -91,8 +90,7 @@ def _bronze_position() -> Column:
 
 
 def _make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
-    record_format = parse_format(format_name)
-    if record_format.kind == "none":
+    if format_name == "none":
         return _AbsentPart(name, format_name, columns)
     if format_name == "json" and name == "key" and len(columns) == 1:
         is_nested = base_type(columns[0].type) in NESTED_TYPES
