@@ -25,17 +25,6 @@ def write_durably(path: Path, text: str, *, private: bool = False) -> None:
     _sync_folder(path.parent)
 
 
-def append_line_durably(path: Path, line: str) -> None:
-    """Append a line to a file; after a crash the line is there or not, and never joined to half of an earlier line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_torn = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(("\n" if is_torn else "") + line + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    _sync_folder(path.parent)
-
-
 def read_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file; None without a file, or if the file was cut off."""
     try:

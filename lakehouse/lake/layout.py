@@ -124,3 +124,48 @@ class Layout:
 
     def rehydrated(self, topic: str) -> str:
         return f"{self.root}/control/rehydrated/{topic}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLayout(Layout):
+    """The folders of a small lake with a copy of one table; all that the table is made from stays in the lake `live`.
+
+    live and table have defaults only because those of `Layout` have.
+    """
+
+    live: Layout = Layout("")
+    table: str = ""
+
+    @property
+    def records(self) -> str:
+        return self.live.records
+
+    def own_records(self, topic: str) -> str:
+        return self.live.own_records(topic)
+
+    @property
+    def gaps(self) -> str:
+        return self.live.gaps
+
+    @property
+    def interventions(self) -> str:
+        return self.live.interventions
+
+    @property
+    def intervention_records(self) -> str:
+        return self.live.intervention_records
+
+    def silver(self, table: str) -> str:
+        return self._tables_of(table).silver(table)
+
+    def state(self, table: str) -> str:
+        return self._tables_of(table).state(table)
+
+    def late(self, table: str) -> str:
+        return self._tables_of(table).late(table)
+
+    def anchors(self, table: str) -> str:
+        return self._tables_of(table).anchors(table)
+
+    def _tables_of(self, table: str) -> Layout:
+        return Layout(self.root, self.beside) if table == self.table else self.live

@@ -163,6 +163,25 @@ def delete_object(path: str) -> None:
         obstore.delete(object_store, key)
 
 
+def files_below(path: str) -> list[str]:
+    """Return the paths of the files in a folder of a store, and in its folders; none if there is no such folder."""
+    from pyarrow.fs import FileSelector
+
+    with file_system_of(path) as (file_system, inner_path):
+        root = inner_path(path)
+        infos = file_system.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
+    return [path + info.path.removeprefix(root) for info in infos if info.type.name == "File"]
+
+
+def copy_file(path: str, target: Path) -> None:
+    """Copy a file of a store to this machine. Raises FileNotFoundError if it is gone, StorageError, OSError."""
+    from pyarrow.fs import LocalFileSystem, copy_files
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with file_system_of(path) as (file_system, inner_path):
+        copy_files(inner_path(path), str(target), file_system, LocalFileSystem())
+
+
 def folder_names(path: str) -> list[str]:
     """Return the names of the folders in a folder, sorted; none if there is no such folder."""
     return _names_of(path, "Directory")

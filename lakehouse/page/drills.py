@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from lakehouse.errors import StorageError
@@ -17,12 +18,13 @@ def history(app: Application, table: str | None, limit: int = DRILLS_MAX) -> lis
     Raises NotFound for another table, StorageError for a history that `lakehouse test drill` did not write.
     """
     table_names = {app.table(table).name} if table is not None else {entry.name for entry in app.tables}
+    app_drills = (entry for entry in logbook.read_history(app.layout, table) if entry["table"] in table_names)
     try:
-        past_drills = [entry for entry in logbook.read_history(app.layout) if entry["table"] in table_names]
+        newest_drills = list(islice(app_drills, limit))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         raise StorageError(
-            f"{app.layout.drills}/history.jsonl: found {error}; expected a line of JSON for each drill. Remove the "
-            "invalid line: the history can be lost without harm."
+            f"{app.layout.drills}: found {error}; expected files that `lakehouse test drill` wrote. Remove the invalid "
+            "file: the history can be lost without harm."
         ) from error
     # A hash has 64 bits; a browser would lose some of them.
-    return [{**entry, "hash": f"{entry['hash'] & (1 << 64) - 1:016x}"} for entry in past_drills[:limit]]
+    return [{**entry, "hash": f"{entry['hash'] & (1 << 64) - 1:016x}"} for entry in newest_drills]

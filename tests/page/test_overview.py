@@ -104,14 +104,14 @@ def test_only_drills_of_the_application(own_shop, own_story):
     assert history(own_shop, None) == []
     drill = {"at": "2026-11-22T00:00:00Z", "table": "visits", "tick": 7, "rows": 3, "hash": -1, "seconds": 2.5,
              "ok": True, "cases": []}  # fmt: skip
-    path = Path(own_story.layout.drills, "history.jsonl")
-    path.parent.mkdir(parents=True)
-    lines = [json.dumps(drill), json.dumps({**drill, "table": "other"}), json.dumps({**drill, "seconds": 3.5})]
-    path.write_text("\n".join(lines) + "\n")
+    folder = Path(own_story.layout.drills)
+    folder.mkdir(parents=True)
+    entries = [drill, {**drill, "table": "other"}, {**drill, "seconds": 3.5}]
+    for hour, entry in enumerate(entries):
+        (folder / f"20261122T0{hour}0000.{entry['table']}.json").write_text(json.dumps(entry))
     assert [item["seconds"] for item in history(own_shop, "visits")] == [3.5, 2.5]
     assert history(own_shop, None)[0]["hash"] == "f" * 16
-    path.write_text('{"at": "20')
-    assert history(own_shop, None) == [], "its writing was cut off"
-    path.write_text("{}\n")
-    with pytest.raises(StorageError, match=r"history\.jsonl: found .* expected a line of JSON for each drill"):
-        history(own_shop, None)
+    for invalid_text in ("{}", '{"at": "20', "[]"):
+        (folder / "20261122T050000.visits.json").write_text(invalid_text)
+        with pytest.raises(StorageError, match=r"drills.*: found .* expected .* that `lakehouse test drill` wrote"):
+            history(own_shop, None)

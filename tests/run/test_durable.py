@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.durable import append_line_durably, read_object, write_durably
+from lakehouse.durable import read_object, write_durably
 from lakehouse.errors import ConfigError
 from lakehouse.kafka.topics import TopicFacts
 from lakehouse.lake.layout import Layout
@@ -52,16 +52,17 @@ def test_a_file_that_was_cut_off_is_no_object(tmp_path: Path, text: str) -> None
     assert read_object(tmp_path / "a.json") is None
 
 
-def test_a_drill_whose_line_was_cut_off_hides_no_other_drill(tmp_path: Path) -> None:
+def test_the_history_of_drills_has_the_newest_first_and_takes_no_half_file(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path))
-    outcome = logbook.Drill("2026-11-22", "orders", 1, 2, 3, 4.0, ok=True)
-    logbook.remember(layout, outcome)
-    file = Path(layout.drills, "history.jsonl")
-    file.write_text(file.read_text() + '{"table": "ord')
-    logbook.remember(layout, outcome)
-    assert [item["tick"] for item in logbook.read_history(layout, "orders")] == [1, 1]
-    append_line_durably(file, "{}")
-    assert file.read_text().count("\n") == 4
+    assert list(logbook.read_history(layout)) == []
+    for tick, (at, table) in enumerate(
+        [("2026-11-22T10:00:00+00:00", "orders"), ("2026-11-22T09:00:00+00:00", "orders"),
+         ("2026-11-22T11:00:00+00:00", "more_orders")]
+    ):  # fmt: skip
+        logbook.remember(layout, logbook.Drill(at, table, tick, 2, 3, 4.0, ok=True))
+    Path(layout.drills, "20261122T120000.orders.json.7.new").write_text('{"table": "ord')  # its writer was killed
+    assert [entry["tick"] for entry in logbook.read_history(layout, "orders")] == [0, 1]
+    assert [entry["tick"] for entry in logbook.read_history(layout)] == [2, 0, 1]
 
 
 def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:

@@ -107,8 +107,6 @@ def test_what_cannot_be_drilled_is_refused(spark: SparkSession, tmp_path: Path) 
         drill(open_lake(spark, Layout(str(tmp_path / "none"))).open(SUMS))
     with pytest.raises(ConfigError, match="expected one of: lost file"):
         drill(open_lake(spark, Layout(str(tmp_path / "none"))).open(SUMS), damages=("fire",))
-    with pytest.raises(ConfigError, match="not a local folder"):
-        drill(open_lake(spark, Layout("s3a://bucket/lake")).open(SUMS))
 
 
 @pytest.mark.slow

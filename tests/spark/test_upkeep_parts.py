@@ -82,7 +82,7 @@ def test_leftovers_of_crashes_are_removed_when_they_are_old_and_unused(tmp_path:
     names = [
         "requests/a.refused", "requests/b.new", "published/topic.new", "checkpoints/silver-gone/commits/0",
         "restoring/0/part-0", "restoring/1/part-0", "checkpoints/silver-live/commits/0", "checkpoints/ingest/commits/0",
-        "requests/c.json", "drills/history.jsonl",
+        "requests/c.json", "drills/20261122T100000.sums.json",
     ]  # fmt: skip
     for name in names:
         file = tmp_path / "control" / name

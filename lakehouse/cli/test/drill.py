@@ -141,7 +141,7 @@ def _show_history(root: str, table: str | None, *, json: bool) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.drill.logbook import read_history
 
-    past_drills = read_history(Layout(root), table)
+    past_drills = list(read_history(Layout(root), table))
     if json:
         for past_drill in past_drills:
             show.as_json(past_drill)

@@ -1,8 +1,8 @@
 """Recovery drills: damage a copy of a table, detect the damage, and restore the table in three ways.
 
 A drill only reads the live table. Its folder, <lake>/beside/drill-<table>, holds small lakes, each with a copy of the
-table, or with nothing, to restore into; links lead to the live bronze and to the live tables that the table reads, and
-no drill writes these.
+table, or with nothing, to restore into. They share the live bronze and the live tables that the table reads, and no
+drill writes these. If the lake is in an object store, the folder is a temporary one of this machine.
 
     version     the newest version that is whole and not suspect, then the later records of bronze
     changelog   the published topic alone
@@ -13,16 +13,18 @@ no drill writes these.
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
+from lakehouse.lake import store
 from lakehouse.lake.control.lease import Lease
-from lakehouse.lake.layout import Layout
+from lakehouse.lake.layout import CopyLayout, Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.app import App
 from lakehouse.run.drill.logbook import Drill, DrillCase, Recovery, remember
@@ -54,30 +56,24 @@ def drill(
 ) -> Drill:
     """Run a drill of a table, and add it to the history. `listen` gets the result of each damage.
 
-    Raises NotFound for a table that does not exist, ConfigError for a lake that is no local folder or a damage that
-    is not in `DAMAGES`, LeaseHeld while another drill of the table runs.
+    Raises NotFound for a table that does not exist, ConfigError for a damage that is not in `DAMAGES`, LeaseHeld while
+    another drill of the table runs.
     """
     table = open_table.table
-    if "://" in open_table.layout.root:
-        raise ConfigError(
-            f"drill: {open_table.layout.root} is not a local folder; a drill damages files, so it works only there."
-        )
     if unknown := [name for name in damages if name not in DAMAGES]:
         raise ConfigError(f"drill: found damage {unknown[0]!r}; expected one of: {', '.join(DAMAGES)}.")
     if not open_table.table_exists():
         raise NotFound(f"table {table.name!r} does not exist in {open_table.layout.root}. Run its application first.")
     started, moment_text = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    folder = Path(open_table.layout.root, "beside", f"drill-{table.name}")
-    with Lease(open_table.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"):
-        shutil.rmtree(folder, ignore_errors=True)  # a killed drill left it
-        try:
-            running = _RunningDrill(open_table, folder, published)
-            cases = []
-            for name in damages:
-                cases.append(running.run_case(name))
-                listen(cases[-1])
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    with (
+        Lease(open_table.layout.lease(f"drill-{table.name}"), f"the drill of table {table.name!r}"),
+        _drill_folder(open_table) as folder,
+    ):
+        running = _RunningDrill(open_table, folder, published)
+        cases = []
+        for name in damages:
+            cases.append(running.run_case(name))
+            listen(cases[-1])
         is_ok = all(case.ok for case in cases)
         truth, drill_seconds = running.truth, round(time.monotonic() - started, 1)
         drill_result = Drill(
@@ -85,6 +81,22 @@ def drill(
         )
         remember(open_table.layout, drill_result)
     return drill_result
+
+
+@contextmanager
+def _drill_folder(open_table: OpenTable) -> Iterator[Path]:
+    """Give an empty folder of this machine for the copies, and remove it at the end."""
+    if store.is_remote(open_table.layout.root):
+        with tempfile.TemporaryDirectory(prefix=f"lakehouse-drill-{open_table.name}-") as temporary_folder:
+            yield Path(temporary_folder)
+        return
+    folder = Path(open_table.layout.root, "beside", f"drill-{open_table.name}")
+    shutil.rmtree(folder, ignore_errors=True)  # a killed drill left it
+    try:
+        folder.mkdir(parents=True)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _RunningDrill:
@@ -99,7 +111,7 @@ class _RunningDrill:
         self._copy = self._open_lake()
         # The visible table comes first: the live writer commits it last, so it is never ahead of the state.
         for path in TABLE_PLACES:
-            _copy_table(Path(path(open_table.layout, open_table.name)), Path(path(self._copy.layout, open_table.name)))
+            _copy_table(path(open_table.layout, open_table.name), Path(path(self._copy.layout, open_table.name)))
         self.tick = self._copy.lake.progress(self._copy.visible).tick
         self._expected = reading.read_rows(open_table, AtTick(self.tick))
         self.truth = content_of(self._expected)
@@ -222,20 +234,21 @@ class _RunningDrill:
         """Open the table in a lake of its own, with the live bronze, interventions and upstream tables."""
         self._lake_count += 1
         root = self._folder / str(self._lake_count)
-        root.mkdir(parents=True)
-        live_layout, own_layout = self._opened.layout, Layout(str(root))
-        links = {f"{live_layout.root}/{name}": root / name for name in ("bronze", "interventions")}
-        for upstream in self._table.stream.tables:
-            links |= {path(live_layout, upstream.name): Path(path(own_layout, upstream.name)) for path in TABLE_PLACES}
-        for live_path, link in links.items():
-            if Path(live_path).exists():
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(Path(live_path).resolve(), target_is_directory=True)
-        return self._opened.with_layout(own_layout)
+        root.mkdir()
+        return self._opened.with_layout(CopyLayout(str(root), live=self._opened.layout, table=self._table.name))
 
 
-def _copy_table(live: Path, copy: Path) -> None:
+def _copy_table(live_path: str, copy: Path) -> None:
     """Copy a table while its job writes it: the log first, so the copy has every file that its log names."""
+    if store.is_remote(live_path):
+        log_files = [path for path in store.files_below(live_path) if "/_delta_log/" in path]
+        for path in [*log_files, *(path for path in store.files_below(live_path) if "/_delta_log/" not in path)]:
+            # It would name a checkpoint that is younger than the list of files.
+            if not path.endswith("/_last_checkpoint"):
+                with suppress(FileNotFoundError):
+                    store.copy_file(path, copy / path.removeprefix(f"{live_path}/"))
+        return
+    live = Path(live_path)
     for log in sorted(live.rglob("_delta_log")):
         shutil.copytree(log, copy / log.relative_to(live), copy_function=_copy_file)
     if live.exists():

@@ -1,16 +1,19 @@
-"""The results of drills, and their history: <lake>/control/drills/history.jsonl, a line for each drill.
+"""The results of drills, and their history: <lake>/control/drills/, a file of JSON for each drill.
 
-The history is a text file: people can read it even when no table is readable any more.
+The history is in text files: people can read them even when no table is readable any more.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from lakehouse.durable import append_line_durably
+from lakehouse.errors import StorageError
+from lakehouse.lake import store
+from lakehouse.lake.control import note
 from lakehouse.lake.layout import Layout
 
 
@@ -57,19 +60,22 @@ class Drill:
     cases: tuple[DrillCase, ...] = field(default=())
 
 
-def read_history(layout: Layout, table: str | None = None) -> list[dict[str, Any]]:
-    """Return the drills of one table, or of all, the newest first."""
-    path = Path(layout.drills, "history.jsonl")
-    history_lines = path.read_text().splitlines() if path.exists() else []
-    drills = []
-    for line in reversed(history_lines):
-        try:
-            drills.append(json.loads(line))
-        except ValueError:
-            continue  # the line was cut off: the drill is not in the history
-    return [drill for drill in drills if table is None or drill["table"] == table]
+def read_history(layout: Layout, table: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the drills of one table, or of all, the newest first. Raises StorageError."""
+    suffix = ".json" if table is None else f".{table}.json"
+    for name in sorted(store.file_names(layout.drills), reverse=True):
+        if name.endswith(suffix):
+            path = f"{layout.drills}/{name}"
+            try:
+                yield json.loads("".join(store.read_lines(path)))
+            except ValueError as error:
+                raise StorageError(
+                    f"{path}: found {error}; expected a file that `lakehouse test drill` wrote. Remove it: the history "
+                    "can be lost without harm."
+                ) from error
 
 
 def remember(layout: Layout, drill: Drill) -> None:
-    """Add a drill to the history."""
-    append_line_durably(Path(layout.drills, "history.jsonl"), json.dumps(asdict(drill)))
+    """Add a drill to the history. Raises StorageError, OSError."""
+    time_text = re.sub(r"[^0-9T]", "", drill.at.partition("+")[0])  # 20261128T041500, which sorts as time does
+    note.write(f"{layout.drills}/{time_text}.{drill.table}.json", asdict(drill))
