@@ -31,7 +31,9 @@ def application(app: str, request: Request, user: GetUserDep) -> Application:
     """The application of a path, for users who may see it. For all others it does not exist."""
     if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
         raise NotFound(f"there is no application {app!r} that you may see.")
-    return applications.read_application(settings.applications_folder(), app)
+    found = applications.read_application(settings.applications_folder(), app)
+    applications.reach_store(found)
+    return found
 
 
 ApplicationOf = Annotated[Application, Depends(application)]

@@ -18,7 +18,7 @@ import pytest
 from lakehouse.kafka.broker import Broker
 from lakehouse.setup.places import jars_folder
 from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
-from tests.s3.conftest import ObjectStore
+from tests.s3.server import ObjectStore
 from tests.seeds import draw
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

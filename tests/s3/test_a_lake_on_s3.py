@@ -16,7 +16,7 @@ import deltalake
 import pytest
 
 from lakehouse.kafka.broker import Broker
-from tests.s3.conftest import SECRET, ObjectStore
+from tests.s3.server import SECRET, ObjectStore
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from lakehouse.lake import store
 from lakehouse.lake.control import note, store_lease, store_session
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
-from tests.s3.conftest import KEY, SECRET, ObjectStore
+from tests.s3.server import KEY, SECRET, ObjectStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -13,7 +13,7 @@ import pytest
 from lakehouse.setup.jars import find_java
 from lakehouse.setup.log_store import CLASS_NAME, build_log_store, log_store_jar
 from lakehouse.setup.places import jars_target, s3_jars
-from tests.s3.conftest import KEY, SECRET, ObjectStore
+from tests.s3.server import KEY, SECRET, ObjectStore
 
 RACE = Path(__file__).with_name("Race.java")
 VERSIONS = 60

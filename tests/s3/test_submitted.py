@@ -13,7 +13,7 @@ import pytest
 from lakehouse.kafka.broker import Broker
 from lakehouse.setup.places import jars_folder, s3_jars
 from tests.cluster.test_cluster import JOBS, SECONDS, Project
-from tests.s3.conftest import SECRET, ObjectStore
+from tests.s3.server import SECRET, ObjectStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

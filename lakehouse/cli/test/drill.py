@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,6 +38,7 @@ def drill(
 
     Example: lakehouse test drill totals
     """
+    from lakehouse.lake import store
     from lakehouse.lake.layout import Layout
     from lakehouse.plan.schema import check_name, check_topic
     from lakehouse.run.lake import Lake
@@ -66,6 +67,8 @@ def drill(
         from lakehouse.run.drill.drill import DAMAGES, drill
         from lakehouse.spark.changelog.upstream import open_lake
 
+        if store.is_remote(layout.root):  # executors on other machines do not see the folder of the copies
+            settings = replace(settings, spark=replace(settings.spark, master="local[*]"))
         spark = Lake(settings=settings).spark
         # The damages made on purpose would fill the screen with stack traces; the result says what was detected.
         spark.sparkContext.setLogLevel("OFF")

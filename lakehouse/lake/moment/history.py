@@ -1,7 +1,7 @@
 """The versions of a table, without a JVM: the version at a moment, and the versions that can be read.
 
-`lakehouse.lake.moment.timeline` decides what a moment is; this module asks it about a table, by name, in a local
-folder. For a moment between versions, Spark has to fold the table.
+`lakehouse.lake.moment.timeline` decides what a moment is; this module asks it about a table, by name. For a moment
+between versions, Spark has to fold the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick,
 
 
 class History:
-    """The versions of one table: visits, state.visits. Raises NotFound without the table, ConfigError if remote."""
+    """The versions of one table: visits, state.visits. Raises NotFound without the table."""
 
     def __init__(self, layout: Layout, name: str) -> None:
         self._files = files.LakeFiles(layout)
