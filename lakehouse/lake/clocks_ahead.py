@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 
 from lakehouse.duration import UNITS_MS, duration_text
-from lakehouse.formats.shown import moment
 from lakehouse.lake.batch_totals import read_newest_batch, walk_state_logs
 from lakehouse.lake.layout import Layout
+from lakehouse.markup.shown import moment
 
 MARGIN_MS = 10 * UNITS_MS["minute"]  # the clocks of producers differ
 

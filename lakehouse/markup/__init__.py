@@ -1,1 +1,1 @@
-"""HTML for notebooks: tables and texts. No part of a record acts in a browser, or hides in it."""
+"""Values for people: as HTML for notebooks, and as text. No part of a record acts in a browser, or hides in it."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.plain import finite_or_text, plain_text
+from lakehouse.markup.plain import finite_or_text, plain_text
 
 ROWS_MAX = 500
 TEXT_MAX = 2_000

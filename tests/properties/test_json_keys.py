@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.plain import finite_or_text
+from lakehouse.markup.plain import finite_or_text
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds

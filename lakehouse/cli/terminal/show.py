@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.formats.plain import plain_text
-from lakehouse.formats.shown import ABSENT as ABSENT
-from lakehouse.formats.shown import cell as cell
-from lakehouse.formats.shown import moment as moment
-from lakehouse.formats.shown import number as number
-from lakehouse.formats.shown import pairs as pairs
-from lakehouse.formats.shown import value as value
-from lakehouse.formats.shown import without_not_finite
+from lakehouse.markup.plain import plain_text
+from lakehouse.markup.shown import ABSENT as ABSENT
+from lakehouse.markup.shown import cell as cell
+from lakehouse.markup.shown import moment as moment
+from lakehouse.markup.shown import number as number
+from lakehouse.markup.shown import pairs as pairs
+from lakehouse.markup.shown import value as value
+from lakehouse.markup.shown import without_not_finite
 from lakehouse.markup.text import OBEYED
 from lakehouse.markup.text import escaped as escaped
 

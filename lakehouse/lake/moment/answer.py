@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.formats.shown import value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import rows_at
+from lakehouse.markup.shown import value
 from lakehouse.markup.text import InNotebook, as_html, to_html_table
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.semantics.moment import At

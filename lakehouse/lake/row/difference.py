@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lakehouse.errors import NotFound, StorageError
-from lakehouse.formats.shown import pairs, value
 from lakehouse.lake import reader
 from lakehouse.lake.keys import key_condition_sql
 from lakehouse.lake.layout import Layout
@@ -15,6 +14,7 @@ from lakehouse.lake.moment.history import History
 from lakehouse.lake.moment.rows_at import Snapshot
 from lakehouse.lake.read_bounds import fetch_rows, scan_rows
 from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns
+from lakehouse.markup.shown import pairs, value
 from lakehouse.markup.text import as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.semantics.difference import Difference, Unlike

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lakehouse.formats.shown import cell
+from lakehouse.markup.shown import cell
 from lakehouse.markup.text import InNotebook, as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.shown import moment, number, pairs, value
 from lakehouse.formats.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.markup.shown import moment, number, pairs, value
 from lakehouse.markup.text import InNotebook, as_html, to_paragraph
 from lakehouse.markup.text import to_html_table as as_table
 from lakehouse.model.event import from_hashable, key_of

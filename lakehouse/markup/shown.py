@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.plain import finite_or_text, plain_text
+from lakehouse.markup.plain import finite_or_text, plain_text
 
 LONGEST_BYTES = 200
 ABSENT = "-"
