@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from lakehouse.formats import delimited, epoch, json_key, json_value, primitive
+from lakehouse.formats import epoch
+from lakehouse.formats.codec import Codec
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.named import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
 from lakehouse.formats.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
@@ -19,33 +19,23 @@ from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
 
-_DECODERS: dict[str, Callable[[RecordFormat, bytes, tuple[Column, ...]], dict[str, Any] | None]] = {
-    "json": lambda _, data, columns: json_value.decode_object(data, columns),
-    "json_any_case": lambda _, data, columns: json_value.decode_any_case(data, columns),
-    "json_bare": lambda _, data, columns: json_value.decode_bare_value(data, columns),
-    "delimited": lambda format, data, columns: delimited.decode_line(data, columns, format.separator),
-    "kafka": lambda _, data, columns: primitive.decode_primitive(data, columns),
-    "none": lambda *_: None,
-}
-
 
 def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
     """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason.
 
     The reason names fields as they are in the topic; the row has the names of columns.
     """
-    return None if data is None else _decode(parse_format(format), columns, data)
+    return None if data is None else _decode(codec_of(format), columns, data)
 
 
-def _decode(format: RecordFormat, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
+def _decode(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
     fields = tuple(column.in_topic for column in columns) if any(c.is_renamed for c in columns) else columns
-    if format.is_named:
+    if codec.format.is_named:
         fields = fields_of(fields)
-    decode = _DECODERS[format.kind]
-    if format.has_number_moments:
-        row = epoch.numbers_to_moments(decode(format, data, epoch.number_columns(fields)), fields)
+    if codec.format.has_number_moments:
+        row = epoch.numbers_to_moments(codec.decode(data, epoch.number_columns(fields)), fields)
     else:
-        row = decode(format, data, fields)
+        row = codec.decode(data, fields)
     return row if fields is columns else rename_columns(row, fields, columns)
 
 
@@ -57,26 +47,24 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     """
     if data is None:
         return None
-    key_format = parse_format(format)
-    if key_format.window is not None:
-        return _decode_windowed_key(key_format, key_format.window, columns, data)
-    return _decode_own_key(key_format, columns, data)
+    codec = codec_of(format)
+    if codec.format.window is not None:
+        return _decode_windowed_key(codec, codec.format.window, columns, data)
+    return _decode_own_key(codec, columns, data)
 
 
-def _decode_own_key(format: RecordFormat, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
+def _decode_own_key(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
     """Return the row in a key's own bytes, without those of a window."""
     if any(column.is_renamed for column in columns):
         topic_columns = tuple(column.in_topic for column in columns)
-        return rename_columns(_decode_own_key(format, topic_columns, data), topic_columns, columns)
-    is_plain = not (format.is_named or format.has_number_moments)
-    is_single = len(columns) == 1 and is_plain and format.kind in json_key.KEY_FORMATS
-    row = json_key.decode_single_key(format.kind, data, columns) if is_single else _decode(format, columns, data)
+        return rename_columns(_decode_own_key(codec, topic_columns, data), topic_columns, columns)
+    row = _decode(codec, columns, data) if codec.format.is_converted else codec.decode_key(data, columns)
     is_null = row is None or all(value is None for value in row.values())
     return None if row is None or is_null else {name: key_value(value) for name, value in row.items()}
 
 
 def _decode_windowed_key(
-    format: RecordFormat, window: Window, columns: tuple[Column, ...], data: bytes
+    codec: Codec, window: Window, columns: tuple[Column, ...], data: bytes
 ) -> dict[str, Any] | None:
     """Return the row of a key, with the bounds of its window in the last two columns."""
     key_and_span = windowed_key.split_windowed_key(data, window)
@@ -87,7 +75,7 @@ def _decode_windowed_key(
         window_bounds = dict(zip((column.name for column in columns[-2:]), map(to_datetime, span), strict=True))
     except OverflowError as error:
         raise Unfit(f"the window from {span.start} to {span.end} is outside of the calendar") from error
-    row = _decode_own_key(format, columns[:-2], own_bytes)
+    row = _decode_own_key(codec, columns[:-2], own_bytes)
     return None if row is None else row | window_bounds
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import base64
 import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.json_text import format_decimal, format_timestamp
 from lakehouse.formats.text_value import text_reader
 from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
@@ -23,6 +26,34 @@ from lakehouse.semantics.java_double import java_double
 
 # Python's csv module stops at 131,072 characters per field by default; Kafka already limits the size of a record.
 csv.field_size_limit(2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DelimitedCodec(Codec):
+    """A line. People write the line itself, or the values of a key and the row of a value."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return decode_line(data, columns, self.format.separator)
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        return encode_line(row, columns, self.format.separator)
+
+    def key_text(self, written_key: Any) -> str | None:
+        return written_key if isinstance(written_key, str) else None
+
+    def value_text(self, written_value: Any) -> str | None:
+        if isinstance(written_value, list | tuple):
+            raise Unfit(f"found {clip_text(repr(written_value))}, expected the line, or a dict of columns")
+        return None if isinstance(written_value, Mapping) else str(written_value)
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return decode_utf8(data)
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return decode_utf8(data)
+
+    def line_spellings(self, row: Row) -> tuple[str, ...]:
+        return (line_of(row, self.format.separator),)
 
 
 def decode_line(data: bytes, columns: tuple[Column, ...], separator: str = ",") -> dict[str, Any] | None:
@@ -51,6 +82,11 @@ def encode_line(row: dict[str, Any], columns: tuple[Column, ...], separator: str
         _quote_where_needed(text, separator, is_first=field_number == 0)
         for field_number, text in enumerate(field_texts)
     ).encode("utf-8")
+
+
+def line_of(row: Row, separator: str = ",") -> str:
+    """Return a row as one line, whatever its types."""
+    return encode_line(row, tuple(Column(name, "string") for name in row), separator).decode("utf-8")
 
 
 def _quote_where_needed(text: str, separator: str, *, is_first: bool) -> str:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from lakehouse.formats import delimited, epoch, json_value, primitive
+from lakehouse.formats import epoch
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.named import rename_columns
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.schema import Column, fields_of
-
-_ENCODERS: dict[str, Callable[[RecordFormat, dict[str, Any], tuple[Column, ...]], bytes]] = {
-    "json": lambda _, values, columns: json_value.encode_object(values, columns),
-    "json_any_case": lambda _, values, columns: json_value.encode_object(values, columns),
-    "json_bare": lambda _, values, columns: json_value.encode_bare_value(values, columns),
-    "delimited": lambda format, values, columns: delimited.encode_line(values, columns, format.separator),
-    "kafka": lambda _, values, columns: primitive.encode_primitive(values, columns),
-}
 
 
 def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] | None) -> bytes | None:
@@ -25,15 +16,13 @@ def encode_key(format: str, columns: tuple[Column, ...], values: dict[str, Any] 
     A null primitive has no bytes either, so the format kafka can't distinguish a null column from a null key.
     """
     columns, values = _as_in_topic(columns, values)
-    record_format = parse_format(format)
-    if record_format.is_named:
+    codec = codec_of(format)
+    if codec.format.is_named:
         topic_fields = fields_of(columns)
         columns, values = topic_fields, rename_columns(values, columns, topic_fields)
-    if record_format.has_number_moments and values is not None:
+    if codec.format.has_number_moments and values is not None:
         values = epoch.moments_to_numbers(values)
-    if values is None or (record_format.kind == "kafka" and values.get(columns[0].name) is None):
-        return None
-    return _ENCODERS[record_format.kind](record_format, values, columns)
+    return None if values is None else codec.encode(values, columns)
 
 
 def _as_in_topic(columns: tuple[Column, ...], values: dict[str, Any] | None) -> Any:

@@ -22,37 +22,36 @@ from lakehouse.formats.json_text import JSON_BLANKS, Members, parse_object, pars
 from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types
 
-LOOSE_FORMAT = "json_bare"  # as ksqlDB reads JSON: names in any case, numbers in quotes
-KEY_FORMATS = ("json", LOOSE_FORMAT)
 
+def decode_single_key(data: bytes, columns: tuple[Column, ...], *, is_loose: bool = False) -> dict[str, Any] | None:
+    """Return the row of a key of one column; None for the literal null. Raises Unfit.
 
-def decode_single_key(format: str, data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:
-    """Return the row of a key of one column; None for the literal null. Raises Unfit. format: one of FORMATS."""
+    is_loose: read JSON as ksqlDB does, names in any case, numbers in quotes: the format "json_bare".
+    """
     (column,) = columns
     key_text = decode_utf8(data)
     is_object = key_text.strip(JSON_BLANKS).startswith("{")
     # Like from_json, this ignores the text after an object: see `parse_object`.
-    parsed_key = parse_object(key_text) if is_object and format != LOOSE_FORMAT else parse_value(key_text)
+    parsed_key = parse_object(key_text) if is_object and not is_loose else parse_value(key_text)
     if parsed_key is None:
         return None
-    if isinstance(parsed_key, Members) and _is_around(format, parsed_key, column):
-        return json_value.decode_members(parsed_key, columns, any_case=format == LOOSE_FORMAT)
-    if isinstance(parsed_key, list) and base_type(column.type) == "string" and format != LOOSE_FORMAT:
+    if isinstance(parsed_key, Members) and _is_around(parsed_key, column, is_loose=is_loose):
+        return json_value.decode_members(parsed_key, columns, any_case=is_loose)
+    if isinstance(parsed_key, list) and base_type(column.type) == "string" and not is_loose:
         raise Unfit(f"{column.name}: {unfit_value('string', clip_text(key_text.strip(JSON_BLANKS)))}")
     try:
-        return {column.name: json_value.json_reader(column.type, any_case=format == LOOSE_FORMAT)(parsed_key)}
+        return {column.name: json_value.json_reader(column.type, any_case=is_loose)(parsed_key)}
     except Unfit as error:
         raise Unfit(f"{column.name}: {error}") from error
 
 
-def _is_around(format: str, members: Members, column: Column) -> bool:
+def _is_around(members: Members, column: Column, *, is_loose: bool) -> bool:
     """Say whether an object stands around the column's value, rather than being the value itself."""
     base_name = base_type(column.type)
     if base_name not in NESTED_TYPES or base_name == "array":
-        return base_name != "string" or format != LOOSE_FORMAT
+        return base_name != "string" or not is_loose
     if base_name == "map":
-        return format != LOOSE_FORMAT
-    is_loose = format == LOOSE_FORMAT
+        return not is_loose
     member_names = {json_value.upper_ascii(column_name) if is_loose else column_name for column_name, _ in members}
     struct_names = {
         json_value.upper_ascii(column_name) if is_loose else column_name for column_name in field_types(column.type)

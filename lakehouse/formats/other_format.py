@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.json_text import write_json
 from lakehouse.formats.unfit import Unfit, clip_text
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
+from lakehouse.plan.names.format_traits import KEY_FORMATS, traits_of
+from lakehouse.plan.schema import Column, base_type
 
 DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
-KAFKA_NUMBERS = ("int", "bigint", "double")
-KAFKA_TYPES = ("string", "binary", *KAFKA_NUMBERS)
 
 
 def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, decode: DecodeKey) -> str:
@@ -36,11 +36,7 @@ def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, de
 def _candidate_formats(columns: tuple[Column, ...], data: bytes) -> list[str]:
     """Return the formats in which the producer may have meant to write these bytes."""
     type_names = [base_type(column.type) for column in columns]
+    codecs = [codec_of(name) for name in KEY_FORMATS if traits_of(name).holds(type_names)]
     if data.lstrip()[:1] in (b"{", b"["):  # only JSON begins like this
-        return ["json"]
-    # Eight letters could also be a bigint, but their producer meant a string.
-    is_text = data.isascii() and data.decode("ascii").isprintable()
-    formats = ["kafka"] if len(type_names) == 1 and type_names[0] in KAFKA_TYPES else []
-    if formats and type_names[0] in KAFKA_NUMBERS and is_text:
-        formats = []
-    return [*formats, "json", *(() if any(kind in NESTED_TYPES for kind in type_names) else ("delimited",))]
+        codecs = [codec for codec in codecs if codec.format.is_json]
+    return [str(codec.format) for codec in codecs if codec.may_be_meant(data, columns)]

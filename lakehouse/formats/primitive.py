@@ -11,13 +11,73 @@
 
 from __future__ import annotations
 
+import base64
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.unfit import Unfit, decode_utf8, unfit_value
+from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.delimited import line_of
+from lakehouse.formats.text_value import parse_binary, text_reader
+from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type
 
 _STRUCTS = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": struct.Struct(">d")}
+# The Python type of each primitive: a value of another type would silently give other bytes.
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "bigint": (int,),
+    "double": (int, float, Decimal),
+    "binary": (bytes, str),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveCodec(Codec):
+    """One primitive. People write the value itself, or an object of one; a binary as bytes or as base64."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return decode_primitive(data, columns)
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        # A null primitive has no bytes, so it can't be distinguished from a null key or a tombstone.
+        return None if row.get(columns[0].name) is None else encode_primitive(row, columns)
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        (column,) = columns
+        if base_type(column.type) not in _STRUCTS:
+            return Codec.encode_typed(self, text, columns)
+        return encode_primitive({column.name: text_reader(base_type(column.type))(text)}, columns)
+
+    def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:
+        # Eight letters could also be a bigint, but their producer meant a string.
+        is_text = data.isascii() and data.decode("ascii").isprintable()
+        return not is_text or base_type(columns[0].type) not in _STRUCTS
+
+    def value_row(self, written_value: Any, columns: tuple[Column, ...]) -> Any:
+        return written_value if isinstance(written_value, Mapping) else {columns[0].name: written_value}
+
+    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
+        (column,) = columns
+        type_name, value = base_type(column.type), row.get(column.name)
+        if value is None:
+            return {column.name: None}
+        if not isinstance(value, _PYTHON_TYPES[type_name]) or isinstance(value, bool):
+            raise Unfit(f"{column}: expected {type_name}, found {clip_text(repr(value))}")
+        return {column.name: parse_binary(value) if type_name == "binary" and isinstance(value, str) else value}
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self.write_value(data, columns)
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        value = (self.decode(data, columns) or {}).get(columns[0].name)
+        return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+
+    def line_spellings(self, row: Row) -> tuple[str, ...]:
+        return (line_of(row), *(str(value) for value in row.values() if len(row) == 1))
 
 
 def decode_primitive(data: bytes, columns: tuple[Column, ...]) -> dict[str, Any] | None:

@@ -6,11 +6,13 @@ from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
+from lakehouse.plan.names.format_traits import FORMAT_ALIASES, JSON, KAFKA, KEY_FORMATS, TRAITS, VALUE_FORMATS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.types import check_json_type, check_key_types
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
+    NESTED_TYPES,
     Column,
     base_type,
     check_column,
@@ -21,11 +23,6 @@ from lakehouse.plan.schema import (
     parse_type,
 )
 from lakehouse.plan.stream import Stream
-
-VALUE_FORMATS = ("json", "delimited", "kafka")
-KEY_FORMATS = ("kafka", "json", "delimited")
-FORMAT_ALIASES = {"csv": "delimited", "primitive": "kafka"}
-KAFKA_TYPES = ("string", "int", "bigint", "double", "binary")
 
 
 def stream(
@@ -68,11 +65,11 @@ def stream(
     if not value_columns:
         raise PlanError(f"{subject}: schema={schema!r} has no value column beside the key. Name at least one.")
     value_format = _check_format_name(format, VALUE_FORMATS, f"{subject}: format")
-    is_primitive = len(key_columns) == 1 and base_type(key_columns[0].type) not in ("struct", "array", "map")
+    is_primitive = len(key_columns) == 1 and base_type(key_columns[0].type) not in NESTED_TYPES
     key_format = _check_format_name(
-        key_format or ("kafka" if is_primitive else "json"), KEY_FORMATS, f"{subject}: key_format"
+        key_format or (KAFKA if is_primitive else JSON), KEY_FORMATS, f"{subject}: key_format"
     )
-    if " " not in key.strip() and key_format != "json":
+    if " " not in key.strip() and not TRAITS[key_format].has_field_names:
         key_columns = tuple(column.plain for column in key_columns)  # the field of that name in the value is not read
     check_key_types(((column.name, column.type) for column in key_columns), f"{subject}: key")
     _check_format(key_format, key_columns, f"{subject}: key")
@@ -136,22 +133,24 @@ def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) 
 
 
 def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
-    base_types = [base_type(column.type) for column in columns]
+    """Raise PlanError for columns that a format can't hold."""
+    traits, base_types = TRAITS[name], [base_type(column.type) for column in columns]
     for column in columns:
         check_json_type(parse_type(column.type), f"{subject}: column {column.name!r}")
-    if name != "json" and (renamed_columns := [column for column in columns if column.field is not None]):
-        places = "one value without a name" if name == "kafka" else "values by their places, without names"
+    renamed_columns = [column for column in columns if column.field is not None]
+    if renamed_columns and not traits.has_field_names:
+        places = "one value without a name" if traits.is_single else "values by their places, without names"
         raise PlanError(
             f"{subject}: {renamed_columns[0]}: format {name} holds {places}. Leave out from "
             f"{quote_field(renamed_columns[0].field or '')}"
-            f"{', or give key_format=' + repr('json') if subject.endswith(': key') else ''}."
+            f"{', or give key_format=' + repr(JSON) if subject.endswith(': key') else ''}."
         )
-    if name == "kafka" and (len(columns) != 1 or base_types[0] not in KAFKA_TYPES):
+    if traits.holds(base_types):
+        return
+    if traits.is_single:
         raise PlanError(
-            f"{subject}: format kafka holds one column of type {', '.join(KAFKA_TYPES)}; found "
+            f"{subject}: format {name} holds one column of type {', '.join(traits.only_types)}; found "
             f"{', '.join(map(str, columns))}. Use json or delimited."
         )
-    if name == "delimited" and (
-        nested_columns := [c for c, kind in zip(columns, base_types, strict=True) if kind in ("struct", "array", "map")]
-    ):
-        raise PlanError(f"{subject}: format delimited can't hold {nested_columns[0]}. Use json.")
+    refused_columns = [c for c, kind in zip(columns, base_types, strict=True) if not traits.holds_type(kind)]
+    raise PlanError(f"{subject}: format {name} can't hold {refused_columns[0]}. Use json.")

@@ -12,6 +12,7 @@ from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
 from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.expression import parse_predicate as condition
+from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
     WINDOW_COLUMNS,
     Aggregate,
@@ -293,5 +294,5 @@ class Sink(Declaration):
     mode: Literal["event", "net"]
     partitions: int | None = None
     partition_by: Expression | None = None
-    format: str = "json"
-    key_format: str = ""
+    format: str = USUAL_FORMATS[0]
+    key_format: str = USUAL_FORMATS[1]

@@ -11,6 +11,8 @@
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |
 | +window30000, +session  | a key with a window's bounds after its own bytes: see `lakehouse.semantics.windowed_key`  |
+
+The first part is the kind of the format: `lakehouse.plan.names.format_traits` says what is true of each.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from lakehouse.plan.names.format_traits import JSON, TRAITS, FormatTraits, traits_of
 from lakehouse.semantics.window import Hopping, Session, Window
 
 COMMA = ","
-_DELIMITED, _NAMED, _EPOCH, _SESSION, _WINDOW = "delimited", "+named", "+epoch", "+session", "+window"
+# Of the values and of the keys of a topic that names none; "": keys are Kafka's primitives if they can be, else JSON.
+USUAL_FORMATS = (JSON, "")
+_NAMED, _EPOCH, _SESSION, _WINDOW = "+named", "+epoch", "+session", "+window"
+_WITH_SEPARATOR = tuple(traits.name for traits in TRAITS.values() if traits.has_separator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +45,29 @@ class RecordFormat:
     window: Window | None = None
 
     @property
+    def traits(self) -> FormatTraits:
+        """What is true of its kind."""
+        return traits_of(self.kind)
+
+    @property
     def is_json(self) -> bool:
         """Whether it is JSON text of some form."""
-        return self.kind in ("json", "json_any_case", "json_bare")
+        return self.traits.is_json
 
     @property
     def is_by_name(self) -> bool:
         """Whether fields are found by their names, so that those that nothing reads make no difference."""
-        return self.kind in ("json", "json_any_case")
+        return self.traits.is_by_name
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether a row is not written as it is: with other names, or numbers for its dates and timestamps."""
+        return self.is_named or self.has_number_moments
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the bytes are those of a row as it is, and nothing else."""
+        return not self.is_converted and self.window is None
 
     @property
     def without_window(self) -> RecordFormat:
@@ -77,6 +98,7 @@ def parse_format(name: str) -> RecordFormat:
     name = name.removesuffix(_EPOCH)
     is_named = name.endswith(_NAMED)
     kind, separator = name.removesuffix(_NAMED), ""
-    if kind.startswith(_DELIMITED):
-        kind, separator = _DELIMITED, kind.removeprefix(_DELIMITED) or COMMA
+    for separated_kind in _WITH_SEPARATOR:
+        if kind.startswith(separated_kind):
+            kind, separator = separated_kind, kind.removeprefix(separated_kind) or COMMA
     return RecordFormat(kind, separator, is_named, has_number_moments, window)

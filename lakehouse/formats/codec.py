@@ -1,0 +1,80 @@
+"""How one kind of format reads and writes bytes, and how people write it in tests and scenario files.
+
+Each kind is a class in the file that knows its bytes; `lakehouse.formats.codecs` has the table. What is the same for
+all kinds is not in here: names of fields and moments as numbers (`lakehouse.formats.decode`, `encode`), windows after
+a key, and how a written form is checked (`lakehouse.formats.written`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.schema import Column
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(ABC):
+    """A kind of format with its parameters. Columns have the names and types of the topic's fields."""
+
+    format: RecordFormat
+
+    @abstractmethod
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        """Return the row in the bytes of a value; None if they are a null. Raises Unfit."""
+
+    def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        """Return the row in the bytes of a key; None if they are a null. Raises Unfit."""
+        return self.decode(data, columns)
+
+    @abstractmethod
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        """Return the bytes of a row; None if only Kafka's null can stand for it. Raises Unfit."""
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        """Return the bytes of a key or a value that somebody types, by default the text's own. Raises Unfit."""
+        return text.encode("utf-8", "surrogateescape")
+
+    def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:
+        """Say whether a producer may have meant this format, if it can read the bytes."""
+        return True
+
+    def key_text(self, written_key: Any) -> str | None:
+        """Return the text of a key that people write as its text; None if they write it as values."""
+        return None
+
+    def value_text(self, written_value: Any) -> str | None:
+        """Return the text of a value that people write as its text; None if they write it as a row. Raises Unfit."""
+        return None
+
+    def key_row(self, written_key: Any, columns: tuple[Column, ...]) -> Any:
+        """Return the row of a key that is written as values: one alone, several in order, or an object of them."""
+        if len(columns) == 1:
+            return {columns[0].name: written_key}
+        if isinstance(written_key, list | tuple) and len(written_key) == len(columns):
+            return dict(zip((column.name for column in columns), written_key, strict=True))
+        return written_key
+
+    def value_row(self, written_value: Any, columns: tuple[Column, ...]) -> Any:
+        """Return the row of a value that is written as a row."""
+        return written_value
+
+    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
+        """Return a written row for `encode`. Raises Unfit for a value that would silently give other bytes."""
+        return row
+
+    @abstractmethod
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Return the bytes of a key as people write them. Raises Unfit for bytes that have no such form."""
+
+    @abstractmethod
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Return the bytes of a value as people write them. Raises Unfit for bytes that have no such form."""
+
+    def line_spellings(self, row: Row) -> tuple[str, ...]:
+        """Return the lines as which a scenario may write an expected row, beside the row itself."""
+        return ()

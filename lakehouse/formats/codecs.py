@@ -1,0 +1,53 @@
+"""The codec of each kind of format, and of a format by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.delimited import DelimitedCodec
+from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.json_text import write_json
+from lakehouse.formats.primitive import PrimitiveCodec
+from lakehouse.formats.unfit import decode_utf8
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.schema import Column
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentCodec(Codec):
+    """Bytes that nobody reads: a null, and any text where people write them."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return None
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        return None
+
+    def key_text(self, written_key: Any) -> str | None:
+        return written_key if isinstance(written_key, str) else write_json(written_key)
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return decode_utf8(data)
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return decode_utf8(data)
+
+
+CODECS: dict[str, type[Codec]] = {
+    "json": JsonCodec,
+    "json_any_case": JsonAnyCaseCodec,
+    "json_bare": JsonBareCodec,
+    "delimited": DelimitedCodec,
+    "kafka": PrimitiveCodec,
+    "none": AbsentCodec,
+}
+
+
+@lru_cache(maxsize=1024)  # each record that is decoded asks
+def codec_of(name: str) -> Codec:
+    """Return the codec of a format by its name, as declarations and lakes have it."""
+    format = parse_format(name)
+    return CODECS[format.kind](format)

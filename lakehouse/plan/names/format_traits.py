@@ -1,0 +1,90 @@
+"""What a declaration must know of each kind of format: the names it has, and the columns that it can hold.
+
+A kind has one line in `TRAITS`. How its bytes are read and written is in its codec: `lakehouse.formats.codecs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+JSON, KAFKA, ABSENT = "json", "kafka", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTraits:
+    """What is true of a kind of format. name: of the kind, the first part of a format's name.
+
+    aliases: other names for it in a declaration. is_declared: whether a declaration can name it; SQL derives the others
+    from those. is_absent: it stands for bytes that nobody reads. is_json: its bytes are JSON text. has_field_names: the
+    bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
+    column, whose value stands alone. has_separator: a separator may end its name. has_one_spelling: equal values have
+    equal bytes, but for the two zeros of a double. only_types: the types of columns that it can hold; empty for all but
+    refused_types. any_case: the kind as SQL reads it, names in any case; bare: the kind of one value without an object
+    around it; empty if there is none, for SQL uses the kind itself.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    is_declared: bool = False
+    is_absent: bool = False
+    is_json: bool = False
+    has_field_names: bool = False
+    is_single: bool = False
+    has_separator: bool = False
+    has_one_spelling: bool = False
+    only_types: tuple[str, ...] = ()
+    refused_types: tuple[str, ...] = ()
+    any_case: str = ""
+    bare: str = ""
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether fields are found by their names, so that those that nothing reads make no difference."""
+        return self.has_field_names and not self.is_single
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is one value that could have an object around it."""
+        return self.has_field_names and self.is_single
+
+    @property
+    def wraps(self) -> bool:
+        """Whether SQL may say that a single value has an object around it, or none."""
+        return bool(self.bare)
+
+    def holds(self, types: Sequence[str]) -> bool:
+        """Say whether it can hold columns of these types, each as its first word: "decimal", "struct"."""
+        return (len(types) == 1 or not self.is_single) and all(map(self.holds_type, types))
+
+    def holds_type(self, type_name: str) -> bool:
+        """Say whether it can hold a column of this type."""
+        return type_name not in self.refused_types and (not self.only_types or type_name in self.only_types)
+
+
+TRAITS = {
+    traits.name: traits
+    for traits in (
+        FormatTraits(
+            JSON, is_declared=True, is_json=True, has_field_names=True, any_case="json_any_case", bare="json_bare"
+        ),
+        FormatTraits("json_any_case", is_json=True, has_field_names=True),
+        FormatTraits("json_bare", is_json=True, has_field_names=True, is_single=True),
+        FormatTraits(
+            "delimited", ("csv",), is_declared=True, has_separator=True, refused_types=("struct", "array", "map")
+        ),
+        FormatTraits(
+            KAFKA, ("primitive",), is_declared=True, is_single=True, has_one_spelling=True,
+            only_types=("string", "int", "bigint", "double", "binary"),
+        ),
+        FormatTraits(ABSENT, is_absent=True),
+    )
+}  # fmt: skip
+VALUE_FORMATS = tuple(traits.name for traits in TRAITS.values() if traits.is_declared)
+KEY_FORMATS = (KAFKA, *(name for name in VALUE_FORMATS if name != KAFKA))  # the usual one first
+FORMAT_ALIASES = {alias: traits.name for traits in TRAITS.values() for alias in traits.aliases}
+
+
+def traits_of(kind: str) -> FormatTraits:
+    """Return what is true of a kind. Of an unknown one nothing is: a later lakehouse may have written the lake."""
+    return TRAITS.get(kind) or FormatTraits(kind)
