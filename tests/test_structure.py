@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse
+from lakehouse.plan.names.format_traits import TRAITS
 
 ROOT = Path(lakehouse.__file__).parent
 PROJECT = ROOT.parent
@@ -144,6 +145,19 @@ def test_only_folds_know_how_a_table_is_folded() -> None:
             if isinstance(node, ast.ImportFrom) and node.module == "lakehouse.plan.operator"
         ]
         assert room(path) == "spark/fold" or not folds & {item.name for node in imported for item in node.names}, path
+
+
+def test_only_tables_know_a_format_by_its_name() -> None:
+    """Other code asks for a trait or a codec: then a new format is a line in each table."""
+    rooms = ("plan", "model", "ksql", "formats", "spark", "run/scenario", "run/explain", "run/repair", "run/sql")
+    names = {kind for name in TRAITS for kind in (name, name.upper())}
+    for path in modules():
+        if not room(path).startswith(rooms):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                texts = {item.value for item in ast.walk(node) if isinstance(item, ast.Constant)}
+                assert not names & texts, f"{path}:{node.lineno}"
 
 
 def test_java_stays_behind_one_door() -> None:

@@ -20,6 +20,7 @@ from confluent_kafka import Message
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka.produce import ProducerRecord
+from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.semantics.position import Position
 
 POSITION = "lakehouse.position"
@@ -49,7 +50,7 @@ class RecordHeaders:
     of: str
     accumulators: bytes | None = None
     left_out: int | None = None
-    formats: tuple[str, str] = ("json", "")
+    formats: tuple[str, str] = USUAL_FORMATS
 
 
 def parse_headers(message: Message) -> RecordHeaders:
@@ -88,7 +89,7 @@ def _header_text(header_values: Mapping[str, bytes | None], name: str, record_pl
 
 def _parse_formats(header_values: Mapping[str, bytes | None], record_place: str) -> tuple[str, str]:
     if FORMAT not in header_values:
-        return "json", ""
+        return USUAL_FORMATS
     formats_json = _header_text(header_values, FORMAT, record_place)
     try:
         value_format, key_format = json.loads(formats_json)

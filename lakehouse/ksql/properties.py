@@ -12,10 +12,11 @@ from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
 from lakehouse.plan.names.field import column_name, field_name
+from lakehouse.plan.names.format_traits import TRAITS, FormatTraits, traits_of
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_topic
 
-FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
+FORMATS = tuple(traits.name.upper() for traits in TRAITS.values() if traits.is_declared or traits.is_absent)
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
 LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
@@ -56,6 +57,11 @@ class WithClause:
         return self if self.is_wrapped is not None else replace(self, is_wrapped=value_count > 1)
 
 
+def traits_of_sql(format: str) -> FormatTraits:
+    """Return what is true of a format by its name in SQL, "JSON"."""
+    return traits_of(format.lower())
+
+
 # Settings of SET that have an effect, and their names in ksqlDB.
 WRAPS = "ksql.persistence.wrap.single.values"
 DEFAULTS = {
@@ -84,9 +90,9 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
             "missing required property VALUE_FORMAT, which has no default value: VALUE_FORMAT='JSON'",
             statement.position,
         )
-    if value_format == "NONE":
+    if traits_of_sql(value_format).is_absent:
         raise SqlError(
-            "VALUE_FORMAT='NONE' reads no value, and the schema has value columns",
+            f"VALUE_FORMAT='{value_format}' reads no value, and the schema has value columns",
             _format_position(properties, statement.position),
         )
     with_clause = _with_clause(
@@ -122,9 +128,9 @@ def query_properties(
         _format_property(properties, "KEY_FORMAT") or both_formats,
         _format_property(properties, "VALUE_FORMAT") or both_formats,
     )
-    if value_format == "NONE":
+    if value_format is not None and traits_of_sql(value_format).is_absent:
         raise SqlError(
-            "VALUE_FORMAT='NONE' writes no value, and the query has some",
+            f"VALUE_FORMAT='{value_format}' writes no value, and the query has some",
             _format_position(properties, statement.position),
         )
     topic_name = check_topic(
@@ -132,7 +138,7 @@ def query_properties(
     )
     default_key_format = (
         source_formats[0]
-        if source_formats[0] != "NONE"
+        if not traits_of_sql(source_formats[0]).is_absent
         else settings.get(DEFAULTS["KEY_FORMAT"], source_formats[0]).upper()
     )
     with_clause = _with_clause(
@@ -197,7 +203,7 @@ def _check_known(properties: Properties, known_names: tuple[str, ...], position:
 
 def _with_wrap_setting(with_clause: WithClause, properties: Properties, settings: Mapping[str, str]) -> WithClause:
     """Return the clause with the setting for a single value without an object around it."""
-    is_explicit = "WRAP_SINGLE_VALUE" in properties or with_clause.value_format != "JSON"
+    is_explicit = "WRAP_SINGLE_VALUE" in properties or not traits_of_sql(with_clause.value_format).wraps
     return (
         with_clause
         if is_explicit or settings.get(WRAPS, "").lower() != "false"
@@ -286,9 +292,10 @@ def _is_wrapped(properties: Properties, value_format: str) -> bool:
         raise SqlError(
             "WRAP_SINGLE_VALUE is true or false", wrap_property.position, found=_property_text(wrap_property)
         )
-    if wrap_word == "TRUE" and value_format != "JSON":
+    can_be_bare = traits_of_sql(value_format).wraps
+    if wrap_word == "TRUE" and not can_be_bare:
         raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", wrap_property.position)
-    return wrap_word == "TRUE" or value_format != "JSON"
+    return wrap_word == "TRUE" or not can_be_bare
 
 
 def _property_text(value: Value | Name) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function.sql import column_sql
+from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.query import Find, rekey_stream
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.origin import Source
@@ -95,9 +96,9 @@ def _windows_text(node: Stream | Table) -> str | None:
 
 
 def _written_column(declared_column: SqlColumn, place: int, writer: Entry) -> SqlColumn | None:
-    """Return the writer's column that a declared column reads: in JSON by name, in other formats by position."""
+    """Return the writer's column that a declared column reads: by name if the format has names, else by position."""
     writer_values = [writer_column for writer_column in writer.columns if not writer_column.is_key]
-    if writer.formats[1] != "JSON" or not writer.is_wrapped:
+    if not traits_of_sql(writer.formats[1]).is_by_name or not writer.is_wrapped:
         return writer_values[place] if place < len(writer_values) else None
     matching_columns = [writer_column for writer_column in writer_values if writer_column.name == declared_column.name]
     matching_columns = matching_columns or [

@@ -10,19 +10,19 @@ from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column_sql, let_sql, literal_sql
 from lakehouse.ksql.moments import has_moment, sql_to_topic
-from lakehouse.ksql.properties import WithClause
+from lakehouse.ksql.properties import WithClause, traits_of_sql
 from lakehouse.ksql.query import Find, QueryTarget, compile_query
-from lakehouse.ksql.source import KEY_KINDS, time_kind
+from lakehouse.ksql.source import time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
+from lakehouse.plan.names.format_traits import KAFKA, FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.schema import base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
-
-NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
 def written_stream(relational: Relational) -> Stream:
@@ -118,19 +118,21 @@ def sink_of(stream: Stream | Changes, entry: Entry) -> Sink:
     is_named = any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns)
     has_moments = any(has_moment(column.kind) for column in entry.columns)
     key_columns = [column for column in entry.columns if column.is_key]
-    value_kind = entry.formats[1].lower() if entry.is_wrapped else "json_bare"
-    key_kind = {"JSON": "json_bare" if len(key_columns) == 1 else "json", "DELIMITED": "delimited"}.get(
-        entry.formats[0], ""
-    )
+    key_traits, value_traits = map(traits_of_sql, entry.formats)
+    # Keys in Kafka's primitives need no name: those that are none become JSON.
+    names_key_format = key_columns and key_traits.is_declared and key_traits.name != KAFKA
 
-    def format_name(kind: str, delimiter: str) -> str:
-        return str(RecordFormat(kind, delimiter if kind == "delimited" else "", is_named, has_moments))
+    def format_name(traits: FormatTraits, delimiter: str, *, is_bare: bool) -> str:
+        kind = (traits.bare if is_bare else "") or traits.name
+        return str(RecordFormat(kind, delimiter if traits.has_separator else "", is_named, has_moments))
 
     topic_sink = stream.to_topic(entry.topic, partitions=entry.partitions)
     return replace(
         topic_sink,
-        format=format_name(value_kind, entry.delimiter),
-        key_format=format_name(key_kind, entry.key_delimiter) if key_columns and key_kind else "",
+        format=format_name(value_traits, entry.delimiter, is_bare=not entry.is_wrapped),
+        key_format=format_name(key_traits, entry.key_delimiter, is_bare=len(key_columns) == 1)
+        if names_key_format
+        else "",
     )
 
 
@@ -149,19 +151,26 @@ def check_format(query_result: Relational, value_format: str, position: int, *, 
             )
     if not is_wrapped and len(value_columns) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a query that gives one value column", position)
-    if value_format == "KAFKA" and (len(value_columns) != 1 or value_columns[0].kind.name not in KEY_KINDS):
+    traits = traits_of_sql(value_format)
+    if traits.is_single and not traits.holds([_held_type(column.kind) for column in value_columns]):
+        held_kinds = [kind for kind in map(Kind, k.SPARK) if not kind.is_null and traits.holds_type(_held_type(kind))]
         raise SqlError(
-            f"VALUE_FORMAT='KAFKA' holds one column of {', '.join(KEY_KINDS)}, and there are: "
-            f"{', '.join(f'{c.name} {c.kind}' for c in value_columns)}. Name another: WITH (VALUE_FORMAT='JSON')",
-            position,
-        )
-    nested = [c for c in value_columns if c.kind.name in NESTED]
-    if value_format == "DELIMITED" and nested:
-        raise SqlError(
-            f"VALUE_FORMAT='DELIMITED' can't hold {nested[0].name} {nested[0].kind}. Name another: WITH "
+            f"VALUE_FORMAT='{value_format}' holds one column of {', '.join(kind.name for kind in held_kinds)}, and "
+            f"there are: {', '.join(f'{c.name} {c.kind}' for c in value_columns)}. Name another: WITH "
             "(VALUE_FORMAT='JSON')",
             position,
         )
+    if refused := [c for c in value_columns if _held_type(c.kind) in traits.refused_types]:
+        raise SqlError(
+            f"VALUE_FORMAT='{value_format}' can't hold {refused[0].name} {refused[0].kind}. Name another: WITH "
+            "(VALUE_FORMAT='JSON')",
+            position,
+        )
+
+
+def _held_type(kind: Kind) -> str:
+    """Return the first word of a type, of which a format says whether it holds it. A moment is none of its numbers."""
+    return kind.name.lower() if kind.name in k.MOMENTS else base_type(kind.spark)
 
 
 def check_key(query_result: Relational, statement: CreateAs, format: str) -> None:
@@ -171,23 +180,23 @@ def check_key(query_result: Relational, statement: CreateAs, format: str) -> Non
     """
     format_property = statement.properties.get("KEY_FORMAT", statement.properties.get("FORMAT"))
     position = format_property.position if format_property is not None else statement.position
-    if not query_result.key and "KEY_FORMAT" in statement.properties and format != "NONE":
+    if not query_result.key and "KEY_FORMAT" in statement.properties and not traits_of_sql(format).is_absent:
         raise SqlError("KEY_FORMAT is for a stream with a key, and this one has none. Leave it out", position)
     wrap_property = statement.properties.get("WRAP_SINGLE_VALUE")
     if wrap_property is not None and len(query_result.columns) - len(query_result.key) > 1:
         raise SqlError("WRAP_SINGLE_VALUE is for a query that gives one value column", wrap_property.position)
     key_columns = [key_column for key_column in query_result.columns if key_column.is_key]
-    if key_columns and format_property is not None and format == "NONE":
+    if key_columns and format_property is not None and traits_of_sql(format).is_absent:
         key_text = ", ".join(f"{key_column.name} {key_column.kind} KEY" for key_column in key_columns)
-        raise SqlError(f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", position)
+        raise SqlError(f"the '{format}' format can only be used when no columns are defined. Got: {key_text}", position)
     _check_nested_key(query_result, format, position)
 
 
 def _check_nested_key(query_result: Relational, format: str, position: int) -> None:
-    nested = [c for c in query_result.columns if c.is_key and c.kind.name in NESTED]
-    if format == "DELIMITED" and nested:
+    refused_types = traits_of_sql(format).refused_types
+    if refused := [c for c in query_result.columns if c.is_key and _held_type(c.kind) in refused_types]:
         raise SqlError(
-            f"KEY_FORMAT='DELIMITED' can't hold the key {nested[0].name} {nested[0].kind}. Name another: WITH "
+            f"KEY_FORMAT='{format}' can't hold the key {refused[0].name} {refused[0].kind}. Name another: WITH "
             "(KEY_FORMAT='JSON')",
             position,
         )

@@ -10,13 +10,14 @@ from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Ent
 from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.moments import has_moment, sql_from_topic
-from lakehouse.ksql.properties import WithClause, source_properties
+from lakehouse.ksql.properties import WithClause, source_properties, traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.plan.build import check_ahead, stream
 from lakehouse.plan.expression import Expression, name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
+from lakehouse.plan.names.format_traits import ABSENT, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
@@ -26,7 +27,6 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping, Session
 
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
-KEY_KINDS = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,15 @@ def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
     value_elements = tuple(element for element in elements if element not in (*key_elements, *header_elements))
     if properties.window is not None and not key_elements:
         raise SqlError("windowed sources require a key column: (ID VARCHAR KEY, ...)", statement.position)
-    if key_elements and properties.key_format == "NONE":
+    if key_elements and traits_of_sql(properties.key_format).is_absent:
         key_text = ", ".join(f"{element.name} {element.kind} KEY" for element in key_elements)
         raise SqlError(
-            f"the 'NONE' format can only be used when no columns are defined. Got: {key_text}", statement.position
+            f"the '{properties.key_format}' format can only be used when no columns are defined. Got: {key_text}",
+            statement.position,
         )
     if not properties.is_wrapped and len(value_elements) > 1:
         raise SqlError("WRAP_SINGLE_VALUE=false is for a schema with one value column", statement.position)
-    if not value_elements and properties.value_format != "JSON":
+    if not value_elements and not traits_of_sql(properties.value_format).is_by_name:
         raise SqlError("the schema has no value columns. Name at least one beside the key", statement.position)
     return _Columns(key_elements, value_elements, header_elements)
 
@@ -161,16 +162,16 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         declared_stream.source,
         key_format=_format_name(declared_stream.source.key_format, len(columns.key) == 1, properties.key_delimiter)
         if columns.key
-        else "none",
+        else ABSENT,
         value_format=_format_name(
             declared_stream.source.value_format, not properties.is_wrapped, properties.value_delimiter
         ),
         event_time=_event_time(declared_stream, columns, properties),
         max_ahead=check_ahead(properties.max_ahead, "MAX_AHEAD", has_time=True),
     )
-    if parse_format(source.value_format).is_json:
+    if parse_format(source.value_format).traits.has_field_names:
         source = replace(source, value=_with_field_names(source.value))
-    if parse_format(source.key_format).is_json:
+    if parse_format(source.key_format).traits.has_field_names:
         source = replace(source, key=_with_field_names(source.key))
     declared_stream = (
         replace(declared_stream, source=source)
@@ -235,10 +236,10 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
 
 
 def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
-    """Return the name of a format. is_bare: a single value in JSON has no object around it, as a single key."""
-    if name == "delimited":
-        return str(RecordFormat(name, delimiter))
-    return name if name != "json" else "json_bare" if is_bare else "json_any_case"
+    """Return the name of a format as SQL reads it. is_bare: a single value in JSON has no object, as a single key."""
+    traits = traits_of(name)
+    kind = (traits.bare if is_bare else traits.any_case) or name
+    return str(RecordFormat(kind, delimiter if traits.has_separator else ""))
 
 
 def _header_sql(name: str, element: SchemaElement) -> str:

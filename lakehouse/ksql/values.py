@@ -12,6 +12,7 @@ from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.moments import sql_to_topic
+from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues
@@ -83,7 +84,7 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         for column_name, column_kind in kinds_by_name.items()
     }
     value_row = {field_name(column.name): values_by_name.get(column.name) for column in value_columns}
-    is_bare = (target.formats[1] == "KAFKA" or not target.is_wrapped) and not is_expected
+    is_bare = (traits_of_sql(target.formats[1]).is_single or not target.is_wrapped) and not is_expected
     shown_value = values_by_name.get(value_columns[0].name) if is_bare else value_row
     shown_key = (
         None

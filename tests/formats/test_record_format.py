@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.formats.codecs import CODECS
+from lakehouse.plan.names.format_traits import FORMAT_ALIASES, KEY_FORMATS, TRAITS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.semantics.window import Hopping, Session
 
@@ -44,3 +46,30 @@ def test_which_formats_find_fields_by_name() -> None:
         "json_any_case",
         "json_bare",
     ]
+
+
+def test_each_kind_has_a_codec() -> None:
+    assert list(CODECS) == list(TRAITS)
+
+
+def test_which_formats_a_declaration_can_name() -> None:
+    assert (VALUE_FORMATS, KEY_FORMATS) == (("json", "delimited", "kafka"), ("kafka", "json", "delimited"))
+    assert FORMAT_ALIASES == {"csv": "delimited", "primitive": "kafka"}
+
+
+@pytest.mark.parametrize(
+    ("types", "kinds"),
+    [
+        (["int"], ["json", "delimited", "kafka"]),
+        (["decimal"], ["json", "delimited"]),
+        (["int", "string"], ["json", "delimited"]),
+        (["struct"], ["json"]),
+        (["int", "map"], ["json"]),
+    ],
+)
+def test_which_formats_hold_columns(types: list[str], kinds: list[str]) -> None:
+    assert [name for name in VALUE_FORMATS if traits_of(name).holds(types)] == kinds
+
+
+def test_a_format_of_a_later_version_is_a_name_without_traits() -> None:
+    assert (str(parse_format("later+epoch")), parse_format("later+epoch").is_by_name) == ("later+epoch", False)

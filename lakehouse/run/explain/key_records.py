@@ -20,6 +20,7 @@ from lakehouse.model import model
 from lakehouse.model.event import from_hashable, to_hashable
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import expression_type
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
@@ -96,7 +97,9 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
 
     The two zeros of a double are one key, but differ in their bytes.
     """
-    if any(isinstance(step, Rekey) for step in table.stream.steps) or source.key_format != "kafka":
+    key_format = parse_format(source.key_format)
+    has_one_spelling = key_format.is_plain and key_format.traits.has_one_spelling
+    if any(isinstance(step, Rekey) for step in table.stream.steps) or not has_one_spelling:
         return False
     if base_type(source.key[0].type) == "double":
         return False

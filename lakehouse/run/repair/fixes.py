@@ -13,23 +13,20 @@ from enum import Enum
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.encode import encode_key
-from lakehouse.formats.text_value import text_reader
 from lakehouse.formats.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.semantics.record import Record
 
 # Gives the record with other key or value bytes; bytes alone are the value; None leaves it in the quarantine.
 FixFunction = Callable[[Record], Any]
-PACKED = ("int", "bigint", "double")
 
 
 class Keep(Enum):
@@ -137,11 +134,11 @@ def bytes_of_text(source: Source, part: Literal["key", "value"], text: str) -> b
     Raises ConfigError for a text that is not such a number.
     """
     format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
-    base_kind = base_type(columns[0].type)
-    if format != "kafka" or base_kind not in PACKED:
-        return text.encode("utf-8", "surrogateescape")
+    codec = codec_of(format)
+    if codec.format.window is not None:
+        return text.encode("utf-8", "surrogateescape")  # it has the bounds of the window, too
     try:
-        return encode_key(format, columns, {columns[0].name: text_reader(base_kind)(text)}) or b""
+        return codec.encode_typed(text, columns)
     except Unfit as error:
         raise ConfigError(f"{part} {text!r}: {error}.") from error
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from lakehouse.formats.encode import encode_value
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.json_text import format_timestamp
 from lakehouse.plan.app import App
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
-from lakehouse.plan.schema import Column
+from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.table import Sink
 from lakehouse.semantics.changelog import Change
 
@@ -28,12 +26,11 @@ def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any
 
     names: of the key's columns, without those of a window. A key or value that differs stays as it is.
     """
-    format = parse_format("json" if sink is None else sink.format)
-    key_format = parse_format("" if sink is None else sink.key_format)
+    value_format, key_format = USUAL_FORMATS if sink is None else (sink.format, sink.key_format)
     row = dict(expected)
-    if change.key is not None and key_format.kind == "delimited" and isinstance(expected.get("key"), str):
+    if change.key is not None and key_format and isinstance(expected.get("key"), str):
         key = dict(zip(names, change.key, strict=False))
-        if _encode_line(key_format, key) == expected["key"]:
+        if expected["key"] in codec_of(key_format).line_spellings(key):
             row["key"] = plain_value(key if len(key) > 1 else key[names[0]])
     if isinstance(expected.get("key"), Mapping):
         row["key"] = _respell_names(expected["key"], names)
@@ -43,24 +40,15 @@ def as_row(sink: Sink | None, names: tuple[str, ...], expected: Mapping[str, Any
     if value is None or "value" not in expected:
         return row
     expected_value = expected["value"]
-    if format.kind == "json_bare" and not (isinstance(expected_value, Mapping) and set(expected_value) == set(value)):
+    codec = codec_of(value_format)
+    is_bare = codec.format.traits.is_bare
+    if is_bare and not (isinstance(expected_value, Mapping) and set(expected_value) == set(value)):
         row["value"] = {next(iter(value)): expected_value}
     elif isinstance(expected_value, Mapping):
         row["value"] = _respell_names(expected_value, value)
-    elif not format.is_json and expected_value is not None:
-        line_format = format if format.kind == "delimited" else parse_format("delimited")
-        if _encode_line(line_format, value) == str(expected_value) or (
-            format.kind == "kafka" and [str(item) for item in value.values()] == [str(expected_value)]
-        ):
-            row["value"] = plain_value(value)
+    elif expected_value is not None and str(expected_value) in codec.line_spellings(value):
+        row["value"] = plain_value(value)
     return row
-
-
-def _encode_line(format: RecordFormat, row: Mapping[str, Any]) -> str:
-    columns = tuple(Column(name, "string") for name in row)
-    return (
-        encode_value(str(replace(format, is_named=False, has_number_moments=False)), columns, dict(row)) or b""
-    ).decode()
 
 
 def _respell_names(values_by_name: Mapping[str, Any], names: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from lakehouse.formats.written import encode_written_key, encode_written_value
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.run.scenario.compare import compare, compare_beginnings
 from lakehouse.run.scenario.shape import check_shape
 from lakehouse.run.start.application import load_app
@@ -248,7 +249,8 @@ def _encode_input(scenario: Scenario, app: App, number: int, item: dict[str, Any
     topic = item.get("topic")
     # Of several sources that read the topic, take one that reads its keys.
     topic_sources = [source for source in app.sources if source.topic == topic]
-    source = next(iter(sorted(topic_sources, key=lambda candidate: candidate.key_format == "none")), None)
+    topic_sources.sort(key=lambda candidate: parse_format(candidate.key_format).traits.is_absent)
+    source = next(iter(topic_sources), None)
     if topic is None or source is None:
         raise ConfigError(f"{label}: topic={topic!r}; the application reads {', '.join(app.topics)}.")
     try:

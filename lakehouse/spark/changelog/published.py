@@ -19,7 +19,8 @@ from lakehouse.kafka.produce import ProducerRecord, StateRecord
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import NEEDED, SKIP
 from lakehouse.plan.app import named_window, read_window
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS
+from lakehouse.plan.names.record_format import USUAL_FORMATS, RecordFormat, parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.stream import Stream
@@ -38,7 +39,7 @@ from lakehouse.spark.table.input import input_of, last_unneeded_tick
 from lakehouse.spark.transaction import read_properties, table_id
 
 
-def key_format(columns: tuple[Column, ...], value_format: str = "json", sink_format: str = "") -> str:
+def key_format(columns: tuple[Column, ...], value_format: str, sink_format: str) -> str:
     """Return the format of a key of these columns: the sink's, or Kafka's primitive if it is one, else JSON.
 
     value_format: the key writes timestamps as the value does. sink_format: the sink's format of keys, if it names one.
@@ -46,9 +47,10 @@ def key_format(columns: tuple[Column, ...], value_format: str = "json", sink_for
     """
     if sink_format and columns[-1].name not in WINDOW_COLUMNS:
         return sink_format
-    is_primitive = len(columns) == 1 and base_type(columns[0].type) in ("string", "int", "bigint", "double", "binary")
+    if TRAITS[KAFKA].holds([base_type(column.type) for column in columns]):
+        return KAFKA
     as_value = parse_format(value_format)
-    return "kafka" if is_primitive else str(RecordFormat("json", "", as_value.is_named, as_value.has_number_moments))
+    return str(RecordFormat(JSON, "", as_value.is_named, as_value.has_number_moments))
 
 
 def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
@@ -243,7 +245,7 @@ class _Writer:
         """kept: write for the topic of all that the table keeps, which has a format of its own."""
         subject = sink.of
         self._record = StateRecord if kept else ProducerRecord
-        self._formats = ["json", ""] if kept else [sink.format, sink.key_format]
+        self._formats = USUAL_FORMATS if kept else (sink.format, sink.key_format)
         self._format = self._formats[0]
         self._origin = f"{origin}/{subject.name if isinstance(subject, Table) else ''}".encode()
         self._key, self._value = columns_of(spark, subject)
@@ -260,7 +262,7 @@ class _Writer:
             (EVENT_TIME, str(row["_event_time_ms"]).encode()),
             (ORIGIN, self._origin),
         ]
-        if self._formats != ["json", ""] and self._is_table:
+        if self._formats != USUAL_FORMATS and self._is_table:
             headers.append((FORMAT, json.dumps(self._formats).encode()))
         if self._accumulators and not row["_tombstone"]:
             headers.append((ACCUMULATORS, encode_value("json", self._accumulators, row)))

@@ -5,28 +5,23 @@ The result has the form that `lakehouse.spark.stream.streams` describes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import HEADERS_TYPE, NESTED_TYPES, ORDINALS_TYPE, base_type
-from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
-from lakehouse.spark.stream.json_key_part import JsonKeyPart
-from lakehouse.spark.stream.json_part import JsonPart
-from lakehouse.spark.stream.record_part import Part, python_decoder
+from lakehouse.spark.stream.parts import make_part
 
 
 def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
     """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
-    key_part = _make_part("key", source.key_format, source.key)
-    value_part = _make_part("value", source.value_format, source.value)
+    key_part = make_part("key", source.key_format, source.key)
+    value_part = make_part("value", source.value_format, source.value)
     parts = (key_part, value_part)
     frame = bronze.select(
         *[column.alias(name) for part in parts for name, column in part.bronze_columns.items()],
@@ -87,57 +82,3 @@ def judging_time() -> Column:
 def _bronze_position() -> Column:
     time, ordinals = F.unix_millis("order_time"), F.array().cast(ORDINALS_TYPE)
     return F.struct("tick", time.alias("order_time"), "topic", "partition", "offset", ordinals.alias("ordinals"))
-
-
-def _make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
-    if format_name == "none":
-        return _AbsentPart(name, format_name, columns)
-    if format_name == "json" and name == "key" and len(columns) == 1:
-        is_nested = base_type(columns[0].type) in NESTED_TYPES
-        return _PythonPart(name, format_name, columns) if is_nested else JsonKeyPart(name, format_name, columns)
-    if format_name in ("json", "json_any_case"):  # with neither a suffix nor a window
-        return JsonPart(name, format_name, columns)
-    if format_name == "kafka" and columns[0].type in ("string", "binary"):
-        return _PlainPart(name, format_name, columns)
-    return _PythonPart(name, format_name, columns)
-
-
-@dataclass(frozen=True)
-class _AbsentPart(Part):
-    """A part that nobody reads: it is null."""
-
-    @property
-    def read(self) -> Column:
-        return F.struct(*[F.lit(None).cast(column.type).alias(column.name) for column in self.columns])
-
-    @property
-    def missing(self) -> Column:
-        return F.lit(True)
-
-
-@dataclass(frozen=True)
-class _PlainPart(Part):
-    """A part of one column of text or bytes."""
-
-    @property
-    def read(self) -> Column:
-        (column,) = self.columns
-        return F.struct(F.col(self.name).cast(column.type).alias(column.name))
-
-    @property
-    def broken(self) -> Column:
-        is_text = self.columns[0].type == "string"
-        return ~F.is_valid_utf8(F.col(self.name).cast("string")) if is_text else F.lit(False)
-
-
-@dataclass(frozen=True)
-class _PythonPart(Part):
-    """A part in a format for which Spark has no function: Python reads it."""
-
-    @property
-    def read(self) -> Column:
-        return python_decoder(self)(F.col(self.name))
-
-    @property
-    def unfit(self) -> Column:
-        return self.struct["_unfit"].isNotNull()

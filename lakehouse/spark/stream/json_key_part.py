@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.plan.schema import NESTED_TYPES, base_type
+from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.stream.json_part import JsonPart
 
 # A text in quotes, without its escapes, or a word: one JSON value that can't add another field to an object.
@@ -21,6 +23,10 @@ ONE_VALUE = r'^[ \t\r\n]*(?:"[^"]*"|[^\s"{}\[\],:\\]+)[ \t\r\n]*$'
 @dataclass(frozen=True)
 class JsonKeyPart(JsonPart):
     """A key of one column: a JSON object, or the column's value alone, which gets an object around it."""
+
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        return name == "key" and len(columns) == 1 and base_type(columns[0].type) not in NESTED_TYPES
 
     @property
     def bytes(self) -> Column:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
+from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.stream import json_written
 from lakehouse.spark.stream.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
@@ -37,6 +38,12 @@ NUMBER = r"^-?[0-9.eE+-]*$"
 @dataclass(frozen=True)
 class JsonPart(Part):
     """A key or a value that is a JSON object."""
+
+    _is_any_case: ClassVar[bool] = False  # whether names may be in any case
+
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        return name != "key" or len(columns) > 1  # a key of one column may stand without an object
 
     @property
     def read(self) -> Column:
@@ -195,10 +202,6 @@ class JsonPart(Part):
     def _options(self) -> dict[str, str]:
         return {**OPTIONS, "columnNameOfCorruptRecord": self._corrupt_name}
 
-    @property
-    def _is_any_case(self) -> bool:
-        return self.format == "json_any_case"
-
     @cached_property
     def _is_flat(self) -> bool:
         """Whether Spark reads all records; else Python reads those with values that from_json reads wrongly."""
@@ -230,6 +233,13 @@ class JsonPart(Part):
     @property
     def _trimmed_text(self) -> Column:
         return F.trim(F.translate(self._bytes_as_text, "\t\r\n", "   "))
+
+
+@dataclass(frozen=True)
+class JsonAnyCasePart(JsonPart):
+    """The same as SQL reads it: names in any case, numbers in quotes."""
+
+    _is_any_case: ClassVar[bool] = True
 
 
 def _times_as_text(kind: DataType) -> Any:

@@ -37,6 +37,11 @@ class Part(ABC):
     format: str
     columns: tuple[PlanColumn, ...]
 
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        """Say whether the class reads such columns of a part of this name."""
+        return True
+
     @property
     def bronze_columns(self) -> dict[str, Column]:
         """The columns over bronze's rows that the frame keeps, by name."""

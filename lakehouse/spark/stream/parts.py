@@ -1,0 +1,76 @@
+"""Which part reads a key or a value: one of Spark's functions where there are such for its format, else Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.spark.stream.json_key_part import JsonKeyPart
+from lakehouse.spark.stream.json_part import JsonAnyCasePart, JsonPart
+from lakehouse.spark.stream.record_part import Part, python_decoder
+
+
+@dataclass(frozen=True)
+class AbsentPart(Part):
+    """A part that nobody reads: it is null."""
+
+    @property
+    def read(self) -> Column:
+        return F.struct(*[F.lit(None).cast(column.type).alias(column.name) for column in self.columns])
+
+    @property
+    def missing(self) -> Column:
+        return F.lit(True)
+
+
+@dataclass(frozen=True)
+class PlainPart(Part):
+    """A part of one column of text or bytes."""
+
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        return columns[0].type in ("string", "binary")
+
+    @property
+    def read(self) -> Column:
+        (column,) = self.columns
+        return F.struct(F.col(self.name).cast(column.type).alias(column.name))
+
+    @property
+    def broken(self) -> Column:
+        is_text = self.columns[0].type == "string"
+        return ~F.is_valid_utf8(F.col(self.name).cast("string")) if is_text else F.lit(False)
+
+
+@dataclass(frozen=True)
+class PythonPart(Part):
+    """A part in a format for which Spark has no function: Python reads it."""
+
+    @property
+    def read(self) -> Column:
+        return python_decoder(self)(F.col(self.name))
+
+    @property
+    def unfit(self) -> Column:
+        return self.struct["_unfit"].isNotNull()
+
+
+# For each kind of format, the parts that Spark reads itself: the first that can read the columns. Python reads others.
+QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
+    "json": (JsonKeyPart, JsonPart),
+    "json_any_case": (JsonAnyCasePart,),
+    "kafka": (PlainPart,),
+    "none": (AbsentPart,),
+}
+
+
+def make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
+    """Return the part of records with this name, `key` or `value`, in a format."""
+    format = parse_format(format_name)
+    quick_parts = QUICK_PARTS.get(format.kind, ()) if format.is_plain else ()
+    part_class = next((part for part in quick_parts if part.can_read(name, columns)), PythonPart)
+    return part_class(name, format_name, columns)
