@@ -34,6 +34,7 @@ from lakehouse.plan.aggregates import (
 from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
+from lakehouse.plan.databases.debezium import debezium
 from lakehouse.plan.lineage.drawing import lineage
 from lakehouse.plan.lineage.shown import describe
 from lakehouse.plan.refused.near import suggest_near
@@ -51,6 +52,6 @@ if not TYPE_CHECKING:  # a type checker should not believe that any name exists
 __all__ = [
     "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
     "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
-    "count_distinct", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "only",
-    "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
+    "count_distinct", "debezium", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min",
+    "only", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
 ]  # fmt: skip

@@ -22,9 +22,10 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable", "signals", "markup", "passed_on",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
-    "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan", "plan/evolution", "plan/lineage",
+    "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan",
+    "plan/databases", "plan/evolution", "plan/lineage",
     "model/function", "model",
-    "ksql/syntax", "ksql/function", "ksql", "formats", "settings", "setup", "kafka",
+    "ksql/syntax", "ksql/function", "ksql", "formats/values", "formats", "settings", "setup", "kafka",
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold",
     "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",
@@ -199,8 +200,8 @@ def test_exports() -> None:
     assert sorted(lakehouse.__all__) == [
         "Aggregation", "App", "Changes", "FunctionSink", "Grouped", "Lake", "LakehouseError", "Sink", "Stream",
         "StreamRecord", "Table", "aggregate", "app", "avg", "collect_list", "collect_set", "correlation", "count",
-        "count_distinct", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min", "only",
-        "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
+        "count_distinct", "debezium", "describe", "earliest", "histogram", "hopping", "latest", "lineage", "max", "min",
+        "only", "reduce", "session", "sliding", "stddev", "stream", "sum", "top_k", "tumbling", "variance",
     ]  # fmt: skip
     for name in lakehouse.__all__:
         assert getattr(lakehouse, name).__doc__, name

@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.debezium import DebeziumCodec
 from lakehouse.formats.delimited import DelimitedCodec
 from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
-from lakehouse.formats.json_text import write_json
 from lakehouse.formats.primitive import PrimitiveCodec
-from lakehouse.formats.unfit import decode_utf8
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.unfit import decode_utf8
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column
 
@@ -42,6 +43,7 @@ CODECS: dict[str, type[Codec]] = {
     "json_bare": JsonBareCodec,
     "delimited": DelimitedCodec,
     "kafka": PrimitiveCodec,
+    "debezium": DebeziumCodec,
     "none": AbsentCodec,
 }
 

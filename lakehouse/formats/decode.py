@@ -9,7 +9,7 @@ from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.named import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of

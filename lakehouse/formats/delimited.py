@@ -18,9 +18,9 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.codec import Codec, Row
-from lakehouse.formats.json_text import format_decimal, format_timestamp
-from lakehouse.formats.text_value import text_reader
-from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.formats.values.json_text import format_decimal, format_timestamp
+from lakehouse.formats.values.text_value import text_reader
+from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.java_double import java_double
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import Column, base_type, parse_type
 

@@ -9,16 +9,16 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.codec import Codec, Row
-from lakehouse.formats.json_key import decode_single_key
-from lakehouse.formats.json_text import write_json
-from lakehouse.formats.json_value import (
+from lakehouse.formats.values.json_key import decode_single_key
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.json_value import (
     decode_any_case,
     decode_bare_value,
     decode_object,
     encode_bare_value,
     encode_object,
 )
-from lakehouse.formats.unfit import Unfit, decode_utf8
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.schema import Column
 
 

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats import json_value
-from lakehouse.formats.json_text import write_json
-from lakehouse.formats.text_value import text_reader
-from lakehouse.formats.unfit import Unfit, clip_text
+from lakehouse.formats.values import json_value
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.text_value import text_reader
+from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 from lakehouse.semantics.key_value import key_value
 

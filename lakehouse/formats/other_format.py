@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.json_text import write_json
-from lakehouse.formats.unfit import Unfit, clip_text
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.format_traits import KEY_FORMATS, traits_of
 from lakehouse.plan.schema import Column, base_type
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.delimited import line_of
-from lakehouse.formats.text_value import parse_binary, text_reader
-from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
+from lakehouse.formats.values.text_value import parse_binary, text_reader
+from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type
 
 _STRUCTS = {"int": struct.Struct(">i"), "bigint": struct.Struct(">q"), "double": struct.Struct(">d")}

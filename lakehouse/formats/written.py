@@ -24,7 +24,7 @@ from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_part
 from lakehouse.formats.encode import encode_key
-from lakehouse.formats.unfit import Unfit, clip_text
+from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column

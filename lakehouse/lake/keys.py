@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse.formats.json_text import write_json
 from lakehouse.formats.key_text import parse_key
+from lakehouse.formats.values.json_text import write_json
 from lakehouse.lake.sql import quote_literal, quote_name
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type

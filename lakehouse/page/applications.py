@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.lake import store
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.lineage.graph import KINDS
 from lakehouse.plan.schema import check_name, check_topic
-from lakehouse.settings.config import load
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 NO_PATH = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -100,17 +98,6 @@ def read_applications(folder: Path) -> tuple[list[Application], list[str]]:
         except LakehouseError as error:
             problems.append(str(error))
     return valid_apps, problems
-
-
-def reach_store(app: Application) -> None:
-    """Say how the store of an application's lake is reached: by its settings. Raises ConfigError if they are invalid.
-
-    They are read each time: keys are renewed.
-    """
-    if store.is_remote(app.lake):
-        config = Path(app.config) if app.config is not None else None
-        lake_settings = load(config, start=Path(app.app).parent).lake
-        store.use_store(app.layout.root, lake_settings.options)
 
 
 def _parse_application(manifest: dict[str, Any]) -> Application:

@@ -6,7 +6,8 @@ from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
-from lakehouse.plan.names.format_traits import FORMAT_ALIASES, JSON, KAFKA, KEY_FORMATS, TRAITS, VALUE_FORMATS
+from lakehouse.plan.names.format_traits import FORMAT_ALIASES, JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.types import check_json_type, check_key_types
@@ -53,23 +54,41 @@ def stream(
 
     Raises PlanError for impossible names, types, formats or expressions.
     """
-    check_topic(topic)
-    name = check_name(name if name is not None else topic.replace("-", "_").replace(".", "_"), "stream")
+    subject = f"stream {stream_name(topic, name)!r}"
+    return declared_source(
+        topic, key=key, value_columns=parse_schema(schema, f"{subject}: schema"),
+        value_format=_check_format_name(format, VALUE_FORMATS, f"{subject}: format"),
+        key_format=key_format and _check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format"),
+        event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
+    )  # fmt: skip
+
+
+def declared_source(
+    topic: str,
+    *,
+    key: str,
+    value_columns: tuple[Column, ...],
+    value_format: str,
+    key_format: str | None,
+    event_time: str | None,
+    name: str | None,
+    own_table: bool,
+    headers: str,
+    max_ahead: str | None,
+) -> Stream:
+    """Return a stream of a topic, as `stream` does, with the names of formats that are known to exist."""
+    name = stream_name(topic, name)
     subject = f"stream {name!r}"
-    value_columns = parse_schema(schema, f"{subject}: schema")
-    key_columns = _key_columns(key, value_columns, subject)
+    key_columns = parse_key(key, value_columns, subject)
     key_names = {column.name.lower() for column in key_columns}
     if " " not in key.strip():
         value_columns = tuple(column for column in value_columns if column.name.lower() not in key_names)
     check_distinct((column.name for column in (*key_columns, *value_columns)), f"{subject}: key and schema")
     if not value_columns:
-        raise PlanError(f"{subject}: schema={schema!r} has no value column beside the key. Name at least one.")
-    value_format = _check_format_name(format, VALUE_FORMATS, f"{subject}: format")
+        raise PlanError(f"{subject}: schema has no value column beside the key, {key!r}. Name at least one.")
     is_primitive = len(key_columns) == 1 and base_type(key_columns[0].type) not in NESTED_TYPES
-    key_format = _check_format_name(
-        key_format or (KAFKA if is_primitive else JSON), KEY_FORMATS, f"{subject}: key_format"
-    )
-    if " " not in key.strip() and not TRAITS[key_format].has_field_names:
+    key_format = key_format or (KAFKA if is_primitive else JSON)
+    if " " not in key.strip() and not parse_format(key_format).traits.has_field_names:
         key_columns = tuple(column.plain for column in key_columns)  # the field of that name in the value is not read
     check_key_types(((column.name, column.type) for column in key_columns), f"{subject}: key")
     _check_format(key_format, key_columns, f"{subject}: key")
@@ -96,6 +115,12 @@ def stream(
     return Stream(source, tuple(column.name for column in key_columns), columns)
 
 
+def stream_name(topic: str, name: str | None) -> str:
+    """Return the name of a topic's stream, by default made of the topic's."""
+    check_topic(topic)
+    return check_name(name if name is not None else topic.replace("-", "_").replace(".", "_"), "stream")
+
+
 def check_ahead(max_ahead: str | None, subject: str, *, has_time: bool) -> int | None:
     """Return how far ahead an event time may lie, in milliseconds. Raises PlanError if the stream has no event time."""
     if max_ahead is None:
@@ -110,7 +135,8 @@ def check_ahead(max_ahead: str | None, subject: str, *, has_time: bool) -> int |
     return duration_ms(max_ahead, f"{subject}: max_ahead")
 
 
-def _key_columns(key: str, value_columns: tuple[Column, ...], subject: str) -> tuple[Column, ...]:
+def parse_key(key: str, value_columns: tuple[Column, ...], subject: str) -> tuple[Column, ...]:
+    """Return the columns of a key; a name alone is that of a value column, or of a string."""
     if not isinstance(key, str) or not key.strip():
         raise PlanError(f'{subject}: key={key!r}, expected the key\'s column and type, such as "id string".')
     if " " in key.strip():
@@ -134,7 +160,7 @@ def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) 
 
 def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
     """Raise PlanError for columns that a format can't hold."""
-    traits, base_types = TRAITS[name], [base_type(column.type) for column in columns]
+    traits, base_types = parse_format(name).traits, [base_type(column.type) for column in columns]
     for column in columns:
         check_json_type(parse_type(column.type), f"{subject}: column {column.name!r}")
     renamed_columns = [column for column in columns if column.field is not None]

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
 
-from lakehouse.formats.json_text import write_json
 from lakehouse.formats.key_text import parse_key
+from lakehouse.formats.values.json_text import write_json
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type
 from lakehouse.spark.expression.years import compute_columns

@@ -4,6 +4,7 @@ The page, and each of its files, is for everybody who may read assets, as tables
 application's lake is for those who may read its DAGs.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -11,8 +12,10 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_as
 from fastapi import Depends, HTTPException, Request
 
 from lakehouse.errors import NotFound
+from lakehouse.lake import store
 from lakehouse.page import applications
 from lakehouse.page.applications import Application
+from lakehouse.settings.config import load
 from lakehouse_page import settings
 
 SIGNED_IN = [Depends(requires_access_asset(method="GET"))]
@@ -32,8 +35,18 @@ def application(app: str, request: Request, user: GetUserDep) -> Application:
     if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
         raise NotFound(f"there is no application {app!r} that you may see.")
     found = applications.read_application(settings.applications_folder(), app)
-    applications.reach_store(found)
+    _reach_store(found)
     return found
+
+
+def _reach_store(app: Application) -> None:
+    """Say how the store of an application's lake is reached: by its settings, read each time, for keys are renewed.
+
+    Raises ConfigError if they are invalid.
+    """
+    if store.is_remote(app.lake):
+        config = Path(app.config) if app.config is not None else None
+        store.use_store(app.layout.root, load(config, start=Path(app.app).parent).lake.options)
 
 
 ApplicationOf = Annotated[Application, Depends(application)]

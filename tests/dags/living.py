@@ -80,7 +80,7 @@ class Living:
         self.bearer = self.ask("POST", "/auth/token", {"username": "admin", "password": password})["access_token"]
         wait(lambda: self.ask("GET", f"/api/v2/dags?dag_id_pattern={self.name}__")["total_entries"] == 7, "the DAGs")
 
-    def ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the REST API's answer. Raises Refused for 4xx."""
         headers = {"Content-Type": "application/json"} | (
             {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
@@ -89,7 +89,7 @@ class Living:
         request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
         try:
             with _OPENER.open(request, timeout=60) as answer:
-                return dict(json.loads(answer.read() or b"{}"))
+                return json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             raise Refused(error.code, error.read().decode()[:2000]) from None
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.formats.delimited import decode_line, encode_line
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.schema import Column
 
 COLUMNS = (Column("s", "string"), Column("n", "int"), Column("m", "decimal(6, 2)"))

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.json_text import replace_surrogates
-from lakehouse.formats.json_value import decode_any_case, decode_object, encode_object
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.json_text import replace_surrogates
+from lakehouse.formats.values.json_value import decode_any_case, decode_object, encode_object
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.java_double import java_double
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.text_value import parse_date, parse_timestamp
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.text_value import parse_date, parse_timestamp
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.produce import parse_lines
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.moment import time_ms

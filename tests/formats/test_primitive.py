@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.formats.primitive import decode_primitive, encode_primitive
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.schema import Column
 
 BYTES: list[tuple[str, Any, str]] = [

@@ -7,7 +7,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.formats.decode import decode_columns, decode_record
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.schema import Column
 from lakehouse.semantics.record import Record

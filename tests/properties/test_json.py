@@ -1,4 +1,4 @@
-"""The fast form of reading JSON, Spark's from_json, equals the rule in lakehouse.formats.json_value."""
+"""The fast form of reading JSON, Spark's from_json, equals the rule in lakehouse.formats.values.json_value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of one column in JSON: Spark reads them as the rule in lakehouse.formats.json_key does."""
+"""Keys of one column in JSON: Spark reads them as the rule in lakehouse.formats.values.json_key does."""
 
 from __future__ import annotations
 

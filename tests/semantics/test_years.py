@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakehouse.formats.unfit import FOUND_PART
+from lakehouse.formats.values.unfit import FOUND_PART
 from lakehouse.semantics.moment import to_datetime, to_milliseconds
 from lakehouse.semantics.years import FIRST_MS, LAST_MS, impossible_time_message, is_possible_time
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from lakehouse.errors import NotFound
-from lakehouse.formats.unfit import FOUND_PART
+from lakehouse.formats.values.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.fixed_records import read_repaired

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-JSON, KAFKA, ABSENT = "json", "kafka", "none"
+JSON, KAFKA, ABSENT, DEBEZIUM = "json", "kafka", "none", "debezium"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class FormatTraits:
     aliases: other names for it in a declaration. is_declared: whether a declaration can name it; SQL derives the others
     from those. is_absent: it stands for bytes that nobody reads. is_json: its bytes are JSON text. has_field_names: the
     bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
-    column, whose value stands alone. has_separator: a separator may end its name. has_one_spelling: equal values have
-    equal bytes, but for the two zeros of a double. only_types: the types of columns that it can hold; empty for all but
-    refused_types. any_case: the kind as SQL reads it, names in any case; bare: the kind of one value without an object
-    around it; empty if there is none, for SQL uses the kind itself.
+    column, whose value stands alone. has_separator, has_options: a separator, or options after a "?", may end its name.
+    has_one_spelling: equal values have equal bytes, but for the two zeros of a double. only_types: the types of columns
+    that it can hold; empty for all but refused_types. any_case: the kind as SQL reads it, names in any case; bare: the
+    kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
     """
 
     name: str
@@ -32,6 +32,7 @@ class FormatTraits:
     has_field_names: bool = False
     is_single: bool = False
     has_separator: bool = False
+    has_options: bool = False
     has_one_spelling: bool = False
     only_types: tuple[str, ...] = ()
     refused_types: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ TRAITS = {
             KAFKA, ("primitive",), is_declared=True, is_single=True, has_one_spelling=True,
             only_types=("string", "int", "bigint", "double", "binary"),
         ),
+        FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True),
         FormatTraits(ABSENT, is_absent=True),
     )
 }  # fmt: skip

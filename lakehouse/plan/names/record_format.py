@@ -7,6 +7,7 @@
 | json_bare               | one value without an object, as SQL has it                                                |
 | delimited, "delimited|" | a line of CSV; after it the separator, if it is not the comma                             |
 | kafka                   | one primitive, as Kafka's own serializers write it                                        |
+| debezium, "debezium?..." | a change of a database's table, as Debezium writes it in JSON; after it what is declared |
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |
@@ -28,6 +29,7 @@ COMMA = ","
 USUAL_FORMATS = (JSON, "")
 _NAMED, _EPOCH, _SESSION, _WINDOW = "+named", "+epoch", "+session", "+window"
 _WITH_SEPARATOR = tuple(traits.name for traits in TRAITS.values() if traits.has_separator)
+_WITH_OPTIONS = tuple(traits.name for traits in TRAITS.values() if traits.has_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class RecordFormat:
     """A format, parsed. kind: one of the first names of the table. Its `str` is the name.
 
     separator: between the fields of a line; empty for other kinds. window: after a key; only its kind and size are
-    known, so it has no overlap and no grace.
+    known, so it has no overlap and no grace. options: as the kind writes them, without a plus sign; see
+    `lakehouse.plan.names.debezium_options`.
     """
 
     kind: str
@@ -43,6 +46,7 @@ class RecordFormat:
     is_named: bool = False
     has_number_moments: bool = False
     window: Window | None = None
+    options: str = ""
 
     @property
     def traits(self) -> FormatTraits:
@@ -76,6 +80,7 @@ class RecordFormat:
 
     def __str__(self) -> str:
         name = self.kind + (self.separator if self.separator != COMMA else "")
+        name += f"?{self.options}" if self.options else ""
         name += _NAMED * self.is_named + _EPOCH * self.has_number_moments
         match self.window:
             case Session():
@@ -97,8 +102,11 @@ def parse_format(name: str) -> RecordFormat:
     has_number_moments = name.endswith(_EPOCH)
     name = name.removesuffix(_EPOCH)
     is_named = name.endswith(_NAMED)
-    kind, separator = name.removesuffix(_NAMED), ""
+    kind, separator, options = name.removesuffix(_NAMED), "", ""
     for separated_kind in _WITH_SEPARATOR:
         if kind.startswith(separated_kind):
             kind, separator = separated_kind, kind.removeprefix(separated_kind) or COMMA
-    return RecordFormat(kind, separator, is_named, has_number_moments, window)
+    for kind_with_options in _WITH_OPTIONS:
+        if kind.startswith(f"{kind_with_options}?"):
+            kind, _, options = kind.partition("?")
+    return RecordFormat(kind, separator, is_named, has_number_moments, window, options)

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.formats.json_text import write_json
+from lakehouse.formats.values.json_text import write_json
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import change_of, explain_refusal
 from lakehouse.plan.operator import Expire, Final

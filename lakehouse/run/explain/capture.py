@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, NotFound
-from lakehouse.formats.json_text import write_json
 from lakehouse.formats.key_text import several_columns_sentence
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import Result

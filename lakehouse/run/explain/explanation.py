@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout

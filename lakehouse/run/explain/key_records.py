@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse.errors import ConfigError
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.key_text import parse_key, write_key
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import encode_written_key
 from lakehouse.lake import reader
 from lakehouse.lake.keys import key_columns_of

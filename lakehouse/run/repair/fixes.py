@@ -15,7 +15,7 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
 from lakehouse.model import model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT
 from lakehouse.plan.table import Table

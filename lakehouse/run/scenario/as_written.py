@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.json_text import format_timestamp
+from lakehouse.formats.values.json_text import format_timestamp
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.table import Sink

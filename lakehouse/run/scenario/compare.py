@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from lakehouse.formats.epoch import moments_to_numbers
-from lakehouse.formats.json_text import write_json
+from lakehouse.formats.values.json_text import write_json
 from lakehouse.model.event import Late, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App

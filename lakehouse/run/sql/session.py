@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.durable import write_durably
 from lakehouse.errors import ConfigError, SqlError
-from lakehouse.formats.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import encode_written_key, encode_written_value
 from lakehouse.ksql.describe import Answer, answer_describe, answer_explain, answer_show
 from lakehouse.ksql.script import Script

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from lakehouse.formats.text_value import INTEGER_BITS
+from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.semantics.number_text import EXPONENT_MAX, LENGTH_MAX
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
 

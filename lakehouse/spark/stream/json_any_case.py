@@ -2,8 +2,9 @@
 
 Spark's from_json knows one case. If a record has the columns' names in another case, they are rewritten in its text: in
 a JSON text only a name can be a quoted word before a colon. Python reads the record, by the rule in
-`lakehouse.formats.json_value`, where a name may belong to a nested object, has escapes, or has characters that mean
-something in JSON; and where a number is in quotes, or a whole number has a point. A property test compares both ways.
+`lakehouse.formats.values.json_value`, where a name may belong to a nested object, has escapes, or has characters that
+mean something in JSON; and where a number is in quotes, or a whole number has a point. A property test compares both
+ways.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from sqlglot import exp
 
-from lakehouse.formats.text_value import INTEGER_BITS
+from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.schema import base_type, parse_type
 

@@ -1,7 +1,7 @@
 """A JSON key of one column on Spark: an object with a field of that name, or the value alone.
 
-The fast form of `lakehouse.formats.json_key` for a column that is no struct, array or map. A property test compares
-both.
+The fast form of `lakehouse.formats.values.json_key` for a column that is no struct, array or map. A property test
+compares both.
 """
 
 from __future__ import annotations

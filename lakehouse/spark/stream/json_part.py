@@ -1,4 +1,6 @@
-"""A key or a value in JSON on Spark: the fast form of `lakehouse.formats.json_value`. A property test compares both.
+"""A key or a value in JSON on Spark: the fast form of `lakehouse.formats.values.json_value`.
+
+A property test compares both.
 
 Where possible, timestamps are read as text, and each is judged alone: to search the whole record for invalid moments
 takes longer than to read it. `lakehouse.spark.stream.json_written` has what from_json reads in another way than the

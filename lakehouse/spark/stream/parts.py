@@ -58,6 +58,11 @@ class PythonPart(Part):
     def unfit(self) -> Column:
         return self.struct["_unfit"].isNotNull()
 
+    @property
+    def null(self) -> Column:
+        """Whether the part is null, or its bytes mean a null, such as JSON's or a database's delete."""
+        return super().null | self.struct.isNull()
+
 
 # For each kind of format, the parts that Spark reads itself: the first that can read the columns. Python reads others.
 QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {

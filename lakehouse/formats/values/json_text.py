@@ -17,7 +17,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.unfit import Unfit, check_length, clip_text
+from lakehouse.formats.values.unfit import Unfit, check_length, clip_text
 from lakehouse.semantics.java_double import java_double
 
 JSON_BLANKS = " \t\r\n"

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakehouse.formats.unfit import Unfit, check_length, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_length, unfit_value
 from lakehouse.plan.schema import base_type, parse_type
 from lakehouse.semantics import iso_text
 from lakehouse.semantics.number_text import NUMBER, exact_decimal

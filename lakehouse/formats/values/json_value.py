@@ -17,7 +17,7 @@ records. This module applies them in Python, for the model and for the records t
 Names are case-sensitive. If a field is repeated, its last value counts, and all of its values must fit.
 
 In ksqlDB's reading of JSON ("any case"), names are case-insensitive, a number may be quoted, and 1.7 is the integer 1.
-A key of one column may stand without an object around it: `lakehouse.formats.json_key`.
+A key of one column may stand without an object around it: `lakehouse.formats.values.json_key`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.json_text import (
+from lakehouse.formats.values.json_text import (
     JsonNumber,
     Members,
     parse_object,
@@ -41,7 +41,7 @@ from lakehouse.formats.json_text import (
     write_json,
     write_parsed,
 )
-from lakehouse.formats.text_value import (
+from lakehouse.formats.values.text_value import (
     INTEGER_BITS,
     NOT_FINITE,
     check_integer_range,
@@ -52,7 +52,7 @@ from lakehouse.formats.text_value import (
     precision_and_scale,
     round_to_float32,
 )
-from lakehouse.formats.unfit import Unfit, check_length, decode_utf8, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_length, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse.formats import json_value
-from lakehouse.formats.json_text import JSON_BLANKS, Members, parse_object, parse_value
-from lakehouse.formats.unfit import Unfit, clip_text, decode_utf8, unfit_value
+from lakehouse.formats.values import json_value
+from lakehouse.formats.values.json_text import JSON_BLANKS, Members, parse_object, parse_value
+from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types
 
 

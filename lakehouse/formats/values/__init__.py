@@ -1,0 +1,1 @@
+"""How single values are written: JSON, plain text, Kafka Connect. Formats put them together to rows."""

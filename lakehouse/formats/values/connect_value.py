@@ -1,0 +1,297 @@
+"""Values of Kafka Connect in JSON: what is meant by a number or a text is in the schema beside it, or is declared.
+
+A value alone does not say it: "MTIzNA==" may be a decimal's bytes or a text, and 1767225600000 is a moment in
+milliseconds, or another in microseconds. So nothing is guessed.
+
+| column    | its JSON value                            | read by                                                      |
+|-----------|-------------------------------------------|--------------------------------------------------------------|
+| decimal   | a number                                  | its digits, rounded half up to the column's scale            |
+|           | a text                                    | Connect's Decimal: the bytes of the unscaled value, with the |
+|           |                                           | scale of the schema, else of the column; a text in the       |
+|           |                                           | schema, or `decimals` "string": digits                       |
+|           | {"scale": ..., "value": ...}              | the value's bytes with this scale: VariableScaleDecimal      |
+| timestamp | a whole number                            | the unit of the schema's semantic type, else of `times`      |
+|           | a text                                    | ISO 8601: ZonedTimestamp, IsoTimestamp                       |
+| date      | a whole number                            | days, or as `times` says                                     |
+|           | a text                                    | ISO 8601: IsoDate                                            |
+| others    | as in JSON                                | see `lakehouse.formats.values.json_value`                    |
+
+A decimal of bytes or digits that the column can't hold exactly is unfit. A name of a field is compared exactly first,
+then in any case. Rules: Debezium's documentation, "Data types" of each connector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates, write_parsed
+from lakehouse.formats.values.json_value import json_reader
+from lakehouse.formats.values.text_value import (
+    parse_binary,
+    parse_date,
+    parse_decimal,
+    parse_timestamp,
+    precision_and_scale,
+)
+from lakehouse.formats.values.unfit import Unfit, clip_text, unfit_value
+from lakehouse.plan.names.debezium_options import UNITS
+from lakehouse.plan.schema import Column, base_type, parse_type
+from lakehouse.semantics.number_text import exact_decimal
+
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_UNIT_OF_SEMANTIC_TYPE = {
+    "io.debezium.time.Timestamp": "millis",
+    "io.debezium.time.MicroTimestamp": "micros",
+    "io.debezium.time.NanoTimestamp": "nanos",
+    "org.apache.kafka.connect.data.Timestamp": "millis",
+    "io.debezium.time.Date": "days",
+    "org.apache.kafka.connect.data.Date": "days",
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DATE = date(1970, 1, 1)
+
+Reader = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredValues:
+    """What is declared for values without a schema. decimals: "", "precise" or "string". units: of UNITS, by field."""
+
+    decimals: str = ""
+    units: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def get_member(members: Members, name: str) -> Any:
+    """Return the value of the last field with this name, or else of the only one with it in another case; or None.
+
+    Raises Unfit if there are several in other cases.
+    """
+    value, is_exact, other_names = None, False, {}
+    for member_name, member_value in members:
+        if member_name == name:
+            value, is_exact = member_value, True
+        elif member_name.lower() == name.lower():
+            other_names[member_name] = member_value
+    if is_exact or not other_names:
+        return value
+    if len(other_names) > 1:
+        raise Unfit(f"expected one field {name}, found {', '.join(other_names)}; name the one: \"... from 'name'\"")
+    return next(iter(other_names.values()))
+
+
+def unwrap(parsed_value: Any) -> tuple[Any, Any]:
+    """Return the schema and the value of {"schema": ..., "payload": ...}; else None and the value itself."""
+    if isinstance(parsed_value, Members) and len(parsed_value) == 2:
+        parts = dict(parsed_value)
+        if parts.keys() == {"schema", "payload"} and isinstance(parts["schema"], Members | None):
+            return parts["schema"], parts["payload"]
+    return None, parsed_value
+
+
+def schema_of_field(schema: Any, name: str) -> Any:
+    """Return the schema of a struct's field, found as `get_member` finds it; None if there is none."""
+    fields = dict(schema).get("fields") if isinstance(schema, Members) else None
+    if not isinstance(fields, list):
+        return None
+    names = ((dict(item).get("field"), item) for item in fields if isinstance(item, Members))
+    return get_member(Members((name, item) for name, item in names if isinstance(name, str)), name)
+
+
+def read_fields(members: Members, columns: tuple[Column, ...], schema: Any, declared: DeclaredValues) -> dict[str, Any]:
+    """Return the row of columns in a struct; an absent field is null. schema: the struct's own, if it has one."""
+    row: dict[str, Any] = {}
+    for column in columns:
+        try:
+            value = get_member(members, column.name)
+            if value is not None:
+                reader = connect_reader(column.type, declared.decimals, declared.units.get(column.name, ""))
+                value = reader(value, schema_of_field(schema, column.name) if schema is not None else None)
+        except Unfit as error:
+            raise Unfit(f"field {column.name}: {error}") from error
+        row[column.name] = value
+    return row
+
+
+@lru_cache(maxsize=1024)
+def connect_reader(type_text: str, decimals: str, unit: str) -> Reader:
+    """Return the function of a parsed value, not null, and its schema or None, that reads a type; it raises Unfit."""
+    base_name = base_type(type_text)
+    match base_name:
+        case "decimal":
+            precision, scale = precision_and_scale(type_text)
+            return lambda value, schema: _read_decimal(value, schema, precision, scale, decimals)
+        case "timestamp":
+            return lambda value, schema: _read_timestamp(value, schema, unit)
+        case "date":
+            return lambda value, schema: _read_date(value, schema, unit)
+        case "binary":
+            return _read_binary
+        case "struct" | "array" | "map":
+            return _nested_reader(parse_type(type_text), decimals, unit)
+    json_reads = json_reader(type_text)
+    return lambda value, schema: json_reads(value)
+
+
+def _nested_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
+    if base_type(type_tree.sql("spark")) == "struct":
+        columns = tuple(Column(node.name, node.args["kind"].sql("spark")) for node in type_tree.expressions)
+        declared = DeclaredValues(decimals, dict.fromkeys((column.name for column in columns), unit))
+        return lambda value, schema: read_fields(_expect_members(value), columns, schema, declared)
+    readers = [connect_reader(node.sql("spark"), decimals, unit) for node in type_tree.expressions]
+    if base_type(type_tree.sql("spark")) == "array":
+        return lambda value, schema: [
+            None if item is None else readers[0](item, _part(schema, "items")) for item in _expect_list(value)
+        ]
+    return lambda value, schema: {
+        replace_surrogates(name): None if item is None else readers[1](item, _part(schema, "values"))
+        for name, item in _expect_members(value)
+    }
+
+
+def _part(schema: Any, name: str) -> Any:
+    return dict(schema).get(name) if isinstance(schema, Members) else None
+
+
+def _expect_members(value: Any) -> Members:
+    if not isinstance(value, Members):
+        raise unfit_value("an object", _shown(value))
+    return value
+
+
+def _expect_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise unfit_value("an array", _shown(value))
+    return value
+
+
+def _semantic_type(schema: Any) -> str:
+    name = _part(schema, "name")
+    return name if isinstance(name, str) else ""
+
+
+def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals: str) -> Decimal:
+    type_text = f"decimal({precision}, {scale})"
+    if isinstance(value, JsonNumber):
+        return parse_decimal(value, precision, scale)
+    if isinstance(value, Members):
+        parts = dict(value)
+        unscaled = parts.get("value")
+        if parts.keys() != {"scale", "value"} or not isinstance(unscaled, str) or isinstance(unscaled, JsonNumber):
+            raise unfit_value(f"{type_text}: a number, or an object of scale and value", _shown(value))
+        return _exact(_unscaled(unscaled), _scale(parts["scale"]), precision, scale)
+    if not _is_text(value):
+        raise unfit_value(type_text, _shown(value))
+    if _semantic_type(schema) == _DECIMAL:
+        return _exact(_unscaled(value), _scale(_part(_part(schema, "parameters"), "scale")), precision, scale)
+    if _part(schema, "type") == "string" or (schema is None and decimals == "string"):
+        parse_decimal(value, precision, scale)  # its digits fit, rounded: then an exact one can be made
+        return _exact_decimal(exact_decimal(value.strip()), precision, scale)
+    if schema is None and decimals == "precise":
+        return _exact(_unscaled(value), scale, precision, scale)
+    raise Unfit(
+        f"a text may be the bytes of a {type_text} or its digits, and no schema says which: declare "
+        f"decimals='precise' or decimals='string' (Debezium's decimal.handling.mode); found {_shown(value)}"
+    )
+
+
+def _unscaled(text: str) -> int:
+    data = parse_binary(text)
+    if not data:
+        raise unfit_value("the bytes of a decimal", "none")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _scale(value: Any) -> int:
+    try:
+        scale = int(value)
+    except (TypeError, ValueError):
+        raise unfit_value("the scale of a decimal", _shown(value)) from None
+    if not -1000 <= scale <= 1000:
+        raise unfit_value("the scale of a decimal, -1000 to 1000", _shown(value))
+    return scale
+
+
+def _exact(unscaled: int, own_scale: int, precision: int, scale: int) -> Decimal:
+    if unscaled.bit_length() > 4096:
+        raise unfit_value(f"decimal({precision}, {scale})", f"a number of {unscaled.bit_length()} bits")
+    sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))
+    return _exact_decimal(Decimal((sign, digits, -own_scale)), precision, scale)
+
+
+def _exact_decimal(number: Decimal, precision: int, scale: int) -> Decimal:
+    """Return a decimal with the column's scale. Raises Unfit if a digit of it would be lost."""
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    unscaled, shift = int("".join(map(str, digits)) or "0"), exponent + scale
+    lost = 0
+    if unscaled and shift >= 0 and len(digits) + shift <= 2 * precision + len(digits):
+        unscaled *= 10**shift
+    elif unscaled and shift >= 0:
+        lost = 1
+    elif unscaled:
+        unscaled, lost = divmod(unscaled, 10 ** min(-shift, len(digits) + 1))
+    if lost or len(str(unscaled)) > precision:
+        raise unfit_value(f"decimal({precision}, {scale}) without a loss", f"{number:f}"[:200])
+    return Decimal((sign if unscaled else 0, tuple(map(int, str(unscaled))), -scale))
+
+
+def _read_timestamp(value: Any, schema: Any, unit: str) -> datetime:
+    semantic_type = _semantic_type(schema)
+    if not isinstance(value, JsonNumber):
+        if not _is_text(value):
+            raise unfit_value("timestamp", _shown(value))
+        return parse_timestamp(value)
+    own_unit = _UNIT_OF_SEMANTIC_TYPE.get(semantic_type, unit)
+    if not own_unit:
+        raise Unfit(
+            "a number may be milliseconds, microseconds or nanoseconds, and no schema says which: declare times="
+            f'{{"...": "millis"}}, or "micros", or "nanos"; found {_shown(value)}'
+        )
+    if own_unit == "days":
+        raise unfit_value("timestamp", f"a date, {semantic_type or 'in days'}: {_shown(value)}")
+    try:
+        return _EPOCH + timedelta(microseconds=_whole(value, "timestamp") * UNITS[own_unit] // UNITS["micros"])
+    except OverflowError as error:
+        raise unfit_value(f"timestamp in the years 1 to 9999, in {own_unit}", _shown(value)) from error
+
+
+def _read_date(value: Any, schema: Any, unit: str) -> date:
+    if not isinstance(value, JsonNumber):
+        if not _is_text(value):
+            raise unfit_value("date", _shown(value))
+        return parse_date(value)
+    own_unit = _UNIT_OF_SEMANTIC_TYPE.get(_semantic_type(schema), unit or "days")
+    if own_unit != "days" and not unit:
+        raise unfit_value("date", f"a timestamp, {_semantic_type(schema)}: {_shown(value)}")
+    try:
+        return _EPOCH_DATE + timedelta(days=_whole(value, "date") * UNITS[own_unit] // UNITS["days"])
+    except OverflowError as error:
+        raise unfit_value(f"date in the years 1 to 9999, in {own_unit}", _shown(value)) from error
+
+
+def _read_binary(value: Any, schema: Any) -> bytes:
+    if not _is_text(value) or _part(schema, "type") == "string":
+        raise unfit_value("base64 (Debezium's binary.handling.mode is bytes)", _shown(value))
+    return parse_binary(value)
+
+
+def _whole(value: JsonNumber, type_name: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise unfit_value(f"{type_name}: a whole number", _shown(value)) from None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, JsonNumber)
+
+
+def _shown(value: Any) -> str:
+    return clip_text(write_parsed(value))

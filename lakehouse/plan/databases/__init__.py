@@ -1,0 +1,1 @@
+"""Change logs of databases as streams."""

@@ -1,0 +1,113 @@
+"""A topic of Debezium as a stream: the declaration of a database's table and of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.build import declared_source, parse_key, stream_name
+from lakehouse.plan.names.debezium_options import DECIMALS, UNAVAILABLE, UNITS, DebeziumOptions, placeholder_bytes
+from lakehouse.plan.names.format_traits import DEBEZIUM, KEY_FORMATS
+from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.schema import Column, base_type, parse_schema
+from lakehouse.plan.stream import Stream
+
+_COMMITTED = Column("debezium_source_ts_ms", "bigint", "source.ts_ms")
+_ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
+_MOMENTS = ("timestamp", "date")
+
+
+def debezium(
+    topic: str,
+    *,
+    key: str,
+    schema: str,
+    flattened: bool = False,
+    decimals: str = "",
+    times: Mapping[str, str] | None = None,
+    meta: str = "",
+    unavailable: str = UNAVAILABLE,
+    key_format: str = DEBEZIUM,
+    event_time: str | None = None,
+    name: str | None = None,
+    own_table: bool = False,
+    headers: str = "",
+    max_ahead: str | None = None,
+) -> Stream:
+    """Declare the changes of a database's table, as Debezium writes them in JSON, as a stream: docs/databases.md.
+
+    A create, an update and a row of a snapshot are a record with the row after the change; a delete is a record with a
+    null value. So `.latest("orders")` is the database's table. What is no row goes to the quarantine with its reason.
+
+    key: the columns of the primary key, "id int". schema: other columns of the table, in any case. flattened: the topic
+    has rows alone (ExtractNewRecordState); a row whose field __deleted is true is a delete.
+    Without a schema beside a record ({"schema": ..., "payload": ...}), its numbers and texts have no type. Then say
+    decimals: what a text for a decimal is, "precise" (its bytes) or "string" (its digits); times: what a number for a
+    timestamp counts, by column, {"made": "micros"}, or "millis" or "nanos", for a date also "days", which is the usual.
+    meta: columns beside the row, out of the envelope: "op string, lsn bigint from 'source.lsn'". unavailable: the
+    connector's unavailable.value.placeholder. key_format: "debezium", or one of those of `stream`. event_time: as in
+    `stream`; if left out, when the database made the change, source.ts_ms; of flattened rows, and of deletes, the
+    record's own timestamp. name, own_table, headers, max_ahead: as in `stream`.
+
+    Raises PlanError for impossible names, types, options or expressions.
+    """
+    subject = f"stream {stream_name(topic, name)!r}"
+    row_columns = parse_schema(schema, f"{subject}: schema")
+    meta_columns = _meta_columns(meta, f"{subject}: meta", flattened=flattened)
+    has_hidden_time = not flattened and event_time is None
+    if has_hidden_time:
+        meta_columns += (_COMMITTED,)
+        event_time = _COMMITTED.name
+    paths = tuple(dict.fromkeys(column.in_topic.name for column in meta_columns))
+    for column in row_columns:
+        if column.in_topic.name in paths:
+            raise PlanError(f"{subject}: schema: {column}: meta reads {column.in_topic.name} from the envelope.")
+    if decimals not in ("", *DECIMALS):
+        raise PlanError(f"{subject}: decimals={decimals!r}: expected {' or '.join(map(repr, DECIMALS))}.")
+    units = _units(times or {}, (*parse_key(key, row_columns, subject), *row_columns), f"{subject}: times")
+    if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
+        raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
+    options = DebeziumOptions(flattened, decimals, units, unavailable, paths)
+    if key_format not in (DEBEZIUM, *KEY_FORMATS):
+        raise PlanError(f"{subject}: key_format={key_format!r}: expected {', '.join((DEBEZIUM, *KEY_FORMATS))}.")
+    key_options = DebeziumOptions(decimals=decimals, times=units) if key_format == DEBEZIUM else ""
+    stream = declared_source(
+        topic, key=key, value_columns=(*row_columns, *meta_columns),
+        value_format=str(RecordFormat(DEBEZIUM, options=str(options))),
+        key_format=str(RecordFormat(key_format, options=str(key_options))),
+        event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
+    )  # fmt: skip
+    return stream.drop(_COMMITTED.name) if has_hidden_time else stream
+
+
+def _meta_columns(text: str, subject: str, *, flattened: bool) -> tuple[Column, ...]:
+    if not isinstance(text, str) or not text.strip():
+        return ()
+    if flattened:
+        raise PlanError(f"{subject}={text!r}: flattened rows have no envelope. Their fields __op, ... are in schema.")
+    columns = parse_schema(text, subject)
+    for column in columns:
+        if (path := column.in_topic.name).split(".")[0] not in _ENVELOPE:
+            raise PlanError(
+                f'{subject}: {column}: found {path!r}, expected {", ".join(_ENVELOPE)}, or a field in them: "lsn '
+                "bigint from 'source.lsn'\"."
+            )
+    return columns
+
+
+def _units(times: Mapping[str, str], columns: tuple[Column, ...], subject: str) -> tuple[tuple[str, str], ...]:
+    """Return the units by the names of fields in the topic."""
+    columns_by_name = {column.name: column for column in columns}
+    units = []
+    for name, unit in times.items():
+        if name not in columns_by_name:
+            raise PlanError(f"{subject}: {name!r} is not a column.{suggest_near(str(name), columns_by_name)}")
+        column = columns_by_name[name]
+        kinds = [kind for kind in _MOMENTS if kind in column.type.lower()]
+        if not kinds:
+            raise PlanError(f"{subject}: {column} has no moments; expected a timestamp or a date.")
+        if unit not in UNITS or (unit == "days" and base_type(column.type) == "timestamp"):
+            raise PlanError(f"{subject}: {name}={unit!r}: expected {', '.join(UNITS)}; days for a date only.")
+        units.append((column.in_topic.name, unit))
+    return tuple(units)

@@ -1,0 +1,297 @@
+"""A database's changes as Debezium writes them: rows, deletes, and reasons."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.formats.decode import decode_record
+from lakehouse.model.model import BadRecord
+from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.origin import Source
+from lakehouse.semantics.record import Record
+
+SCHEMA = "name string, amount decimal(10, 2), made timestamp, born date, photo binary"
+PLACEHOLDER = "__debezium_unavailable_value"
+CONNECT = "org.apache.kafka.connect.data."
+VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"
+MILLIS, MICROS, NANOS = (
+    {"type": "int64", "name": f"io.debezium.time.{name}"} for name in ("Timestamp", "MicroTimestamp", "NanoTimestamp")
+)
+DAYS = {"type": "int32", "name": "io.debezium.time.Date"}
+ZONED = "io.debezium.time.ZonedTimestamp"
+NEW_YEAR = "2026-01-01T02:00:00.5+01:00"
+
+
+def decimal_of(scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": str(scale)}}
+
+
+def moment(microsecond: int) -> datetime:
+    return datetime(1970, 1, 1, microsecond=microsecond, tzinfo=UTC)
+
+
+def source(schema: str = SCHEMA, key: str = "id int", **options: Any) -> Source:
+    origin = lh.debezium("shop.orders", key=key, schema=schema, **options).source
+    assert isinstance(origin, Source)
+    return origin
+
+
+def decoded(of: Source, value: Any, key: Any = None) -> Any:
+    """Return the row of a value, None for a delete, or the reason why there is none."""
+    key_bytes, value_bytes = (None if item is None else json.dumps(item).encode() for item in (key, value))
+    record = decode_record(of, Record("shop.orders", "id", 0, 0, 1, key_bytes, value_bytes, 1, 1))
+    return record.reason if isinstance(record, BadRecord) else (record.value if key is None else record.key)
+
+
+def event(operation: str = "c", **after: Any) -> dict[str, Any]:
+    return {"before": None, "after": after, "source": {"ts_ms": 7, "lsn": 33}, "op": operation, "ts_ms": 9}
+
+
+def value_of(of: Source, name: str, value: Any, field_schema: dict[str, Any] | None = None) -> Any:
+    """Return what a column is for a field's value, with its schema beside it if there is one; or the reason."""
+    envelope: Any = event(**{name: value})
+    if field_schema is not None:
+        after = {
+            "type": "struct",
+            "field": "after",
+            "fields": [{"type": "x", "field": "other"}, field_schema | {"field": name}],
+        }
+        envelope = {
+            "schema": {"type": "struct", "fields": [after | {"field": "before", "fields": []}, after]},
+            "payload": envelope,
+        }
+    row = decoded(of, envelope)
+    return row[name] if isinstance(row, dict) else row
+
+
+@pytest.mark.parametrize("operation", ["c", "u", "r"])
+def test_the_row_after_a_change(operation: str) -> None:
+    row = decoded(source("name string, city string"), event(operation, id=1, NAME="ann", other=[1]))
+    assert row == {"name": "ann", "city": None, "debezium_source_ts_ms": 7}
+
+
+def test_a_delete_is_a_null_value() -> None:
+    assert decoded(source(), event() | {"op": "d", "after": None, "before": {"id": 1}}) is None
+    assert decoded(source(), None) is None
+    assert decoded(source(), {"schema": None, "payload": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (
+            event() | {"op": "t", "after": None},
+            "value: op t: the database's table was truncated, all its rows are gone",
+        ),
+        (event() | {"op": "m"}, "value: op m: a message in the database's log is no row"),
+        (event() | {"op": "x"}, 'value: expected op c, u, r, d, t or m, found "x"'),
+        (event() | {"op": 3}, "value: expected op c, u, r, d, t or m, found 3"),
+        ({"id": 1, "name": "ann"}, "value: expected Debezium's envelope with op, before, after and source"),
+        (event() | {"after": None}, "value: op c: expected the whole row in after, found none"),
+        (event() | {"after": '{"_id": 1}'}, "value: op c: expected an object in after, found a text, as MongoDB's"),
+        (event(name=PLACEHOLDER), "value: field name: not sent (TOAST)"),
+        (event(photo=base64.b64encode(PLACEHOLDER.encode()).decode()), "value: field photo: not sent (TOAST)"),
+        (event(Made=1, mADE=2), "value: expected one field made, found Made, mADE"),
+        ([1], "value: expected a JSON object, found [1]"),
+        ({"schema": {}, "payload": 7}, "value: expected a change event, found 7"),
+    ],
+)
+def test_what_is_no_row_has_a_reason(value: Any, reason: str) -> None:
+    assert str(decoded(source(), value)).startswith(reason)
+
+
+def test_a_placeholder_in_a_column_that_nobody_reads_does_no_harm() -> None:
+    assert decoded(source("name string"), event(name="ann", text=PLACEHOLDER))["name"] == "ann"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ("x array<string>", [PLACEHOLDER]),
+        ("x array<int>", list(PLACEHOLDER.encode())),
+        ("x array<double>", [float(byte) for byte in PLACEHOLDER.encode()]),
+        ("x map<string, string>", {PLACEHOLDER: PLACEHOLDER}),
+        ("x string", PLACEHOLDER.encode().hex()),
+    ],
+)
+def test_a_placeholder_of_each_type(schema: str, value: Any) -> None:
+    assert decoded(source(schema), event(x=value)).startswith("value: field x: not sent (TOAST)")
+
+
+def test_another_placeholder() -> None:
+    for unavailable in ("<none>", "hex:3c6e6f6e653e"):
+        of = source("x string", unavailable=unavailable)
+        assert value_of(of, "x", PLACEHOLDER) == PLACEHOLDER
+        assert value_of(of, "x", "<none>").startswith("value: field x: not sent (TOAST)")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field_schema", "expected"),
+    [
+        ("amount", "AeI6", decimal_of(2), Decimal("1234.50")),
+        ("amount", "+w==", decimal_of(2), Decimal("-0.05")),
+        ("amount", "ew==", decimal_of(-1), Decimal("1230.00")),
+        ("amount", {"scale": 4, "value": "AehI"}, {"type": "struct", "name": VARIABLE_SCALE}, Decimal("12.50")),
+        ("amount", {"scale": 4, "value": "AehI"}, None, Decimal("12.50")),
+        ("amount", "12.5", {"type": "string"}, Decimal("12.50")),
+        ("amount", 12.5, {"type": "double"}, Decimal("12.50")),
+        ("amount", 12.5, None, Decimal("12.50")),
+        ("made", 1, MICROS, moment(1)),
+        ("made", 1, MILLIS, moment(1000)),
+        ("made", -1, NANOS, datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+        ("made", 1, {"type": "int64", "name": CONNECT + "Timestamp"}, moment(1000)),
+        ("made", NEW_YEAR, {"type": "string", "name": ZONED}, datetime(2026, 1, 1, 1, 0, 0, 500000, tzinfo=UTC)),
+        ("made", "2026-01-01T02:00:00Z", None, datetime(2026, 1, 1, 2, tzinfo=UTC)),
+        ("born", 1, DAYS, date(1970, 1, 2)),
+        ("born", -1, None, date(1969, 12, 31)),
+        ("born", "2026-01-01Z", {"type": "string", "name": "io.debezium.time.IsoDate"}, date(2026, 1, 1)),
+        ("photo", "AAH/", {"type": "bytes"}, b"\x00\x01\xff"),
+    ],
+)  # fmt: skip
+def test_a_value_by_its_schema(name: str, value: Any, field_schema: dict[str, Any] | None, expected: Any) -> None:
+    found = value_of(source(), name, value, field_schema)
+    assert (found, str(found)) == (expected, str(expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field_schema", "reason"),
+    [
+        ("amount", "AeI6", None, "a text may be the bytes of a decimal(10, 2) or its digits"),
+        ("amount", "AeI6", {"type": "bytes"}, "a text may be the bytes of a decimal(10, 2) or its digits"),
+        ("amount", "AeI6", decimal_of(2) | {"parameters": None}, "expected the scale of a decimal, found null"),
+        ("amount", "", decimal_of(2), "expected the bytes of a decimal, found none"),
+        ("amount", "AeI6", decimal_of(4), "expected decimal(10, 2) without a loss, found 12.3450"),
+        ("amount", {"scale": 99999999999, "value": "AQ=="}, None, "expected the scale of a decimal, -1000 to 1000"),
+        ("amount", {"scale": 2}, None, "expected decimal(10, 2): a number, or an object of scale and value"),
+        ("amount", {"scale": -9, "value": "AQ=="}, None, "expected decimal(10, 2) without a loss, found 1000000000"),
+        ("amount", "1e5000", {"type": "string"}, "expected decimal(10, 2)"),
+        ("amount", base64.b64encode(b"\x7f" * 600).decode(), decimal_of(2), "expected decimal(10, 2), found a"),
+        ("made", 1, None, "a number may be milliseconds, microseconds or nanoseconds"),
+        ("made", 1, {"type": "int64"}, "a number may be milliseconds, microseconds or nanoseconds"),
+        ("made", 1, DAYS, "expected timestamp, found a date, io.debezium.time.Date: 1"),
+        ("made", 9223372036825200000, MICROS, "expected timestamp in the years 1 to 9999, in micros"),
+        ("made", 1.5, MICROS, "expected timestamp: a whole number, found 1.5"),
+        ("born", 1, MILLIS, "expected date, found a timestamp, io.debezium.time.Timestamp: 1"),
+        ("born", 99999999, None, "expected date in the years 1 to 9999, in days"),
+        ("photo", "0aff", {"type": "string"}, "expected base64 (Debezium's binary.handling.mode is bytes)"),
+    ],
+)  # fmt: skip
+def test_nothing_is_guessed(name: str, value: Any, field_schema: dict[str, Any] | None, reason: str) -> None:
+    assert str(value_of(source(), name, value, field_schema)).startswith(f"value: field {name}: {reason}")
+
+
+def test_what_is_declared_for_values_without_a_schema() -> None:
+    of = source(decimals="precise", times={"made": "micros", "born": "millis"})
+    assert value_of(of, "amount", "+w==") == Decimal("-0.05")
+    assert value_of(of, "made", 1) == moment(1)
+    assert value_of(of, "born", 86_400_000) == date(1970, 1, 2)
+    assert value_of(source(decimals="string"), "amount", "1234") == Decimal("1234.00")
+    by_schema = MILLIS
+    assert value_of(of, "made", 1, by_schema) == moment(1000), "it says more"
+
+
+def test_values_in_values() -> None:
+    of = source("x struct<at: timestamp, costs: array<decimal(10, 2)>, by: map<string, date>>")
+    fields = [
+        {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+        {"field": "costs", "type": "array", "items": decimal_of(2)},
+        {"field": "by", "type": "map", "values": DAYS},
+    ]  # fmt: skip
+    value = value_of(of, "x", {"AT": 1, "costs": ["+w==", None], "by": {"a": 1}}, {"type": "struct", "fields": fields})
+    assert value == {
+        "at": moment(1),
+        "costs": [Decimal("-0.05"), None],
+        "by": {"a": date(1970, 1, 2)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("id int", {"id": 7}, {"id": 7}),
+        ("id int", {"schema": {"type": "struct", "fields": []}, "payload": {"ID": 7}}, {"id": 7}),
+        ("id int", 7, {"id": 7}),
+        ("id int", {"schema": {"type": "int32"}, "payload": 7}, {"id": 7}),
+        ("id int, at date", {"id": 7, "at": 1}, {"id": 7, "at": date(1970, 1, 2)}),
+        ("id int, at date", 7, "key: expected an object of id, at, found 7"),
+        ("id int", {"id": "a"}, "key: field id: expected int, found 'a'"),
+        ("id decimal(4, 0)", {"ID": {"scale": 0, "value": "AQ=="}}, {"id": Decimal(1)}),
+    ],
+)  # fmt: skip
+def test_keys(key: str, value: Any, expected: Any) -> None:
+    found = decoded(source("name string", key), None, value)
+    assert found.startswith(expected) if isinstance(expected, str) else found == expected
+
+
+def test_flattened_rows() -> None:
+    of = source("name string", flattened=True)
+    assert decoded(of, {"id": 1, "Name": "ann", "__deleted": "false"}) == {"name": "ann"}
+    assert decoded(of, {"id": 1, "name": "ann", "__deleted": "true"}) is None
+    assert decoded(of, {"id": 1, "name": "ann", "__deleted": True}) is None
+    assert decoded(of, {"id": 1, "name": None, "__op": "d"}) is None
+    assert decoded(of, {"__op": "t"}).startswith("value: op t: ")
+    assert decoded(of, {"name": PLACEHOLDER}).startswith("value: field name: not sent (TOAST)")
+    assert decoded(of, event(name="ann")).startswith("value: expected a row alone, found an envelope")
+    schema = {"type": "struct", "fields": [{"field": "name", "type": "string"}]}
+    assert decoded(of, {"schema": schema, "payload": {"name": "ann"}}) == {"name": "ann"}
+
+
+def test_fields_of_the_envelope() -> None:
+    stream = lh.debezium(
+        "shop.orders", key="id int", schema="name string",
+        meta="op string, lsn bigint from 'source.lsn', tx string from 'transaction.id'",
+    )  # fmt: skip
+    assert [column.name for column in stream.columns] == ["id", "name", "op", "lsn", "tx"]
+    origin = stream.source
+    assert isinstance(origin, Source)
+    assert decoded(origin, event("u", name="ann")) == {
+        "name": "ann", "op": "u", "lsn": 33, "tx": None, "debezium_source_ts_ms": 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"decimals": "exact"}, "decimals='exact': expected 'precise' or 'string'"),
+        ({"times": {"mad": "micros"}}, "times: 'mad' is not a column"),
+        ({"times": {"name": "micros"}}, "times: name string has no moments"),
+        ({"times": {"made": "seconds"}}, "times: made='seconds': expected nanos, micros, millis, days"),
+        ({"times": {"made": "days"}}, "days for a date only"),
+        ({"meta": "x string from 'after.name'"}, "found 'after.name', expected op, source"),
+        ({"meta": "name string from 'op'"}, "name"),
+        ({"meta": "op string", "flattened": True}, "flattened rows have no envelope"),
+        ({"schema": "x string from 'op'", "meta": "op string"}, "meta reads op from the envelope"),
+        ({"unavailable": ""}, "unavailable=''"),
+        ({"unavailable": "hex:0"}, "unavailable='hex:0'"),
+        ({"key_format": "avro"}, "key_format='avro'"),
+        ({"topic": "a b"}, "topic 'a b'"),
+    ],
+)
+def test_what_a_declaration_refuses(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        lh.debezium(**({"topic": "shop.orders", "key": "id int", "schema": SCHEMA} | arguments))
+    assert message in str(refused.value)
+
+
+@given(
+    st.builds(
+        DebeziumOptions, st.booleans(), st.sampled_from(["", "precise", "string"]),
+        st.lists(st.tuples(st.text(), st.sampled_from(["nanos", "days"])), max_size=3).map(tuple), st.text(min_size=1),
+        st.lists(st.text(min_size=1), max_size=3).map(tuple),
+    )
+)  # fmt: skip
+def test_options_stand_in_the_name_of_the_format(options: DebeziumOptions) -> None:
+    format = RecordFormat("debezium", options=str(options))
+    assert parse_format(str(format)) == format
+    assert parse_options(parse_format(str(format)).options) == options

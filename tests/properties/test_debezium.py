@@ -1,0 +1,189 @@
+"""Changes of a database's table, and bytes that are none: Spark reads what the rule in lakehouse.formats.debezium does.
+
+The steps of a database are folded by other code, too: the table at the end is the database's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode_record
+from lakehouse.model.model import BadRecord
+from lakehouse.plan.origin import Source
+from lakehouse.semantics.record import Record
+from lakehouse.testing import Replay
+from tests.seeds import seeds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = "name string, amount decimal(10, 2), made timestamp, born date, photo binary, tags array<string>"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PLACEHOLDER = "__debezium_unavailable_value"
+TYPES: dict[str, dict[str, Any]] = {
+    "id": {"type": "int32"},
+    "name": {"type": "string"},
+    "amount": {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+    "made": {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    "born": {"type": "int32", "name": "io.debezium.time.Date"},
+    "photo": {"type": "bytes"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+}
+ODD_VALUES = (
+    None, "", "a", "AA==", 0, -1, 1.5, 10**20, True, [], ["a", None], {}, {"scale": 2, "value": "AQ=="}, PLACEHOLDER,
+    base64.b64encode(PLACEHOLDER.encode()).decode(), 9223372036825200000, "2026-01-01", "\ud800", "é",
+)  # fmt: skip
+
+
+def values(draw: random.Random) -> dict[str, Any]:
+    """Return the fields of a row, as a connector writes them."""
+    unscaled = draw.randrange(-(10**9), 10**9)
+    return {
+        "name": draw.choice(["ann", "bob", "", "é", None]),
+        "amount": draw.choice([None, base64.b64encode(unscaled.to_bytes(5, "big", signed=True)).decode()]),
+        "made": draw.choice([None, draw.randrange(-(10**15), 10**16)]),
+        "born": draw.choice([None, draw.randrange(-20000, 40000)]),
+        "photo": draw.choice([None, "", base64.b64encode(draw.randbytes(3)).decode()]),
+        "tags": draw.choice([None, [], ["a", None, "b"]]),
+    }
+
+
+def event(draw: random.Random, operation: str, row: dict[str, Any] | None, *, with_schema: bool) -> dict[str, Any]:
+    envelope = {
+        "before": None, "after": row, "source": {"ts_ms": draw.randrange(10**12), "lsn": 1}, "op": operation, "ts_ms": 1
+    }  # fmt: skip
+    if not with_schema:
+        return envelope
+    fields = [{"field": name} | kind for name, kind in TYPES.items()]
+    after = {"type": "struct", "field": "after", "fields": fields}
+    return {"schema": {"type": "struct", "fields": [after | {"field": "before"}, after]}, "payload": envelope}
+
+
+def odd_value(draw: random.Random) -> bytes | None:
+    """Return the bytes of a value that somebody broke."""
+    row: dict[str, Any] = {"id": 1} | values(draw)
+    for _ in range(draw.randrange(3)):
+        name = draw.choice(list(row))
+        row[draw.choice([name, name.upper(), "other"])] = draw.choice(ODD_VALUES)
+    operation = draw.choice(["c", "u", "r", "d", "t", "m", "x"])
+    whole = event(draw, operation, draw.choice([row, row, row, None]), with_schema=draw.random() < 0.5)
+    inner = whole.get("payload", whole)
+    if draw.random() < 0.2:
+        inner[draw.choice(["op", "after", "source", "payload", "schema"])] = draw.choice(ODD_VALUES)
+    if draw.random() < 0.1:
+        whole["schema"] = draw.choice(ODD_VALUES)
+    data = json.dumps(
+        draw.choice([whole, whole, whole, row, row | {"__deleted": draw.choice(["true", "false"])}])
+    ).encode()
+    match draw.randrange(12):
+        case 0:
+            return None
+        case 1:
+            return data[: draw.randrange(len(data))]
+        case 2:
+            return data + draw.choice([b"x", b"}", b"\xff", b" "])
+        case 3:
+            return draw.choice([b"", b"null", b"[]", b"7", b"\xff", b"{}", draw.randbytes(9)])
+    return data
+
+
+def odd_key(draw: random.Random) -> bytes | None:
+    key: Any = draw.choice([{"id": 7}, {"ID": 7}, 7, {"id": None}, {"id": "a"}, {}, None, [1], {"id": 1, "x": 2}])
+    if draw.random() < 0.5:
+        key = {"schema": draw.choice([None, {"type": "struct"}, 7]), "payload": key}
+    return draw.choice([None, b"\xff", json.dumps(key).encode(), json.dumps(key).encode()])
+
+
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
+def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
+    from pyspark.sql import functions as F
+
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.changelog import published
+    from lakehouse.spark.stream.decoded import decode_records
+
+    draw = random.Random(seed)
+    records = [Record("docs", "id", 0, n, 1, odd_key(draw), odd_value(draw), 1, 1) for n in range(1000)]
+    rows = [("docs", "id", 0, r.offset, EPOCH, 0, None, r.key, r.value, 1, None) for r in records]
+    bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
+    frame, sources = None, []
+    for number, options in enumerate(
+        ({}, {"decimals": "precise", "times": {"made": "millis"}, "meta": "op string"}, {"flattened": True})
+    ):
+        source = lh.debezium("docs", key="id int", schema=SCHEMA, name=f"s{number}", **options).source  # type: ignore[arg-type]
+        assert isinstance(source, Source)
+        sources.append(source)
+        decoded = decode_records(source, bronze_rows)
+        names = [column.name for column in source.value[:6]]
+        decoded = decoded.select(
+            F.lit(number).alias("n"), "rowoffset", "_bad", "_null_key", "_tombstone", "id", *names, F.col("rowtime")
+        )
+        frame = decoded if frame is None else frame.unionByName(decoded)
+    assert frame is not None
+    differences, rows_read, reasons = [], 0, set()
+    for row in published.rows_of_frame(frame):
+        source, record = sources[row["n"]], records[row["rowoffset"]]
+        item = decode_record(source, record)
+        if isinstance(item, BadRecord):
+            reasons.add(item.reason[:30])
+            same = bool(row["_bad"])
+        else:
+            rows_read += item.value is not None
+            has_no_time = source.event_time is not None and item.value is not None
+            has_no_time = has_no_time and item.value["debezium_source_ts_ms"] is None
+            same = row["_bad"] == has_no_time and row["_tombstone"] == (item.value is None)
+            same = same and row["_null_key"] == (item.key is None) and row["id"] == (item.key or {"id": None})["id"]
+            same = same and all(row[column.name] == (item.value or {}).get(column.name) for column in source.value[:6])
+        if not same:
+            differences.append((source.value_format, record.key, record.value, row, item))
+    assert not differences, f"{len(differences)} differences; the first: {differences[:3]}"
+    assert rows_read > 100, "most of them are read"
+    assert len(reasons) > 10, reasons
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_the_table_is_the_database_s(seed: int) -> None:
+    """Creates, updates, deletes with and without a tombstone, changes of keys, snapshots, and changes sent again."""
+    draw = random.Random(seed)
+    database: dict[int, dict[str, Any]] = {}
+    sent: list[tuple[int, Any]] = []
+    for _ in range(300):
+        key, with_schema = draw.randrange(12), draw.random() < 0.5
+        old_key = draw.choice(list(database)) if database and draw.random() < 0.5 else None
+        if old_key is not None:
+            del database[old_key]
+            sent.append((old_key, event(draw, "d", None, with_schema=with_schema)))
+            if draw.random() < 0.5:
+                sent.append((old_key, None))
+        if draw.random() < 0.7:
+            operation = "u" if key in database else "c"
+            database[key] = values(draw)
+            sent.append((key, event(draw, operation, {"ID": key} | database[key], with_schema=with_schema)))
+        if draw.random() < 0.1:
+            sent += [(read, event(draw, "r", {"id": read} | row, with_schema=False)) for read, row in database.items()]
+        if draw.random() < 0.1:
+            sent += sent[-draw.randrange(1, 4) :]  # at least once: the connector starts again
+    stream = lh.debezium("docs", key="id int", schema=SCHEMA, decimals="precise", times={"made": "micros"})
+    replay = Replay(lh.app(stream.latest("rows")))
+    for key, value in sent:
+        key_value: Any = draw.choice([{"id": key}, {"schema": {"type": "struct"}, "payload": {"id": key}}])
+        value_bytes = None if value is None else json.dumps(value).encode()
+        replay.send("docs", key_bytes=json.dumps(key_value).encode(), value_bytes=value_bytes)
+    result = replay.run()
+    assert not result.quarantined("docs")
+    rows = {row["id"]: row for row in result.rows("rows")}
+    assert rows.keys() == database.keys()
+    for key, expected in database.items():
+        row, amount = rows[key], expected["amount"]
+        unscaled = None if amount is None else int.from_bytes(base64.b64decode(amount), "big", signed=True)
+        assert row["amount"] == (None if unscaled is None else Decimal(unscaled).scaleb(-2))
+        assert (None if row["made"] is None else (row["made"] - EPOCH) // timedelta(microseconds=1)) == expected["made"]
+        assert (row["name"], row["tags"]) == (expected["name"], expected["tags"])
