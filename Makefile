@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCK := infra/python/requirements.lock
 .DELETE_ON_ERROR:
-.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel docs docs-packages classes components audit
+.PHONY: help setup lint format test test-all test-ui demo bench bench-peers lock airflow-setup clean test-airflow airflow jars lock-jars wheel image-context docs docs-packages classes components audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,13 @@ wheel: .venv/.installed ## the wheel, into build/wheel: pip installs it anywhere
 	@git ls-files -z | tar --create --null --files-from - | tar --extract --directory build/sources
 	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir build/wheel build/sources
 	@rm -rf build/sources && ls build/wheel
+
+# What the image is made from, and nothing else of this checkout. Docker is not started here.
+image-context: wheel ## the folder build/image, for docker build: an image for Kubernetes
+	@rm -rf build/image && mkdir -p build/image
+	@cp infra/container/Dockerfile infra/container/build-layers.sh infra/container/entrypoint.sh build/wheel/*.whl build/image
+	@$(BIN)/python infra/container/runtime_lock.py > build/image/requirements.lock
+	@ls build/image
 
 # In a folder of their own: the environment that the tests run in does not grow. A copy of the lock is the stamp.
 docs-packages: .venv/.installed

@@ -6,6 +6,7 @@ import importlib.util
 import socket
 import subprocess
 import sys
+from importlib.metadata import distribution
 
 import pytest
 
@@ -14,6 +15,7 @@ from lakehouse.settings.config import load
 from lakehouse.spark.cluster.address import address_settings, is_local
 from lakehouse.spark.cluster.executor_facts import PACKAGES, SHIPPED, describe_python
 from lakehouse.spark.cluster.root_cause import root_cause
+from tests.setup.elsewhere import needs
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 FAR = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker:
@@ -103,6 +105,11 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import lakehouse
 """
+
+
+def test_pip_installs_what_executors_get() -> None:
+    """A driver that pip installed has it, too: no part comes from the tools of a checkout alone."""
+    assert set(SHIPPED) <= {"lakehouse", *needs(distribution("lakehouse"))}
 
 
 def test_importing_lakehouse_needs_only_what_executors_get() -> None:

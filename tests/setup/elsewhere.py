@@ -71,13 +71,18 @@ def pip_install(place: Elsewhere, wheel: Path) -> None:
 
 
 def linked_install(place: Elsewhere, wheel: Path) -> None:
-    """Install the wheel beside links to what it asks for: pip would write 1 GB, which takes two minutes."""
+    """Install the wheel beside links to what it asks for."""
+    link_packages(place)
+    place.works(f"python -m pip install --quiet --no-compile --no-deps {wheel}")
+
+
+def link_packages(place: Elsewhere) -> None:
+    """Give the environment links to what lakehouse asks for: pip would write 1 GB, which takes two minutes."""
     site = Path(sysconfig.get_path("purelib", vars={"base": str(place.environment)}))
     for needed in needs(distribution("lakehouse")).values():
         for file in needed.files or ():
             if ".." not in file.parts:
                 _link(Path(str(needed.locate_file(file))), site / file)
-    place.works(f"python -m pip install --quiet --no-compile --no-deps {wheel}")
 
 
 def needs(top: Distribution, known: dict[str, Distribution] | None = None) -> dict[str, Distribution]:

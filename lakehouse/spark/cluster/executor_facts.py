@@ -12,7 +12,7 @@ from pathlib import Path
 PACKAGES = ("pyarrow", "pandas", "numpy")
 # What an executor that lacks a part of it gets from the driver. `import lakehouse` needs them beside the standard
 # library, and they are Python alone.
-SHIPPED = ("lakehouse", "sqlglot", "mypy_extensions")
+SHIPPED = ("lakehouse", "sqlglot")
 
 
 def describe_python() -> dict[str, str | None]:
