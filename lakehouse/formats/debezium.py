@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -29,12 +31,19 @@ from lakehouse.formats.codec import Row
 from lakehouse.formats.json_codec import JsonCodec
 from lakehouse.formats.values.connect_value import (
     DeclaredValues,
-    get_member,
+    Fields,
+    fields_of_schema,
     read_fields,
-    schema_of_field,
     unwrap,
 )
-from lakehouse.formats.values.json_text import JsonNumber, Members, parse_object, parse_value, write_parsed
+from lakehouse.formats.values.json_text import (
+    JsonNumber,
+    Members,
+    end_of_first_value,
+    parse_object,
+    parse_value,
+    write_parsed,
+)
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
@@ -48,7 +57,7 @@ class DebeziumCodec(JsonCodec):
     """A change event; its key is the row of the primary key. People write the JSON of both."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        schema, payload = unwrap(parse_object(decode_utf8(data)))
+        schema, payload = _read_object(decode_utf8(data))
         if payload is None:
             return None
         event = _event(self.format.options)
@@ -63,12 +72,13 @@ class DebeziumCodec(JsonCodec):
         if payload is None:
             return None
         if isinstance(payload, Members):
-            return read_fields(payload, columns, schema, declared)
+            return read_fields(payload, columns, fields_of_schema(schema), declared)
         if len(columns) > 1:
             names = ", ".join(column.name for column in columns)
             raise Unfit(f"expected an object of {names}, found {clip_text(write_parsed(payload))}")
-        schema_around = Members([("fields", [Members([("field", columns[0].name), *schema])])]) if schema else None
-        return read_fields(Members([(columns[0].name, payload)]), columns, schema_around, declared)
+        (column,) = columns
+        field_schemas = Fields(Members([(column.name, schema)])) if schema is not None else None
+        return read_fields(Members([(column.name, payload)]), columns, field_schemas, declared)
 
 
 @dataclass(frozen=True)
@@ -80,17 +90,17 @@ class _Event:
         return DeclaredValues(self.options.decimals, dict(self.options.times))
 
     @cached_property
-    def placeholders(self) -> tuple[Any, ...]:
+    def _placeholders(self) -> tuple[frozenset[str], tuple[Any, ...]]:
         """The forms of the placeholder, parsed, by type of column: Debezium's UnchangedToastedPlaceholder."""
         data = placeholder_bytes(self.options.unavailable)
-        as_text = data.decode("utf-8", "replace")
-        texts = (as_text, base64.b64encode(data).decode(), data.hex(), base64.urlsafe_b64encode(data).decode())
+        text, base64_text = data.decode("utf-8", "replace"), base64.b64encode(data).decode()
         name_uuid = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
-        lists = ([as_text], [texts[1]], [name_uuid], [JsonNumber(str(byte)) for byte in data])
+        whole_numbers = [JsonNumber(str(byte)) for byte in data]
         decimals = [JsonNumber(f"{byte}.0") for byte in data]
-        return (*texts, *lists, decimals, Members([(as_text, as_text)]))
+        texts = {text, base64_text, base64.urlsafe_b64encode(data).decode(), data.hex()}
+        return frozenset(texts), ([text], [base64_text], [name_uuid], whole_numbers, decimals, Members([(text, text)]))
 
-    def row(self, envelope: Members, schema: Any, columns: tuple[Column, ...]) -> Row | None:
+    def row(self, envelope: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
         operation = parts.get("op")
         if operation == "d":
@@ -100,13 +110,13 @@ class _Event:
         after = parts.get("after")
         if not isinstance(after, Members):
             raise _unfit_after(operation, after)
-        own_columns = tuple(column for column in columns if column.name not in self.options.meta)
-        row = self._sent_row(after, schema_of_field(schema, "after"), own_columns)
-        for path in self.options.meta:
-            row |= _meta_value(envelope, path, columns)
+        own_columns, meta_columns = _split_columns(columns, self.options.meta)
+        row = self._sent_row(after, schema.of_after, own_columns)
+        for column in meta_columns:
+            row |= _meta_value(envelope, column)
         return row
 
-    def flattened_row(self, members: Members, schema: Any, columns: tuple[Column, ...]) -> Row | None:
+    def flattened_row(self, members: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(members)
         if isinstance(parts.get("op"), str) and "source" in parts and ("after" in parts or "before" in parts):
             raise Unfit("expected a row alone, found an envelope with op, source and after: leave out flattened=True")
@@ -114,16 +124,70 @@ class _Event:
             return None
         if "__op" in parts and parts["__op"] not in _ROW_AFTER:
             raise _unfit_operation({"op": parts["__op"]})
-        return self._sent_row(members, schema, columns)
+        return self._sent_row(members, schema.of_row, columns)
 
-    def _sent_row(self, members: Members, schema: Any, columns: tuple[Column, ...]) -> Row:
-        for column in columns:
-            if (value := get_member(members, column.name)) is not None and value in self.placeholders:
-                raise Unfit(
-                    f"field {column.name}: not sent (TOAST): the database's log has no value of a large column that "
-                    f"did not change. ALTER TABLE ... REPLICA IDENTITY FULL makes PostgreSQL log it"
-                )
-        return read_fields(members, columns, schema, self.declared)
+    def _sent_row(self, members: Members, field_schemas: Fields | None, columns: tuple[Column, ...]) -> Row:
+        return read_fields(members, columns, field_schemas, self.declared, self._check_sent)
+
+    def _check_sent(self, value: Any) -> None:
+        texts, others = self._placeholders
+        if value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others:
+            raise Unfit(
+                "not sent (TOAST): the database's log has no value of a large column that did not change. ALTER TABLE "
+                "... REPLICA IDENTITY FULL makes PostgreSQL log it"
+            )
+
+
+@lru_cache(maxsize=256)
+def _split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    return tuple(c for c in columns if c.name not in meta), tuple(c for c in columns if c.name in meta)
+
+
+class _Schema:
+    """The schema beside a record, or None: the schemas of the row's fields in it."""
+
+    def __init__(self, parsed_schema: Any) -> None:
+        self._parsed_schema = parsed_schema
+
+    @cached_property
+    def of_row(self) -> Fields | None:
+        """Those of a row alone."""
+        return fields_of_schema(self._parsed_schema)
+
+    @cached_property
+    def of_after(self) -> Fields | None:
+        """Those of the row after a change."""
+        return fields_of_schema(self.of_row.get("after")) if self.of_row is not None else None
+
+
+_NO_SCHEMA = _Schema(None)
+_BEFORE_SCHEMA, _AFTER_SCHEMA = '{"schema":', re.compile(r'[ \t\r\n]*,[ \t\r\n]*"payload"[ \t\r\n]*:')
+_SCHEMAS_MAX = 8
+# The last schemas, each with the text of a record up to its end: most of a record is a schema that the one before had.
+_known_schemas: tuple[tuple[str, _Schema], ...] = ()
+
+
+def _read_object(text: str) -> tuple[_Schema, Any]:
+    """Return the schema and the value in a JSON object, see `unwrap`. Raises Unfit for everything else."""
+    for start, known_schema in _known_schemas:
+        if text.startswith(start) and (match := _AFTER_SCHEMA.match(text, len(start))):
+            with suppress(Unfit):  # the reason is that of the whole text
+                members = parse_object('{"payload":' + text[match.end() :])
+                if len(members) == 1:
+                    return known_schema, members[0][1]
+    parsed_schema, payload = unwrap(parse_object(text))
+    if parsed_schema is None:
+        return _NO_SCHEMA, payload
+    schema = _Schema(parsed_schema)
+    if text.startswith(_BEFORE_SCHEMA):
+        _remember(text, schema)
+    return schema, payload
+
+
+def _remember(text: str, schema: _Schema) -> None:
+    global _known_schemas
+    start = text[: len(_BEFORE_SCHEMA) + end_of_first_value(text[len(_BEFORE_SCHEMA) :])]
+    _known_schemas = ((start, schema), *_known_schemas[: _SCHEMAS_MAX - 1])
 
 
 @lru_cache(maxsize=64)
@@ -131,14 +195,14 @@ def _event(options_text: str) -> _Event:
     return _Event(parse_options(options_text))
 
 
-def _meta_value(envelope: Members, path: str, columns: tuple[Column, ...]) -> Row:
-    """Return the value of the envelope's field at a path, as the row of the columns with the path's name."""
+def _meta_value(envelope: Members, column: Column) -> Row:
+    """Return a column's value: that of the envelope's field at the path which is its name."""
     value: Any = envelope
-    *outer_names, name = path.split(".")
+    *outer_names, name = column.name.split(".")
     for outer_name in outer_names:
         value = dict(value).get(outer_name) if isinstance(value, Members) else None
-    members = Members([(path, dict(value).get(name))]) if isinstance(value, Members) else Members()
-    return read_fields(members, tuple(column for column in columns if column.name == path), None, DeclaredValues())
+    field_value = dict(value).get(name) if isinstance(value, Members) else None
+    return read_fields(Members([(column.name, field_value)]), (column,), None, DeclaredValues())
 
 
 def _unfit_operation(parts: Mapping[str, Any]) -> Unfit:

@@ -68,22 +68,29 @@ class DeclaredValues:
     units: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-def get_member(members: Members, name: str) -> Any:
-    """Return the value of the last field with this name, or else of the only one with it in another case; or None.
+class Fields:
+    """The fields of a struct, found by their exact name or else in any case; of a repeated name, the last counts."""
 
-    Raises Unfit if there are several in other cases.
-    """
-    value, is_exact, other_names = None, False, {}
-    for member_name, member_value in members:
-        if member_name == name:
-            value, is_exact = member_value, True
-        elif member_name.lower() == name.lower():
-            other_names[member_name] = member_value
-    if is_exact or not other_names:
-        return value
-    if len(other_names) > 1:
-        raise Unfit(f"expected one field {name}, found {', '.join(other_names)}; name the one: \"... from 'name'\"")
-    return next(iter(other_names.values()))
+    __slots__ = ("_by_lower_name", "_by_name")
+
+    def __init__(self, members: Members) -> None:
+        self._by_name = dict(members)
+        self._by_lower_name: dict[str, list[str]] | None = None
+
+    def get(self, name: str) -> Any:
+        """Return the value of a field; None if there is none. Raises Unfit if several have it in other cases."""
+        if name in self._by_name:
+            return self._by_name[name]
+        if self._by_lower_name is None:
+            self._by_lower_name = {}
+            for own_name in self._by_name:
+                self._by_lower_name.setdefault(own_name.lower(), []).append(own_name)
+        names = self._by_lower_name.get(name.lower())
+        if names is None:
+            return None
+        if len(names) > 1:
+            raise Unfit(f"expected one field {name}, found {', '.join(names)}; name the one: \"... from 'name'\"")
+        return self._by_name[names[0]]
 
 
 def unwrap(parsed_value: Any) -> tuple[Any, Any]:
@@ -95,27 +102,41 @@ def unwrap(parsed_value: Any) -> tuple[Any, Any]:
     return None, parsed_value
 
 
-def schema_of_field(schema: Any, name: str) -> Any:
-    """Return the schema of a struct's field, found as `get_member` finds it; None if there is none."""
+def fields_of_schema(schema: Any) -> Fields | None:
+    """Return the schemas of a struct's fields by their names; None if it has none."""
     fields = dict(schema).get("fields") if isinstance(schema, Members) else None
     if not isinstance(fields, list):
         return None
     names = ((dict(item).get("field"), item) for item in fields if isinstance(item, Members))
-    return get_member(Members((name, item) for name, item in names if isinstance(name, str)), name)
+    return Fields(Members((name, item) for name, item in names if isinstance(name, str)))
 
 
-def read_fields(members: Members, columns: tuple[Column, ...], schema: Any, declared: DeclaredValues) -> dict[str, Any]:
-    """Return the row of columns in a struct; an absent field is null. schema: the struct's own, if it has one."""
+def read_fields(
+    members: Members,
+    columns: tuple[Column, ...],
+    field_schemas: Fields | None,
+    declared: DeclaredValues,
+    check_sent: Callable[[Any], None] | None = None,
+) -> dict[str, Any]:
+    """Return the row of columns in a struct; an absent field is null. Raises Unfit.
+
+    field_schemas: those of the struct's fields, if it has a schema. check_sent: raises Unfit for a value that only says
+    that there is one.
+    """
     row: dict[str, Any] = {}
+    fields = Fields(members)
     for column in columns:
-        try:
-            value = get_member(members, column.name)
-            if value is not None:
-                reader = connect_reader(column.type, declared.decimals, declared.units.get(column.name, ""))
-                value = reader(value, schema_of_field(schema, column.name) if schema is not None else None)
-        except Unfit as error:
-            raise Unfit(f"field {column.name}: {error}") from error
-        row[column.name] = value
+        name = column.name
+        value = fields.get(name)
+        if value is not None:
+            try:
+                if check_sent is not None:
+                    check_sent(value)
+                reader = connect_reader(column.type, declared.decimals, declared.units.get(name, ""))
+                value = reader(value, field_schemas.get(name) if field_schemas is not None else None)
+            except Unfit as error:
+                raise Unfit(f"field {name}: {error}") from error
+        row[name] = value
     return row
 
 
@@ -143,7 +164,7 @@ def _nested_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
     if base_type(type_tree.sql("spark")) == "struct":
         columns = tuple(Column(node.name, node.args["kind"].sql("spark")) for node in type_tree.expressions)
         declared = DeclaredValues(decimals, dict.fromkeys((column.name for column in columns), unit))
-        return lambda value, schema: read_fields(_expect_members(value), columns, schema, declared)
+        return lambda value, schema: read_fields(_expect_members(value), columns, fields_of_schema(schema), declared)
     readers = [connect_reader(node.sql("spark"), decimals, unit) for node in type_tree.expressions]
     if base_type(type_tree.sql("spark")) == "array":
         return lambda value, schema: [

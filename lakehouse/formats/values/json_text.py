@@ -80,6 +80,12 @@ def parse_value(text: str) -> Any:
     return value
 
 
+def end_of_first_value(text: str) -> int:
+    """Return the position after the first JSON value of a text that begins with one, or with blanks before it."""
+    start = len(text) - len(text.lstrip(JSON_BLANKS))
+    return start + _decode_first_value(text[start:])[1]
+
+
 def _decode_first_value(stripped_text: str) -> tuple[Any, int]:
     """Return the first value in a text, and the position after it."""
     _check_depth(stripped_text)

@@ -71,7 +71,7 @@ def debezium(
     options = DebeziumOptions(flattened, decimals, units, unavailable, paths)
     if key_format not in (DEBEZIUM, *KEY_FORMATS):
         raise PlanError(f"{subject}: key_format={key_format!r}: expected {', '.join((DEBEZIUM, *KEY_FORMATS))}.")
-    key_options = DebeziumOptions(decimals=decimals, times=units) if key_format == DEBEZIUM else ""
+    key_options = _options_of_key(parse_key(key, row_columns, subject), options) if key_format == DEBEZIUM else ""
     stream = declared_source(
         topic, key=key, value_columns=(*row_columns, *meta_columns),
         value_format=str(RecordFormat(DEBEZIUM, options=str(options))),
@@ -79,6 +79,16 @@ def debezium(
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
     return stream.drop(_COMMITTED.name) if has_hidden_time else stream
+
+
+def _options_of_key(columns: tuple[Column, ...], options: DebeziumOptions) -> DebeziumOptions:
+    """Return what of the options a key's columns are read by: others make no difference to it."""
+    names = {column.in_topic.name for column in columns}
+    has_decimal = any("decimal" in column.type.lower() for column in columns)
+    return DebeziumOptions(
+        decimals=options.decimals if has_decimal else "",
+        times=tuple((name, unit) for name, unit in options.times if name in names),
+    )
 
 
 def _meta_columns(text: str, subject: str, *, flattened: bool) -> tuple[Column, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -197,7 +199,14 @@ def open_session(settings: Settings) -> SparkSession:
         except ConfigError:
             session.stop()  # the next start must ask again
             raise
+        atexit.register(_stop, session)
     return session
+
+
+def _stop(session: SparkSession) -> None:
+    """Let the cluster know that the application is over: Kubernetes keeps its executors' pods until it is told."""
+    with suppress(Exception):  # the JVM may have ended before
+        session.stop()
 
 
 def new_session(session: SparkSession) -> SparkSession:
