@@ -122,6 +122,19 @@ def explodes_text() -> lh.App:
     return lh.app(baskets.explode("n", "item").latest("never"))
 
 
+customers = lh.debezium(
+    "shop.customers",
+    key="id int",
+    schema="name string, amount decimal(10, 2), made timestamp",
+    decimals="precise",
+    times={"made": "micros"},
+)
+
+
+def a_database_s_table() -> lh.App:
+    return lh.app(customers.latest("customers"))
+
+
 def merges_what_differs() -> lh.App:
     return lh.app(trains.merge(texts).latest("never"))
 

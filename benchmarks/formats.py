@@ -1,0 +1,126 @@
+"""Processor seconds to decode a million records of each format on Spark: bronze's columns to a stream's, to no sink.
+
+    .venv/bin/python benchmarks/formats.py [--records N]
+
+Each record has the same six fields. Processor seconds are those of the JVM and of Python's workers together, the median
+of three passes after one that warms up; compare them with each other only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+from common import show
+from pyspark.sql import functions as F
+
+import lakehouse as lh
+from lakehouse.plan.origin import Source
+from lakehouse.settings.config import load
+from lakehouse.spark.bronze import bronze
+from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.stream.decoded import decode_records
+
+SCHEMA = "name string, city string, amount decimal(12, 2), made timestamp, visits bigint, ratio double"
+MADE_MICROS = 1_767_225_600_123_456
+CONNECT = "org.apache.kafka.connect.data."
+FIELDS = [
+    {"field": "id", "type": "int64"}, {"field": "name", "type": "string"}, {"field": "city", "type": "string"},
+    {"field": "amount", "type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}},
+    {"field": "made", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    {"field": "visits", "type": "int64"}, {"field": "ratio", "type": "double"},
+]  # fmt: skip
+
+
+def row(number: int) -> dict[str, Any]:
+    return {"name": f"name {number % 999}", "city": "Rome", "visits": number, "ratio": number / 7}
+
+
+def json_record(number: int) -> str:
+    return json.dumps(row(number) | {"amount": number / 100, "made": "2026-01-01T00:00:00.123456Z"})
+
+
+def line(number: int) -> str:
+    return f"name {number % 999},Rome,{number / 100},2026-01-01T00:00:00.123456Z,{number},{number / 7}"
+
+
+def envelope(number: int) -> dict[str, Any]:
+    amount = base64.b64encode(number.to_bytes(8, "big", signed=True)).decode()
+    after = {"id": number} | row(number) | {"amount": amount, "made": MADE_MICROS + number}
+    source = {"version": "3.3.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": 1_767_225_600_000}
+    source |= {"db": "shop", "schema": "public", "table": "customers", "txId": 700, "lsn": number}
+    return {"before": None, "after": after, "source": source, "op": "u", "ts_ms": 1_767_225_600_500}
+
+
+def with_schema(number: int) -> str:
+    struct = {"type": "struct", "optional": True, "name": "shop.public.customers.Value", "fields": FIELDS}
+    fields = [struct | {"field": "before"}, struct | {"field": "after"}, {"field": "op", "type": "string"}]
+    schema = {"type": "struct", "name": "shop.public.customers.Envelope", "fields": fields}
+    return json.dumps({"schema": schema, "payload": envelope(number)})
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--records", type=int, default=200_000)
+    records = arguments.parse_args().records
+    formats = {
+        "json": (lh.stream("t", key="id bigint", schema=SCHEMA), json_record),
+        "delimited": (lh.stream("t", key="id bigint", schema=SCHEMA, format="csv"), line),
+        "debezium": (
+            lh.debezium(
+                "t", key="id bigint", schema=SCHEMA, key_format="kafka", decimals="precise", times={"made": "micros"}
+            ),
+            lambda number: json.dumps(envelope(number)),
+        ),
+        "debezium, {schema, payload}": (
+            lh.debezium("t", key="id bigint", schema=SCHEMA, key_format="kafka"),
+            with_schema,
+        ),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load(environ={"LAKEHOUSE_LAKE_PATH": folder}, start=Path(folder))
+        spark = open_session(settings)
+        rows = []
+        for name, (stream, written) in formats.items():
+            source = stream.source
+            assert isinstance(source, Source)
+            place = f"{folder}/{len(rows)}"
+            values = [
+                (number, number.to_bytes(8, "big", signed=True), written(number).encode()) for number in range(records)
+            ]
+            values_frame = spark.createDataFrame(values, "offset bigint, key binary, value binary")
+            values_frame.selectExpr(
+                "'t' AS topic", "'id' AS topic_id", "0 AS partition", "offset", "timestamp_millis(offset) AS timestamp",
+                "0 AS timestamp_type", "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers", "key",
+                "value", "1L AS tick", "timestamp_millis(offset) AS order_time",
+            ).write.parquet(place)  # fmt: skip
+            decoded = decode_records(source, spark.read.schema(bronze.SCHEMA).parquet(place))
+            bad = decoded.filter(F.col("_bad")).count()
+            assert bad == 0, f"{name}: {bad} bad records"
+            seconds = []
+            for _ in range(4):
+                before = processor_seconds()
+                decoded.write.format("noop").mode("overwrite").save()
+                seconds.append((processor_seconds() - before) * 1_000_000 / records)
+            size = statistics.mean(len(value) for _, _, value in values)
+            rows.append([name, f"{size:.0f}", f"{statistics.median(seconds[1:]):.1f}"])
+        show("processor seconds to decode a million records", ["format", "bytes a record", "seconds"], rows)
+
+
+def processor_seconds() -> float:
+    """Return the processor seconds of this process's children so far: the JVM, and Python's workers behind it."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        times = process.cpu_times()
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+if __name__ == "__main__":
+    main()
