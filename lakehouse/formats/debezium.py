@@ -162,7 +162,7 @@ class _Schema:
 
 _NO_SCHEMA = _Schema(None)
 _BEFORE_SCHEMA, _AFTER_SCHEMA = '{"schema":', re.compile(r'[ \t\r\n]*,[ \t\r\n]*"payload"[ \t\r\n]*:')
-_SCHEMAS_MAX = 8
+_SCHEMAS_MAX, _SCHEMA_LENGTH_MAX = 8, 100_000
 # The last schemas, each with the text of a record up to its end: most of a record is a schema that the one before had.
 _known_schemas: tuple[tuple[str, _Schema], ...] = ()
 
@@ -187,7 +187,8 @@ def _read_object(text: str) -> tuple[_Schema, Any]:
 def _remember(text: str, schema: _Schema) -> None:
     global _known_schemas
     start = text[: len(_BEFORE_SCHEMA) + end_of_first_value(text[len(_BEFORE_SCHEMA) :])]
-    _known_schemas = ((start, schema), *_known_schemas[: _SCHEMAS_MAX - 1])
+    if len(start) <= _SCHEMA_LENGTH_MAX:
+        _known_schemas = ((start, schema), *_known_schemas[: _SCHEMAS_MAX - 1])
 
 
 @lru_cache(maxsize=64)

@@ -173,6 +173,7 @@ def test_a_value_by_its_schema(name: str, value: Any, field_schema: dict[str, An
         ("amount", "", decimal_of(2), "expected the bytes of a decimal, found none"),
         ("amount", "AeI6", decimal_of(4), "expected decimal(10, 2) without a loss, found 12.3450"),
         ("amount", {"scale": 99999999999, "value": "AQ=="}, None, "expected the scale of a decimal, -1000 to 1000"),
+        ("amount", {"scale": float("inf"), "value": "AQ=="}, None, "expected the scale of a decimal, found"),
         ("amount", {"scale": 2}, None, "expected decimal(10, 2): a number, or an object of scale and value"),
         ("amount", {"scale": -9, "value": "AQ=="}, None, "expected decimal(10, 2) without a loss, found 1000000000"),
         ("amount", "1e5000", {"type": "string"}, "expected decimal(10, 2)"),

@@ -40,6 +40,9 @@ TYPES: dict[str, dict[str, Any]] = {
 ODD_VALUES = (
     None, "", "a", "AA==", 0, -1, 1.5, 10**20, True, [], ["a", None], {}, {"scale": 2, "value": "AQ=="}, PLACEHOLDER,
     base64.b64encode(PLACEHOLDER.encode()).decode(), 9223372036825200000, "2026-01-01", "\ud800", "é",
+    float("inf"), float("nan"), 10**4000, 1e300, "1e999", {"scale": float("inf"), "value": "AQ=="},
+    {"scale": 1.5, "value": "AQ=="}, {"scale": -1000, "value": "AQ=="}, {"scale": 1000, "value": "f39/f39/"},
+    {"scale": True, "value": 7}, {"value": "AQ=="},
 )  # fmt: skip
 
 

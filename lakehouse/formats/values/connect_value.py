@@ -232,7 +232,7 @@ def _unscaled(text: str) -> int:
 def _scale(value: Any) -> int:
     try:
         scale = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise unfit_value("the scale of a decimal", _shown(value)) from None
     if not -1000 <= scale <= 1000:
         raise unfit_value("the scale of a decimal, -1000 to 1000", _shown(value))
