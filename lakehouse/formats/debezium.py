@@ -6,6 +6,7 @@
 | op d; a null value (the tombstone after d) | none: a delete                                                         |
 | op t (truncate), m (message), any other    | none, with a reason: the quarantine                                    |
 | a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database       |
+| a document as a text (MongoDB)             | with `documents`: its fields, as in `values.extended_json`             |
 | a row alone (ExtractNewRecordState)        | with `flattened`: the row; a delete if its field __deleted is true      |
 
 Key and value may have a schema around them, {"schema": ..., "payload": ...}, each record by itself: Kafka Connect's
@@ -36,6 +37,7 @@ from lakehouse.formats.values.connect_value import (
     read_fields,
     unwrap,
 )
+from lakehouse.formats.values.extended_json import plain_json
 from lakehouse.formats.values.json_text import (
     JsonNumber,
     Members,
@@ -68,10 +70,13 @@ class DebeziumCodec(JsonCodec):
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         schema, payload = unwrap(parse_value(decode_utf8(data)))
-        declared = _event(self.format.options).declared
+        event = _event(self.format.options)
+        declared = event.declared
         if payload is None:
             return None
         if isinstance(payload, Members):
+            if event.options.documents:
+                payload = Members((name, _document(value)) for name, value in payload)
             return read_fields(payload, columns, fields_of_schema(schema), declared)
         if len(columns) > 1:
             names = ", ".join(column.name for column in columns)
@@ -107,7 +112,7 @@ class _Event:
             return None
         if operation not in _ROW_AFTER:
             raise _unfit_operation(parts)
-        after = parts.get("after")
+        after = _document(parts.get("after")) if self.options.documents else parts.get("after")
         if not isinstance(after, Members):
             raise _unfit_after(operation, after)
         own_columns, meta_columns = _split_columns(columns, self.options.meta)
@@ -206,6 +211,11 @@ def _meta_value(envelope: Members, column: Column) -> Row:
     return read_fields(Members([(column.name, field_value)]), (column,), None, DeclaredValues())
 
 
+def _document(value: Any) -> Any:
+    """Return what is written in a text of Extended JSON; anything else as it is."""
+    return plain_json(parse_value(value)) if isinstance(value, str) and not isinstance(value, JsonNumber) else value
+
+
 def _unfit_operation(parts: Mapping[str, Any]) -> Unfit:
     operation = parts.get("op")
     if operation == "t":
@@ -226,11 +236,11 @@ def _unfit_operation(parts: Mapping[str, Any]) -> Unfit:
 def _unfit_after(operation: Any, after: Any) -> Unfit:
     if isinstance(after, str):
         return Unfit(
-            f"op {operation}: expected an object in after, found a text, as MongoDB's connector writes: let its "
-            "ExtractNewDocumentState make rows of documents, and declare flattened=True"
+            f"op {operation}: expected an object in after, found a text, as MongoDB's connector writes: declare "
+            "documents=True"
         )
     found_text = "none" if after is None else clip_text(write_parsed(after))
     return Unfit(
-        f"op {operation}: expected the whole row in after, found {found_text}. MongoDB: "
-        "capture.mode=change_streams_update_full"
+        f"op {operation}: expected the whole row in after, found {found_text}. MongoDB sends no document with an "
+        "update unless capture.mode=change_streams_update_full"
     )

@@ -248,6 +248,51 @@ def test_flattened_rows() -> None:
     assert decoded(of, {"schema": schema, "payload": {"name": "ann"}}) == {"name": "ann"}
 
 
+@pytest.mark.parametrize(
+    ("column", "text", "expected"),
+    [
+        ("bigint", '{"$numberLong": "9007199254740993"}', 9007199254740993),
+        ("int", '{"$numberInt": "7"}', 7),
+        ("decimal(10, 2)", '{"$numberDecimal": "12.5"}', Decimal("12.50")),
+        ("double", '{"$numberDouble": "-Infinity"}', float("-inf")),
+        ("string", '{"$oid": "65a"}', "65a"),
+        ("timestamp", '{"$date": 1000}', datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("timestamp", '{"$date": {"$numberLong": "1000"}}', datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("timestamp", '{"$date": "1970-01-01T00:00:01Z"}', datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+        ("binary", '{"$binary": {"base64": "AAH/", "subType": "00"}}', b"\x00\x01\xff"),
+        ("binary", '{"$binary": "AAH/", "$type": "00"}', b"\x00\x01\xff"),
+        ("string", '{"$undefined": true}', None),
+        ("array<bigint>", '[{"$numberLong": "1"}, 2, null]', [1, 2, None]),
+        ("struct<a: struct<b: int>>", '{"a": {"b": {"$numberInt": "7"}}}', {"a": {"b": 7}}),
+        ("struct<n: int>", '{"n": {"$numberInt": [7]}}', "value: expected a number as text, found [7]"),
+        (
+            "timestamp",
+            '{"$date": {"$numberLong": "99999999999999999"}}',
+            "value: expected $date in the years 1 to",
+        ),
+        ("int", '{"$numberInt": "7"} x', "value: expected JSON"),
+    ],
+)
+def test_documents(column: str, text: str, expected: Any) -> None:
+    of = source(f"x {column}", "id string", documents=True)
+    row = decoded(of, event() | {"after": f'{{"_id": 1, "x": {text}}}'})
+    if isinstance(row, str):
+        assert isinstance(expected, str)
+        assert row.startswith(expected)
+    else:
+        assert row["x"] == expected
+
+
+def test_keys_of_documents() -> None:
+    of = source("name string", "id string", documents=True)
+    for id_text, expected in (('{"$oid": "65a"}', "65a"), ('"ann"', "ann"), ('{"$numberLong": "7"}', "7")):
+        assert decoded(of, None, {"id": id_text}) == {"id": expected}
+    assert decoded(of, event("u") | {"after": None}).startswith(
+        "value: op u: expected the whole row in after, found none"
+    )
+    assert decoded(of, event("d") | {"after": None}) is None
+
+
 def test_fields_of_the_envelope() -> None:
     stream = lh.debezium(
         "shop.orders", key="id int", schema="name string",
@@ -287,7 +332,7 @@ def test_what_a_declaration_refuses(arguments: dict[str, Any], message: str) -> 
 
 @given(
     st.builds(
-        DebeziumOptions, st.booleans(), st.sampled_from(["", "precise", "string"]),
+        DebeziumOptions, st.booleans(), st.booleans(), st.sampled_from(["", "precise", "string"]),
         st.lists(st.tuples(st.text(), st.sampled_from(["nanos", "days"])), max_size=3).map(tuple), st.text(min_size=1),
         st.lists(st.text(min_size=1), max_size=3).map(tuple),
     )

@@ -81,6 +81,10 @@ def odd_value(draw: random.Random) -> bytes | None:
     inner = whole.get("payload", whole)
     if draw.random() < 0.2:
         inner[draw.choice(["op", "after", "source", "payload", "schema"])] = draw.choice(ODD_VALUES)
+    if draw.random() < 0.2:
+        document = row | {"name": {"$symbol": "a"}, "made": {"$date": {"$numberLong": str(draw.randrange(10**15))}}}
+        document |= {"amount": {"$numberDecimal": draw.choice(["1.5", "NaN", 7])}}
+        inner["after"] = json.dumps(draw.choice([document, row, 7])) + draw.choice(["", "", "x"])
     if draw.random() < 0.1:
         whole["schema"] = draw.choice(ODD_VALUES)
     data = json.dumps(
@@ -99,7 +103,21 @@ def odd_value(draw: random.Random) -> bytes | None:
 
 
 def odd_key(draw: random.Random) -> bytes | None:
-    key: Any = draw.choice([{"id": 7}, {"ID": 7}, 7, {"id": None}, {"id": "a"}, {}, None, [1], {"id": 1, "x": 2}])
+    key: Any = draw.choice(
+        [
+            {"id": 7},
+            {"ID": 7},
+            {"id": '{"$numberLong": "7"}'},
+            {"id": "{"},
+            7,
+            {"id": None},
+            {"id": "a"},
+            {},
+            None,
+            [1],
+            {"id": 1, "x": 2},
+        ]
+    )
     if draw.random() < 0.5:
         key = {"schema": draw.choice([None, {"type": "struct"}, 7]), "payload": key}
     return draw.choice([None, b"\xff", json.dumps(key).encode(), json.dumps(key).encode()])
@@ -119,7 +137,12 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
     frame, sources = None, []
     for number, options in enumerate(
-        ({}, {"decimals": "precise", "times": {"made": "millis"}, "meta": "op string"}, {"flattened": True})
+        (
+            {},
+            {"decimals": "precise", "times": {"made": "millis"}, "meta": "op string"},
+            {"flattened": True},
+            {"documents": True},
+        )
     ):
         source = lh.debezium("docs", key="id int", schema=SCHEMA, name=f"s{number}", **options).source  # type: ignore[arg-type]
         assert isinstance(source, Source)

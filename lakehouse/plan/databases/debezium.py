@@ -24,6 +24,7 @@ def debezium(
     key: str,
     schema: str,
     flattened: bool = False,
+    documents: bool = False,
     decimals: str = "",
     times: Mapping[str, str] | None = None,
     meta: str = "",
@@ -41,7 +42,8 @@ def debezium(
     null value. So `.latest("orders")` is the database's table. What is no row goes to the quarantine with its reason.
 
     key: the columns of the primary key, "id int". schema: other columns of the table, in any case. flattened: the topic
-    has rows alone (ExtractNewRecordState); a row whose field __deleted is true is a delete.
+    has rows alone (ExtractNewRecordState); a row whose field __deleted is true is a delete. documents: they are
+    MongoDB's: `after` is the text of a document in Extended JSON, and so is the key's field id.
     Without a schema beside a record ({"schema": ..., "payload": ...}), its numbers and texts have no type. Then say
     decimals: what a text for a decimal is, "precise" (its bytes) or "string" (its digits); times: what a number for a
     timestamp counts, by column, {"made": "micros"}, or "millis" or "nanos", for a date also "days", which is the usual.
@@ -68,7 +70,9 @@ def debezium(
     units = _units(times or {}, (*parse_key(key, row_columns, subject), *row_columns), f"{subject}: times")
     if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
-    options = DebeziumOptions(flattened, decimals, units, unavailable, paths)
+    if documents and flattened:
+        raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
+    options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths)
     if key_format not in (DEBEZIUM, *KEY_FORMATS):
         raise PlanError(f"{subject}: key_format={key_format!r}: expected {', '.join((DEBEZIUM, *KEY_FORMATS))}.")
     key_options = _options_of_key(parse_key(key, row_columns, subject), options) if key_format == DEBEZIUM else ""
@@ -86,6 +90,7 @@ def _options_of_key(columns: tuple[Column, ...], options: DebeziumOptions) -> De
     names = {column.in_topic.name for column in columns}
     has_decimal = any("decimal" in column.type.lower() for column in columns)
     return DebeziumOptions(
+        documents=options.documents,
         decimals=options.decimals if has_decimal else "",
         times=tuple((name, unit) for name, unit in options.times if name in names),
     )

@@ -18,6 +18,7 @@ class DebeziumOptions:
     """See `lakehouse.plan.databases.debezium`. times: units by the field's name. meta: paths in the envelope."""
 
     flattened: bool = False
+    documents: bool = False
     decimals: str = ""
     times: tuple[tuple[str, str], ...] = ()
     unavailable: str = UNAVAILABLE
@@ -25,6 +26,7 @@ class DebeziumOptions:
 
     def __str__(self) -> str:
         pairs = [("flattened", "true")] * self.flattened + [("decimals", self.decimals)] * bool(self.decimals)
+        pairs += [("documents", "true")] * self.documents
         pairs += [(_TIME + name, unit) for name, unit in self.times]
         pairs += [("unavailable", self.unavailable)] * (self.unavailable != UNAVAILABLE)
         return urlencode([*pairs, *((_META, path) for path in self.meta)], quote_via=quote, safe="")
@@ -36,6 +38,7 @@ def parse_options(text: str) -> DebeziumOptions:
     single = dict(pairs)
     return DebeziumOptions(
         single.get("flattened") == "true",
+        single.get("documents") == "true",
         single.get("decimals", ""),
         tuple((name.removeprefix(_TIME), unit) for name, unit in pairs if name.startswith(_TIME)),
         single.get("unavailable", UNAVAILABLE),
