@@ -97,7 +97,7 @@ def _guard_node(tree: Tree) -> Tree:
         argument_forms, java_call, result_form = java_function
         arguments = [_fill_template(argument_form, guarded_children) for argument_form in argument_forms]
         if (call_tree := tree.call_java(java_call, arguments)) is not None:
-            return _fill_template(result_form, [call_tree.try_eval()])
+            return _fill_template(result_form, [call_tree])
         argument_types = ksql_functions.TYPES[name][0]
         return tree.with_children(
             [

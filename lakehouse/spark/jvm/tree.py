@@ -66,7 +66,10 @@ class Tree(Protocol):
         """Return the same tree, marked as one that never raises."""
 
     def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> Tree | None:
-        """Return a call of a Java method over the arguments; None if this tree's call is a function of the session."""
+        """Return a call of a Java method over the arguments, null where it raises.
+
+        None if this tree's call is a function of the session.
+        """
 
     def column(self) -> Column:
         """Return the tree as a column."""
@@ -124,7 +127,9 @@ class CatalystTree:
     def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> Tree | None:
         if not is_available(Capability.JAVA_CALLS):
             return None
-        return CatalystTree(java_call(*map(_java, arguments)))
+        tried_call = CatalystTree(java_call(*map(_java, arguments))).try_eval()
+        varying_arguments = [tree for tree in arguments if any(node.kind in ATTRIBUTES for node in all_nodes(tree))]
+        return _kept_apart(tried_call, varying_arguments[0]) if varying_arguments else tried_call
 
     def column(self) -> Column:
         java_column = active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(self.java)
@@ -136,6 +141,18 @@ def all_nodes(tree: Tree) -> Iterator[Tree]:
     yield tree
     for child in tree.children:
         yield from all_nodes(child)
+
+
+def _kept_apart(tried_call: Tree, argument: Tree) -> Tree:
+    """Return a call under a condition that is always true, and that Spark can't know to be so.
+
+    Spark computes once, before both, what two calls share, such as the parsed JSON of two paths: outside of TryEval, so
+    that a text which is no JSON would end the job. What stands under a condition it does not move.
+    """
+    expressions = active_jvm().org.apache.spark.sql.catalyst.expressions
+    is_null = expressions.IsNull(expressions.KnownNullable(_java(argument)))
+    is_known = expressions.IsNotNull(expressions.KnownNullable(is_null))
+    return CatalystTree(expressions.If(is_known, _java(tried_call), _java(parse_catalyst("null"))))
 
 
 def _java(tree: Tree) -> Any:
