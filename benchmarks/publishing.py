@@ -52,7 +52,7 @@ def main() -> None:
                 topics = [] if way == "without publishing" else [f"{name}-{number}-{len(parts)}" for name in ("a", "b")]
                 for topic in topics:
                     cluster.create(topic, PARTITIONS)
-                sinks = [f".to_topic({topic!r})" for topic in topics] or ["", ""]
+                sinks = [f".changes().to_topic({topic!r})" for topic in topics] or ["", ""]
                 (folder / "app.py").write_text(f"{APP}app = lh.app(latest{sinks[0]}, counts{sinks[1]})\n")
                 run(folder, ["--only", "ingest"])
                 lines = [["--only", "silver", *(["--part", part] if part else [])] for part in parts]
