@@ -52,6 +52,7 @@ from lakehouse.plan.schema import Column
 
 _ROW_AFTER = ("c", "u", "r")
 _DELETED = ("true", True)
+_NOTHING_DECLARED = DeclaredValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ class DebeziumCodec(JsonCodec):
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         schema, payload = unwrap(parse_value(decode_utf8(data)))
-        event = _event(self.format.options)
-        declared = event.declared
         if payload is None:
             return None
+        event = _event(self.format.options)
+        declared = event.declared
         if isinstance(payload, Members):
             if event.options.documents:
                 payload = Members((name, _document(value)) for name, value in payload)
@@ -117,9 +118,8 @@ class _Event:
             raise _unfit_after(operation, after)
         own_columns, meta_columns = _split_columns(columns, self.options.meta)
         row = self._sent_row(after, schema.of_after, own_columns)
-        for column in meta_columns:
-            row |= _meta_value(envelope, column)
-        return row
+        meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
+        return row | read_fields(meta_members, meta_columns, None, _NOTHING_DECLARED)
 
     def flattened_row(self, members: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(members)
@@ -201,14 +201,12 @@ def _event(options_text: str) -> _Event:
     return _Event(parse_options(options_text))
 
 
-def _meta_value(envelope: Members, column: Column) -> Row:
-    """Return a column's value: that of the envelope's field at the path which is its name."""
+def _member_at(envelope: Members, path: str) -> Any:
+    """Return the value at a path of names in the envelope; None if there is none."""
     value: Any = envelope
-    *outer_names, name = column.name.split(".")
-    for outer_name in outer_names:
-        value = dict(value).get(outer_name) if isinstance(value, Members) else None
-    field_value = dict(value).get(name) if isinstance(value, Members) else None
-    return read_fields(Members([(column.name, field_value)]), (column,), None, DeclaredValues())
+    for name in path.split("."):
+        value = dict(value).get(name) if isinstance(value, Members) else None
+    return value
 
 
 def _document(value: Any) -> Any:

@@ -126,15 +126,12 @@ class Layout:
         return f"{self.root}/control/rehydrated/{topic}.json"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyLayout(Layout):
-    """The folders of a small lake with a copy of one table; all that the table is made from stays in the lake `live`.
+    """The folders of a small lake with a copy of one table; what the table is made from stays in the lake `live`."""
 
-    live and table have defaults only because those of `Layout` have.
-    """
-
-    live: Layout = Layout("")
-    table: str = ""
+    live: Layout
+    table: str
 
     @property
     def records(self) -> str:

@@ -57,8 +57,8 @@ def stream(
     subject = f"stream {stream_name(topic, name)!r}"
     return declared_source(
         topic, key=key, value_columns=parse_schema(schema, f"{subject}: schema"),
-        value_format=_check_format_name(format, VALUE_FORMATS, f"{subject}: format"),
-        key_format=key_format and _check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format"),
+        value_format=check_format_name(format, VALUE_FORMATS, f"{subject}: format"),
+        key_format=key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format"),
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
 
@@ -148,7 +148,8 @@ def parse_key(key: str, value_columns: tuple[Column, ...], subject: str) -> tupl
     return (Column(name, "string"),)
 
 
-def _check_format_name(name: str, known_formats: tuple[str, ...], subject: str) -> str:
+def check_format_name(name: str, known_formats: tuple[str, ...], subject: str) -> str:
+    """Return the name of a known format, for an alias the format's own. Raises PlanError for another."""
     lowered_name = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
     if lowered_name not in known_formats:
         raise PlanError(

@@ -34,9 +34,9 @@ def application(app: str, request: Request, user: GetUserDep) -> Application:
     """The application of a path, for users who may see it. For all others it does not exist."""
     if applications.NAME.fullmatch(app) is not None and not allows(app, request, user):
         raise NotFound(f"there is no application {app!r} that you may see.")
-    found = applications.read_application(settings.applications_folder(), app)
-    _reach_store(found)
-    return found
+    visible_application = applications.read_application(settings.applications_folder(), app)
+    _reach_store(visible_application)
+    return visible_application
 
 
 def _reach_store(app: Application) -> None:

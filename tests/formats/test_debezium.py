@@ -47,10 +47,10 @@ def source(schema: str = SCHEMA, key: str = "id int", **options: Any) -> Source:
     return origin
 
 
-def decoded(of: Source, value: Any, key: Any = None) -> Any:
+def decoded(origin: Source, value: Any, key: Any = None) -> Any:
     """Return the row of a value, None for a delete, or the reason why there is none."""
     key_bytes, value_bytes = (None if item is None else json.dumps(item).encode() for item in (key, value))
-    record = decode_record(of, Record("shop.orders", "id", 0, 0, 1, key_bytes, value_bytes, 1, 1))
+    record = decode_record(origin, Record("shop.orders", "id", 0, 0, 1, key_bytes, value_bytes, 1, 1))
     return record.reason if isinstance(record, BadRecord) else (record.value if key is None else record.key)
 
 
@@ -58,7 +58,7 @@ def event(operation: str = "c", **after: Any) -> dict[str, Any]:
     return {"before": None, "after": after, "source": {"ts_ms": 7, "lsn": 33}, "op": operation, "ts_ms": 9}
 
 
-def value_of(of: Source, name: str, value: Any, field_schema: dict[str, Any] | None = None) -> Any:
+def value_of(origin: Source, name: str, value: Any, field_schema: dict[str, Any] | None = None) -> Any:
     """Return what a column is for a field's value, with its schema beside it if there is one; or the reason."""
     envelope: Any = event(**{name: value})
     if field_schema is not None:
@@ -71,7 +71,7 @@ def value_of(of: Source, name: str, value: Any, field_schema: dict[str, Any] | N
             "schema": {"type": "struct", "fields": [after | {"field": "before", "fields": []}, after]},
             "payload": envelope,
         }
-    row = decoded(of, envelope)
+    row = decoded(origin, envelope)
     return row[name] if isinstance(row, dict) else row
 
 
@@ -131,9 +131,9 @@ def test_a_placeholder_of_each_type(schema: str, value: Any) -> None:
 
 def test_another_placeholder() -> None:
     for unavailable in ("<none>", "hex:3c6e6f6e653e"):
-        of = source("x string", unavailable=unavailable)
-        assert value_of(of, "x", PLACEHOLDER) == PLACEHOLDER
-        assert value_of(of, "x", "<none>").startswith("value: field x: not sent (TOAST)")
+        origin = source("x string", unavailable=unavailable)
+        assert value_of(origin, "x", PLACEHOLDER) == PLACEHOLDER
+        assert value_of(origin, "x", "<none>").startswith("value: field x: not sent (TOAST)")
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_another_placeholder() -> None:
     ],
 )  # fmt: skip
 def test_a_value_by_its_schema(name: str, value: Any, field_schema: dict[str, Any] | None, expected: Any) -> None:
-    found = value_of(source(), name, value, field_schema)
-    assert (found, str(found)) == (expected, str(expected))
+    result = value_of(source(), name, value, field_schema)
+    assert (result, str(result)) == (expected, str(expected))
 
 
 @pytest.mark.parametrize(
@@ -193,23 +193,25 @@ def test_nothing_is_guessed(name: str, value: Any, field_schema: dict[str, Any] 
 
 
 def test_what_is_declared_for_values_without_a_schema() -> None:
-    of = source(decimals="precise", times={"made": "micros", "born": "millis"})
-    assert value_of(of, "amount", "+w==") == Decimal("-0.05")
-    assert value_of(of, "made", 1) == moment(1)
-    assert value_of(of, "born", 86_400_000) == date(1970, 1, 2)
+    origin = source(decimals="precise", times={"made": "micros", "born": "millis"})
+    assert value_of(origin, "amount", "+w==") == Decimal("-0.05")
+    assert value_of(origin, "made", 1) == moment(1)
+    assert value_of(origin, "born", 86_400_000) == date(1970, 1, 2)
     assert value_of(source(decimals="string"), "amount", "1234") == Decimal("1234.00")
     by_schema = MILLIS
-    assert value_of(of, "made", 1, by_schema) == moment(1000), "it says more"
+    assert value_of(origin, "made", 1, by_schema) == moment(1000), "it says more"
 
 
 def test_values_in_values() -> None:
-    of = source("x struct<at: timestamp, costs: array<decimal(10, 2)>, by: map<string, date>>")
+    origin = source("x struct<at: timestamp, costs: array<decimal(10, 2)>, by: map<string, date>>")
     fields = [
         {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
         {"field": "costs", "type": "array", "items": decimal_of(2)},
         {"field": "by", "type": "map", "values": DAYS},
     ]  # fmt: skip
-    value = value_of(of, "x", {"AT": 1, "costs": ["+w==", None], "by": {"a": 1}}, {"type": "struct", "fields": fields})
+    value = value_of(
+        origin, "x", {"AT": 1, "costs": ["+w==", None], "by": {"a": 1}}, {"type": "struct", "fields": fields}
+    )
     assert value == {
         "at": moment(1),
         "costs": [Decimal("-0.05"), None],
@@ -231,21 +233,21 @@ def test_values_in_values() -> None:
     ],
 )  # fmt: skip
 def test_keys(key: str, value: Any, expected: Any) -> None:
-    found = decoded(source("name string", key), None, value)
-    assert found.startswith(expected) if isinstance(expected, str) else found == expected
+    result = decoded(source("name string", key), None, value)
+    assert result.startswith(expected) if isinstance(expected, str) else result == expected
 
 
 def test_flattened_rows() -> None:
-    of = source("name string", flattened=True)
-    assert decoded(of, {"id": 1, "Name": "ann", "__deleted": "false"}) == {"name": "ann"}
-    assert decoded(of, {"id": 1, "name": "ann", "__deleted": "true"}) is None
-    assert decoded(of, {"id": 1, "name": "ann", "__deleted": True}) is None
-    assert decoded(of, {"id": 1, "name": None, "__op": "d"}) is None
-    assert decoded(of, {"__op": "t"}).startswith("value: op t: ")
-    assert decoded(of, {"name": PLACEHOLDER}).startswith("value: field name: not sent (TOAST)")
-    assert decoded(of, event(name="ann")).startswith("value: expected a row alone, found an envelope")
+    origin = source("name string", flattened=True)
+    assert decoded(origin, {"id": 1, "Name": "ann", "__deleted": "false"}) == {"name": "ann"}
+    assert decoded(origin, {"id": 1, "name": "ann", "__deleted": "true"}) is None
+    assert decoded(origin, {"id": 1, "name": "ann", "__deleted": True}) is None
+    assert decoded(origin, {"id": 1, "name": None, "__op": "d"}) is None
+    assert decoded(origin, {"__op": "t"}).startswith("value: op t: ")
+    assert decoded(origin, {"name": PLACEHOLDER}).startswith("value: field name: not sent (TOAST)")
+    assert decoded(origin, event(name="ann")).startswith("value: expected a row alone, found an envelope")
     schema = {"type": "struct", "fields": [{"field": "name", "type": "string"}]}
-    assert decoded(of, {"schema": schema, "payload": {"name": "ann"}}) == {"name": "ann"}
+    assert decoded(origin, {"schema": schema, "payload": {"name": "ann"}}) == {"name": "ann"}
 
 
 @pytest.mark.parametrize(
@@ -274,8 +276,8 @@ def test_flattened_rows() -> None:
     ],
 )
 def test_documents(column: str, text: str, expected: Any) -> None:
-    of = source(f"x {column}", "id string", documents=True)
-    row = decoded(of, event() | {"after": f'{{"_id": 1, "x": {text}}}'})
+    origin = source(f"x {column}", "id string", documents=True)
+    row = decoded(origin, event() | {"after": f'{{"_id": 1, "x": {text}}}'})
     if isinstance(row, str):
         assert isinstance(expected, str)
         assert row.startswith(expected)
@@ -284,13 +286,13 @@ def test_documents(column: str, text: str, expected: Any) -> None:
 
 
 def test_keys_of_documents() -> None:
-    of = source("name string", "id string", documents=True)
+    origin = source("name string", "id string", documents=True)
     for id_text, expected in (('{"$oid": "65a"}', "65a"), ('"ann"', "ann"), ('{"$numberLong": "7"}', "7")):
-        assert decoded(of, None, {"id": id_text}) == {"id": expected}
-    assert decoded(of, event("u") | {"after": None}).startswith(
+        assert decoded(origin, None, {"id": id_text}) == {"id": expected}
+    assert decoded(origin, event("u") | {"after": None}).startswith(
         "value: op u: expected the whole row in after, found none"
     )
-    assert decoded(of, event("d") | {"after": None}) is None
+    assert decoded(origin, event("d") | {"after": None}) is None
 
 
 def test_fields_of_the_envelope() -> None:

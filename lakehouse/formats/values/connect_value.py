@@ -23,6 +23,7 @@ then in any case. Rules: Debezium's documentation, "Data types" of each connecto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -31,9 +32,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates, write_parsed
-from lakehouse.formats.values.json_value import json_reader
+from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates
+from lakehouse.formats.values.json_value import (
+    json_for_reason,
+    json_reader,
+    require_list,
+    require_members,
+    require_text,
+)
 from lakehouse.formats.values.text_value import (
+    fit_decimal,
     parse_binary,
     parse_date,
     parse_decimal,
@@ -164,32 +172,23 @@ def _nested_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
     if base_type(type_tree.sql("spark")) == "struct":
         columns = tuple(Column(node.name, node.args["kind"].sql("spark")) for node in type_tree.expressions)
         declared = DeclaredValues(decimals, dict.fromkeys((column.name for column in columns), unit))
-        return lambda value, schema: read_fields(_expect_members(value), columns, fields_of_schema(schema), declared)
+        return lambda value, schema: read_fields(
+            require_members(value, "an object"), columns, fields_of_schema(schema), declared
+        )
     readers = [connect_reader(node.sql("spark"), decimals, unit) for node in type_tree.expressions]
     if base_type(type_tree.sql("spark")) == "array":
         return lambda value, schema: [
-            None if item is None else readers[0](item, _part(schema, "items")) for item in _expect_list(value)
+            None if item is None else readers[0](item, _part(schema, "items"))
+            for item in require_list(value, "an array")
         ]
     return lambda value, schema: {
         replace_surrogates(name): None if item is None else readers[1](item, _part(schema, "values"))
-        for name, item in _expect_members(value)
+        for name, item in require_members(value, "an object")
     }
 
 
 def _part(schema: Any, name: str) -> Any:
     return dict(schema).get(name) if isinstance(schema, Members) else None
-
-
-def _expect_members(value: Any) -> Members:
-    if not isinstance(value, Members):
-        raise unfit_value("an object", _shown(value))
-    return value
-
-
-def _expect_list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise unfit_value("an array", _shown(value))
-    return value
 
 
 def _semantic_type(schema: Any) -> str:
@@ -205,20 +204,21 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
         parts = dict(value)
         unscaled = parts.get("value")
         if parts.keys() != {"scale", "value"} or not isinstance(unscaled, str) or isinstance(unscaled, JsonNumber):
-            raise unfit_value(f"{type_text}: a number, or an object of scale and value", _shown(value))
+            raise unfit_value(f"{type_text}: a number, or an object of scale and value", json_for_reason(value))
         return _exact(_unscaled(unscaled), _scale(parts["scale"]), precision, scale)
     if not _is_text(value):
-        raise unfit_value(type_text, _shown(value))
+        raise unfit_value(type_text, json_for_reason(value))
     if _semantic_type(schema) == _DECIMAL:
         return _exact(_unscaled(value), _scale(_part(_part(schema, "parameters"), "scale")), precision, scale)
     if _part(schema, "type") == "string" or (schema is None and decimals == "string"):
         parse_decimal(value, precision, scale)  # its digits fit, rounded: then an exact one can be made
-        return _exact_decimal(exact_decimal(value.strip()), precision, scale)
+        return _exact_decimal(exact_decimal(value), precision, scale)
     if schema is None and decimals == "precise":
         return _exact(_unscaled(value), scale, precision, scale)
     raise Unfit(
         f"a text may be the bytes of a {type_text} or its digits, and no schema says which: declare "
-        f"decimals='precise' or decimals='string' (Debezium's decimal.handling.mode); found {_shown(value)}"
+        "decimals='precise' or decimals='string' (Debezium's decimal.handling.mode); found "
+        f"{clip_text(json_for_reason(value))}"
     )
 
 
@@ -233,9 +233,9 @@ def _scale(value: Any) -> int:
     try:
         scale = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise unfit_value("the scale of a decimal", _shown(value)) from None
+        raise unfit_value("the scale of a decimal", json_for_reason(value)) from None
     if not -1000 <= scale <= 1000:
-        raise unfit_value("the scale of a decimal, -1000 to 1000", _shown(value))
+        raise unfit_value("the scale of a decimal, -1000 to 1000", json_for_reason(value))
     return scale
 
 
@@ -248,58 +248,45 @@ def _exact(unscaled: int, own_scale: int, precision: int, scale: int) -> Decimal
 
 def _exact_decimal(number: Decimal, precision: int, scale: int) -> Decimal:
     """Return a decimal with the column's scale. Raises Unfit if a digit of it would be lost."""
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    unscaled, shift = int("".join(map(str, digits)) or "0"), exponent + scale
-    lost = 0
-    if unscaled and shift >= 0 and len(digits) + shift <= 2 * precision + len(digits):
-        unscaled *= 10**shift
-    elif unscaled and shift >= 0:
-        lost = 1
-    elif unscaled:
-        unscaled, lost = divmod(unscaled, 10 ** min(-shift, len(digits) + 1))
-    if lost or len(str(unscaled)) > precision:
-        raise unfit_value(f"decimal({precision}, {scale}) without a loss", f"{number:f}"[:200])
-    return Decimal((sign if unscaled else 0, tuple(map(int, str(unscaled))), -scale))
+    with suppress(Unfit):
+        if (fitted_number := fit_decimal(number, precision, scale)) == number:
+            return fitted_number
+    raise unfit_value(f"decimal({precision}, {scale}) without a loss", f"{number:f}"[:200])
 
 
 def _read_timestamp(value: Any, schema: Any, unit: str) -> datetime:
     semantic_type = _semantic_type(schema)
     if not isinstance(value, JsonNumber):
-        if not _is_text(value):
-            raise unfit_value("timestamp", _shown(value))
-        return parse_timestamp(value)
+        return parse_timestamp(require_text(value, "timestamp"))
     own_unit = _UNIT_OF_SEMANTIC_TYPE.get(semantic_type, unit)
     if not own_unit:
         raise Unfit(
             "a number may be milliseconds, microseconds or nanoseconds, and no schema says which: declare times="
-            f'{{"...": "millis"}}, or "micros", or "nanos"; found {_shown(value)}'
+            f'{{"...": "millis"}}, or "micros", or "nanos"; found {clip_text(json_for_reason(value))}'
         )
     if own_unit == "days":
-        raise unfit_value("timestamp", f"a date, {semantic_type or 'in days'}: {_shown(value)}")
+        raise unfit_value("timestamp", f"a date, {semantic_type or 'in days'}: {json_for_reason(value)}")
     try:
         return _EPOCH + timedelta(microseconds=_whole(value, "timestamp") * UNITS[own_unit] // UNITS["micros"])
     except OverflowError as error:
-        raise unfit_value(f"timestamp in the years 1 to 9999, in {own_unit}", _shown(value)) from error
+        raise unfit_value(f"timestamp in the years 1 to 9999, in {own_unit}", json_for_reason(value)) from error
 
 
 def _read_date(value: Any, schema: Any, unit: str) -> date:
     if not isinstance(value, JsonNumber):
-        if not _is_text(value):
-            raise unfit_value("date", _shown(value))
-        return parse_date(value)
+        return parse_date(require_text(value, "date"))
     own_unit = _UNIT_OF_SEMANTIC_TYPE.get(_semantic_type(schema), unit or "days")
     if own_unit != "days" and not unit:
-        raise unfit_value("date", f"a timestamp, {_semantic_type(schema)}: {_shown(value)}")
+        raise unfit_value("date", f"a timestamp, {_semantic_type(schema)}: {json_for_reason(value)}")
     try:
         return _EPOCH_DATE + timedelta(days=_whole(value, "date") * UNITS[own_unit] // UNITS["days"])
     except OverflowError as error:
-        raise unfit_value(f"date in the years 1 to 9999, in {own_unit}", _shown(value)) from error
+        raise unfit_value(f"date in the years 1 to 9999, in {own_unit}", json_for_reason(value)) from error
 
 
 def _read_binary(value: Any, schema: Any) -> bytes:
     if not _is_text(value) or _part(schema, "type") == "string":
-        raise unfit_value("base64 (Debezium's binary.handling.mode is bytes)", _shown(value))
+        raise unfit_value("base64 (Debezium's binary.handling.mode is bytes)", json_for_reason(value))
     return parse_binary(value)
 
 
@@ -307,12 +294,8 @@ def _whole(value: JsonNumber, type_name: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise unfit_value(f"{type_name}: a whole number", _shown(value)) from None
+        raise unfit_value(f"{type_name}: a whole number", json_for_reason(value)) from None
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, JsonNumber)
-
-
-def _shown(value: Any) -> str:
-    return clip_text(write_parsed(value))

@@ -18,14 +18,12 @@ Source: https://www.mongodb.com/docs/manual/reference/mongodb-extended-json
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakehouse.formats.values.json_text import JsonNumber, Members, format_timestamp, write_parsed
 from lakehouse.formats.values.unfit import check_length, unfit_value
+from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.number_text import NUMBER
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plain_json(value: Any) -> Any:
@@ -52,7 +50,7 @@ def _date(value: Any) -> Any:
     if not isinstance(milliseconds, JsonNumber):
         return milliseconds
     try:
-        return format_timestamp(_EPOCH + timedelta(milliseconds=int(milliseconds)))
+        return format_timestamp(to_datetime(int(milliseconds)))
     except (ValueError, OverflowError):
         raise unfit_value("$date in the years 1 to 9999, in milliseconds", milliseconds) from None
 

@@ -160,9 +160,9 @@ def json_reader(type_text: str, *, any_case: bool = False) -> JsonReader:
         case "timestamp":
             return _json_timestamp
         case "date":
-            return lambda value: parse_date(_require_text(value, "date"))
+            return lambda value: parse_date(require_text(value, "date"))
         case "binary":
-            return lambda value: parse_binary(_require_text(value, "base64"))
+            return lambda value: parse_binary(require_text(value, "base64"))
     return _nested_reader(parse_type(type_text), base_name, type_text, any_case)
 
 
@@ -173,24 +173,24 @@ def _nested_reader(type_tree: exp.DataType, base_name: str, type_text: str, any_
             for type_node in type_tree.expressions
         }
         if not any_case:
-            return lambda value: _row_of_members(_require_members(value, type_text), member_readers)
+            return lambda value: _row_of_members(require_members(value, type_text), member_readers)
         member_names = {name.translate(UPPER_ASCII): name for name in member_readers}
         upper_readers = {name.translate(UPPER_ASCII): member_reader for name, member_reader in member_readers.items()}
         return lambda value: {
             member_names[name]: member_value
             for name, member_value in _row_of_members(
-                _upper_members(_require_members(value, type_text)), upper_readers
+                _upper_members(require_members(value, type_text)), upper_readers
             ).items()
         }
     item_readers = [json_reader(type_node.sql("spark"), any_case=any_case) for type_node in type_tree.expressions]
     if base_name == "array":
         return lambda value: [
-            None if type_node is None else item_readers[0](type_node) for type_node in _require_list(value, type_text)
+            None if type_node is None else item_readers[0](type_node) for type_node in require_list(value, type_text)
         ]
     # The names in a JSON object are texts, so the key of a map is a string, whatever its declared type.
     return lambda value: {
         replace_surrogates(key_name): None if map_value is None else item_readers[1](map_value)
-        for key_name, map_value in _require_members(value, type_text)
+        for key_name, map_value in require_members(value, type_text)
     }
 
 
@@ -212,7 +212,7 @@ def _unquote_number(value: Any, *, is_whole: bool) -> Any:
 
 def _json_integer(value: Any, kind: str) -> int:
     if not isinstance(value, JsonNumber) or not _WHOLE.fullmatch(value):
-        raise unfit_value(kind, _json_for_reason(value))
+        raise unfit_value(kind, json_for_reason(value))
     return check_integer_range(int(value), kind)
 
 
@@ -224,19 +224,19 @@ def _json_double(value: Any, kind: str) -> float:
         )  # -0 is whole
     if isinstance(value, str) and value in NOT_FINITE:
         return NOT_FINITE[value]
-    raise unfit_value(kind, _json_for_reason(value))
+    raise unfit_value(kind, json_for_reason(value))
 
 
 def _json_decimal(value: Any, precision: int, scale: int) -> Decimal:
     if not isinstance(value, str):
-        raise unfit_value(f"decimal({precision}, {scale})", _json_for_reason(value))
+        raise unfit_value(f"decimal({precision}, {scale})", json_for_reason(value))
     # In a text, Spark drops the commas of "1,234.50".
     return parse_decimal(value if isinstance(value, JsonNumber) else value.replace(",", ""), precision, scale)
 
 
 def _json_boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise unfit_value("boolean", _json_for_reason(value))
+        raise unfit_value("boolean", json_for_reason(value))
     return value
 
 
@@ -249,27 +249,31 @@ def _json_timestamp(value: Any) -> datetime:
         try:
             return _EPOCH + timedelta(seconds=int(value))
         except OverflowError as error:
-            raise unfit_value("timestamp (an integer is epoch seconds)", _json_for_reason(value)) from error
-    return parse_timestamp(_require_text(value, "timestamp"))
+            raise unfit_value("timestamp (an integer is epoch seconds)", json_for_reason(value)) from error
+    return parse_timestamp(require_text(value, "timestamp"))
 
 
-def _require_text(value: Any, kind: str) -> str:
+def require_text(value: Any, kind: str) -> str:
+    """Return a parsed value that is a text; raise Unfit, with the kind that was expected, for another."""
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise unfit_value(kind, _json_for_reason(value))
+        raise unfit_value(kind, json_for_reason(value))
     return value
 
 
-def _require_members(value: Any, kind: str) -> Members:
+def require_members(value: Any, kind: str) -> Members:
+    """Return a parsed value that is an object; raise Unfit for another."""
     if not isinstance(value, Members):
-        raise unfit_value(kind, _json_for_reason(value))
+        raise unfit_value(kind, json_for_reason(value))
     return value
 
 
-def _require_list(value: Any, kind: str) -> list[Any]:
+def require_list(value: Any, kind: str) -> list[Any]:
+    """Return a parsed value that is an array; raise Unfit for another."""
     if not isinstance(value, list):
-        raise unfit_value(kind, _json_for_reason(value))
+        raise unfit_value(kind, json_for_reason(value))
     return value
 
 
-def _json_for_reason(value: Any) -> str:
+def json_for_reason(value: Any) -> str:
+    """Return a parsed value as a reason shows it."""
     return repr(value) if isinstance(value, str) and not isinstance(value, JsonNumber) else write_parsed(value)

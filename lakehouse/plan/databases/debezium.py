@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.build import declared_source, parse_key, stream_name
+from lakehouse.plan.build import check_format_name, declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import DECIMALS, UNAVAILABLE, UNITS, DebeziumOptions, placeholder_bytes
 from lakehouse.plan.names.format_traits import DEBEZIUM, KEY_FORMATS
 from lakehouse.plan.names.record_format import RecordFormat
@@ -67,15 +67,15 @@ def debezium(
             raise PlanError(f"{subject}: schema: {column}: meta reads {column.in_topic.name} from the envelope.")
     if decimals not in ("", *DECIMALS):
         raise PlanError(f"{subject}: decimals={decimals!r}: expected {' or '.join(map(repr, DECIMALS))}.")
-    units = _units(times or {}, (*parse_key(key, row_columns, subject), *row_columns), f"{subject}: times")
+    key_columns = parse_key(key, row_columns, subject)
+    units = _units(times or {}, (*key_columns, *row_columns), f"{subject}: times")
     if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
     if documents and flattened:
         raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
     options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths)
-    if key_format not in (DEBEZIUM, *KEY_FORMATS):
-        raise PlanError(f"{subject}: key_format={key_format!r}: expected {', '.join((DEBEZIUM, *KEY_FORMATS))}.")
-    key_options = _options_of_key(parse_key(key, row_columns, subject), options) if key_format == DEBEZIUM else ""
+    key_format = check_format_name(key_format, (DEBEZIUM, *KEY_FORMATS), f"{subject}: key_format")
+    key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""
     stream = declared_source(
         topic, key=key, value_columns=(*row_columns, *meta_columns),
         value_format=str(RecordFormat(DEBEZIUM, options=str(options))),

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
+from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.values.unfit import Unfit
@@ -136,7 +137,7 @@ def bytes_of_text(source: Source, part: Literal["key", "value"], text: str) -> b
     format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
     codec = codec_of(format)
     if codec.format.window is not None:
-        return text.encode("utf-8", "surrogateescape")  # it has the bounds of the window, too
+        return Codec.encode_typed(codec, text, columns)  # it has the bounds of the window, too
     try:
         return codec.encode_typed(text, columns)
     except Unfit as error:
