@@ -8,6 +8,7 @@
      |    +-- NeedsSpark        the model has no Python form of an expression; Spark has one
      |    +-- SqlError          a statement of ksqlDB's SQL can't be read, or means nothing here
      +-- BrokerError            the embedded Kafka broker
+     +-- RegistryUnavailable    a schema registry does not answer now; that may pass
      +-- AirflowError           the Airflow that `lakehouse airflow` runs
      +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
      +-- DataLoss               Kafka no longer has records that bronze does not have yet
@@ -102,6 +103,10 @@ class SqlError(PlanError):
 
 class BrokerError(LakehouseError):
     """The embedded broker can't be started, found or stopped."""
+
+
+class RegistryUnavailable(LakehouseError):
+    """A schema registry gives no answer that can be used, and that may pass: no record and no schema is at fault."""
 
 
 class AirflowError(LakehouseError):

@@ -22,10 +22,10 @@ PROJECT = ROOT.parent
 ROOMS = (
     "errors", "durable", "signals", "markup", "passed_on",
     "semantics/aggregate", "semantics", "semantics/operators", "duration",
-    "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan",
+    "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan/avro", "plan",
     "plan/databases", "plan/evolution", "plan/lineage",
     "model/function", "model",
-    "ksql/syntax", "ksql/function", "ksql", "formats/values", "formats", "settings", "setup", "kafka",
+    "ksql/syntax", "ksql/function", "ksql", "formats/values", "formats/avro", "formats", "settings", "setup", "kafka",
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold",
     "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",

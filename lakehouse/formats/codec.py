@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.schema import Column
 
@@ -34,6 +35,18 @@ class Codec(ABC):
     @abstractmethod
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         """Return the bytes of a row; None if only Kafka's null can stand for it. Raises Unfit."""
+
+    def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        """Return the bytes of a key's row, as `encode` does for a value."""
+        return self.encode(row, columns)
+
+    def with_schemas(self, schemas: WriterSchemas) -> Codec:
+        """Return the codec with the schemas of the topic's writers, which a registered format reads by."""
+        return self
+
+    def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+        """Return the schemas by which what `encode` writes can be read."""
+        return NO_SCHEMAS
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         """Return the bytes of a key or a value that somebody types, by default the text's own. Raises Unfit."""

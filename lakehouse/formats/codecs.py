@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from lakehouse.formats.avro_codec import AvroCodec
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.debezium import DebeziumCodec
 from lakehouse.formats.delimited import DelimitedCodec
@@ -44,6 +45,8 @@ CODECS: dict[str, type[Codec]] = {
     "delimited": DelimitedCodec,
     "kafka": PrimitiveCodec,
     "debezium": DebeziumCodec,
+    "avro": AvroCodec,
+    "avro_any_case": AvroCodec,
     "none": AbsentCodec,
 }
 

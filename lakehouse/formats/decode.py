@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lakehouse.formats import epoch
@@ -9,8 +10,10 @@ from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.named import rename_columns
 from lakehouse.formats.other_format import other_formats_hint
+from lakehouse.formats.registered import NO_SCHEMAS, FindSchemas, WriterSchemas, find_no_schemas, prefix_hint
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
@@ -20,12 +23,15 @@ from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
 
 
-def decode_columns(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+def decode_columns(
+    format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
+) -> dict[str, Any] | None:
     """Return the row in the bytes of a value; None for a null. Raises Unfit, with the reason.
 
-    The reason names fields as they are in the topic; the row has the names of columns.
+    The reason names fields as they are in the topic; the row has the names of columns. schemas: of those who wrote the
+    topic's values.
     """
-    return None if data is None else _decode(codec_of(format), columns, data)
+    return None if data is None else _decode(codec_of(format).with_schemas(schemas), columns, data)
 
 
 def _decode(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str, Any] | None:
@@ -39,7 +45,9 @@ def _decode(codec: Codec, columns: tuple[Column, ...], data: bytes) -> dict[str,
     return row if fields is columns else rename_columns(row, fields, columns)
 
 
-def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+def decode_key(
+    format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
+) -> dict[str, Any] | None:
     """Return the row in the bytes of a key; None for a null key. Raises Unfit, with the reason.
 
     A key is null if it has no bytes, is the literal null, or has only null columns: an absent field is null, and so is
@@ -47,7 +55,7 @@ def decode_key(format: str, columns: tuple[Column, ...], data: bytes | None) -> 
     """
     if data is None:
         return None
-    codec = codec_of(format)
+    codec = codec_of(format).with_schemas(schemas)
     if codec.format.window is not None:
         return _decode_windowed_key(codec, codec.format.window, columns, data)
     return _decode_own_key(codec, columns, data)
@@ -79,31 +87,66 @@ def _decode_windowed_key(
     return None if row is None else row | window_bounds
 
 
-def decode_part(part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> dict[str, Any] | None:
+def decode_part(
+    part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
+) -> dict[str, Any] | None:
     """Return the row in the bytes of a record's "key" or "value", as `decode_key` or `decode_columns` does."""
-    return decode_key(format, columns, data) if part_name == "key" else decode_columns(format, columns, data)
+    decode = decode_key if part_name == "key" else decode_columns
+    return decode(format, columns, data, schemas)
 
 
-def reason_not_fitting(part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> str | None:
+def reason_not_fitting(
+    part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS
+) -> str | None:
     """Return why the bytes of a record's "key" or "value" do not fit; None if they fit.
 
     For a key, the reason also names the formats that could read it.
     """
     try:
-        decode_part(part_name, format, columns, data)
+        decode_part(part_name, format, columns, data, schemas)
     except Unfit as error:
-        formats_hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
-        return f"{part_name}: {error}{formats_hint}"
+        hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
+        if data and not parse_format(format).traits.is_registered:
+            hint += prefix_hint(data)
+        return f"{part_name}: {error}{hint}"
     return None
 
 
-def decode_record(source: Source, record: Record) -> Decoded | BadRecord:
-    """Return a record's key and value as rows, or the reason why they can't be decoded. The key is decoded first."""
+def decode_record(source: Source, record: Record, find_schemas: FindSchemas = find_no_schemas) -> Decoded | BadRecord:
+    """Return a record's key and value as rows, or the reason why they can't be decoded. The key is decoded first.
+
+    find_schemas: gives the schemas of the writers of a topic's "key" or "value".
+    """
+    key_schemas, value_schemas = find_schemas(source.topic, "key"), find_schemas(source.topic, "value")
     try:
-        key = decode_key(source.key_format, source.key, record.key)
+        key = decode_key(source.key_format, source.key, record.key, key_schemas)
     except Unfit:
-        return BadRecord(str(reason_not_fitting("key", source.key_format, source.key, record.key)))
+        return BadRecord(str(reason_not_fitting("key", source.key_format, source.key, record.key, key_schemas)))
     try:
-        return Decoded(key, decode_columns(source.value_format, source.value, record.value))
-    except Unfit as error:
-        return BadRecord(f"value: {error}")
+        return Decoded(key, decode_columns(source.value_format, source.value, record.value, value_schemas))
+    except Unfit:
+        return BadRecord(
+            str(reason_not_fitting("value", source.value_format, source.value, record.value, value_schemas))
+        )
+
+
+def find_declared(sources: Iterable[Source]) -> FindSchemas:
+    """Return the function that finds the schemas by which what tests write can be read, by topic and part.
+
+    Where several sources read a topic, tests write its records as the first one declares them.
+    """
+    source_by_topic: dict[str, Source] = {}
+    for source in sources:
+        source_by_topic.setdefault(source.topic, source)
+    return lambda topic, part_name: declared_schemas(source_by_topic[topic], part_name)
+
+
+def declared_schemas(source: Source, part_name: str) -> WriterSchemas:
+    """Return the schemas by which what tests write of a source can be read."""
+    is_key = part_name == "key"
+    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    codec = codec_of(format)
+    topic_columns = tuple(column.in_topic for column in columns)
+    if codec.format.is_named:
+        topic_columns = fields_of(topic_columns)
+    return codec.declared_schemas(topic_columns, is_key=is_key)

@@ -6,6 +6,7 @@
 | json_bare | the column's value                                    | any JSON value, unchanged              |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
+| avro      | the column's value; an object of several columns      | an object                              |
 | none      | any text, which is ignored                            |                                        |
 
 Fields have their names in the topic.
@@ -16,14 +17,15 @@ its base64 text. None is a null key, or a tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.decode import decode_part
-from lakehouse.formats.encode import encode_key
+from lakehouse.formats.decode import declared_schemas, decode_part
+from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
@@ -51,7 +53,7 @@ def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | Non
     if (key_text := codec.key_text(key)) is not None:
         return _encode_utf8(key_text)
     columns = tuple(column.in_topic for column in source.key)
-    return _encode_row(codec, columns, codec.key_row(key, columns))
+    return _encode_row(codec, columns, codec.key_row(key, columns), encode_key)
 
 
 def encode_written_value(source: Source, value: Any) -> bytes | None:
@@ -61,7 +63,8 @@ def encode_written_value(source: Source, value: Any) -> bytes | None:
     codec = codec_of(source.value_format)
     if (value_text := codec.value_text(value)) is not None:
         return _encode_utf8(value_text)
-    return _encode_row(codec, source.value, codec.value_row(value, source.value))
+    columns = tuple(column.in_topic for column in source.value)
+    return _encode_row(codec, columns, codec.value_row(value, columns), encode_value)
 
 
 def _encode_utf8(text: str) -> bytes:
@@ -71,7 +74,9 @@ def _encode_utf8(text: str) -> bytes:
         raise Unfit(f"found {clip_text(ascii(text))}: half of a surrogate pair is no text in UTF-8") from error
 
 
-def _encode_row(codec: Codec, columns: tuple[Column, ...], row: Any) -> bytes | None:
+def _encode_row(
+    codec: Codec, columns: tuple[Column, ...], row: Any, encode: Callable[..., bytes | None]
+) -> bytes | None:
     column_names = [column.name for column in columns]
     if not isinstance(row, Mapping):
         raise Unfit(f"expected an object of {', '.join(column_names)}, found {clip_text(repr(row))}")
@@ -79,50 +84,55 @@ def _encode_row(codec: Codec, columns: tuple[Column, ...], row: Any) -> bytes | 
         raise Unfit(f"found {unknown_names[0]!r}, expected {', '.join(column_names)}")
     row = codec.checked_row(dict(row), columns)
     try:
-        return encode_key(str(codec.format), columns, row)
+        return encode(str(codec.format), columns, row)
     except (TypeError, ValueError) as error:
         raise Unfit(str(error)) from error
 
 
-def decode_written_key(source: Source, data: bytes | None) -> Any:
-    """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex."""
+def decode_written_key(source: Source, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> Any:
+    """Return the written form of a key. Raises Unfit for bytes that have none: show them in hex.
+
+    schemas: of those who wrote the topic's keys.
+    """
     if data is None:
         return None
-    codec = codec_of(source.key_format)
+    codec = codec_of(source.key_format).with_schemas(schemas)
     if codec.format.window is not None:
         raise Unfit("it names a window")
     key = codec.write_key(data, tuple(column.in_topic for column in source.key))
-    return _check_reads_same("key", source.key_format, source.key, data, encode_written_key(source, key), key)
+    _check_reads_same("key", source, (data, schemas), encode_written_key(source, key))
+    return key
 
 
-def decode_written_value(source: Source, data: bytes | None) -> Any:
-    """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex."""
+def decode_written_value(source: Source, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> Any:
+    """Return the written form of a value. Raises Unfit for bytes that have none: show them in hex.
+
+    schemas: of those who wrote the topic's values.
+    """
     if data is None:
         return None
-    value = codec_of(source.value_format).write_value(data, source.value)
-    return _check_reads_same(
-        "value", source.value_format, source.value, data, encode_written_value(source, value), value
-    )
+    codec = codec_of(source.value_format).with_schemas(schemas)
+    value = codec.write_value(data, tuple(column.in_topic for column in source.value))
+    _check_reads_same("value", source, (data, schemas), encode_written_value(source, value))
+    return value
 
 
 def _check_reads_same(
-    record_part: str,
-    format: str,
-    columns: tuple[Column, ...],
-    data: bytes,
-    encoded_again: bytes | None,
-    written_form: Any,
-) -> Any:
-    """Return the written form, after a check that it reads like the bytes: as the same row, or with the same reason."""
-    if _row_or_reason(record_part, format, columns, data) != _row_or_reason(
-        record_part, format, columns, encoded_again
-    ):
+    part_name: str, source: Source, own: tuple[bytes, WriterSchemas], encoded_again: bytes | None
+) -> None:
+    """Raise Unfit if what people write is read otherwise than a record's own bytes: as another row, or reason."""
+    is_key = part_name == "key"
+    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    again = (encoded_again, declared_schemas(source, part_name))
+    own_row, row_again = (_row_or_reason(part_name, format, columns, *written) for written in (own, again))
+    if own_row != row_again:
         raise Unfit("its text would be read otherwise")
-    return written_form
 
 
-def _row_or_reason(record_part: str, format: str, columns: tuple[Column, ...], data: bytes | None) -> Any:
+def _row_or_reason(
+    part_name: str, format: str, columns: tuple[Column, ...], data: bytes | None, schemas: WriterSchemas
+) -> Any:
     try:
-        return decode_part(record_part, format, columns, data)
+        return decode_part(part_name, format, columns, data, schemas)
     except Unfit as error:
         return str(error)

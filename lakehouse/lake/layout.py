@@ -25,6 +25,7 @@ class Layout:
     late/<table>            records that came too late for a table
     interventions/          interventions, and the records that they concern
     quarantine/<stream>     records that did not fit their schema
+    schemas/<topic>.json    the schemas by which a topic's records were written, out of a registry
     anchors/<table>         copies of a table's state at chosen ticks, kept longer than Delta keeps versions
     beside/<name>/          tables built beside the live ones, from the same bronze: silver, state, late, ...
     control/                checkpoints, leases, streams' declarations, requests, times of upkeep, publishing progress
@@ -75,6 +76,9 @@ class Layout:
 
     def quarantine(self, stream: str) -> str:
         return f"{self.tables}/quarantine/{stream}"
+
+    def schemas(self, topic: str) -> str:
+        return f"{self.root}/schemas/{topic}.json"
 
     def checkpoints(self, query: str) -> str:
         return f"{self.root}/control/checkpoints/{query}"
@@ -151,6 +155,9 @@ class CopyLayout(Layout):
     @property
     def intervention_records(self) -> str:
         return self.live.intervention_records
+
+    def schemas(self, topic: str) -> str:
+        return self.live.schemas(topic)
 
     def silver(self, table: str) -> str:
         return self._tables_of(table).silver(table)

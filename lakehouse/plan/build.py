@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
+from lakehouse.plan.avro.pinned import declaring_folder, pinned_file, read_pinned
+from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.names.format_traits import FORMAT_ALIASES, JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
@@ -29,8 +31,8 @@ from lakehouse.plan.stream import Stream
 def stream(
     topic: str,
     *,
-    key: str,
-    schema: str,
+    key: str | None = None,
+    schema: str | None = None,
     format: str = "json",
     key_format: str | None = None,
     event_time: str | None = None,
@@ -43,9 +45,12 @@ def stream(
 
     topic: the Kafka topic. key: the key's column and type, "tailnum string"; a name alone takes its type from `schema`
     (the value's field of that name is then not read), or is a string. schema: the value's columns, as Spark writes
-    them; "deleted string from '__deleted'" reads a field of any name, also inside a struct.
-    format: of the value, "json", "delimited" ("csv"), or "kafka" (one primitive column). key_format: "kafka" for
-    a single primitive (the default), "json" or "delimited" for others. event_time: an expression of type timestamp, or
+    them; "deleted string from '__deleted'" reads a field of any name, also inside a struct. In Avro, key and schema may
+    be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has written beside
+    the application's file; key="id" is the name of a key that is one value alone.
+    format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), or "avro" (with a registry's
+    schemas: docs/avro.md). key_format: "kafka" for a single primitive (the default), "json", "delimited" or "avro" for
+    others. event_time: an expression of type timestamp, or
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
     the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
@@ -55,12 +60,42 @@ def stream(
     Raises PlanError for impossible names, types, formats or expressions.
     """
     subject = f"stream {stream_name(topic, name)!r}"
+    format = check_format_name(format, VALUE_FORMATS, f"{subject}: format")
+    key_format = key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format")
+    if schema is None:
+        schema = _pinned_schema(topic, "value", format, subject)
+    if key is None or (key_format is not None and _is_pinned_name(key, topic, key_format)):
+        key = _pinned_schema(topic, "key", key_format or KAFKA, subject, name=key)
     return declared_source(
         topic, key=key, value_columns=parse_schema(schema, f"{subject}: schema"),
-        value_format=check_format_name(format, VALUE_FORMATS, f"{subject}: format"),
-        key_format=key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format"),
+        value_format=format, key_format=key_format,
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
+
+
+def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:
+    """Say whether a key is only named, and a pinned schema has its type."""
+    is_name = isinstance(key, str) and " " not in key.strip()
+    is_registered = parse_format(key_format).traits.is_registered
+    return is_name and is_registered and pinned_file(declaring_folder(), topic, "key").exists()
+
+
+def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: str | None = None) -> str:
+    """Return the columns of a pinned schema. name: of the column, if it is one value alone. Raises PlanError."""
+    what = "key" if part_name == "key" else "schema"
+    if not parse_format(format).traits.is_registered:
+        raise PlanError(
+            f"{subject}: {what} is missing, and records in {format} don't say what their columns are: "
+            + ('key="id string".' if part_name == "key" else 'schema="city string, amount decimal(10, 2)".')
+        )
+    pinned_type = read_pinned(declaring_folder(), topic, part_name, subject)
+    if name is None and pinned_type.kind != "record":
+        raise PlanError(f'{subject}: {what} is one {pinned_type} alone, in the pinned schema. Name it: {what}="id".')
+    if pinned_type.kind != "record":
+        return f"{name} {type_of_avro(pinned_type, f'{subject}: {what}')}"
+    if name is not None:
+        raise PlanError(f"{subject}: {what}={name!r}: the pinned schema is {pinned_type}. Leave out {what}.")
+    return schema_text(pinned_type, f"{subject}: {what}")
 
 
 def declared_source(

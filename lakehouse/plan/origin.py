@@ -118,6 +118,11 @@ class Source(Node):
     def decodes(self) -> tuple[Source, ...]:
         return (self,)
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether its records name the schemas of their writers in a registry."""
+        return any(parse_format(format).traits.is_registered for format in (self.key_format, self.value_format))
+
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self
 

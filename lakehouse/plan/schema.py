@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.names.field import (
+    IDENTIFIER,
     check_fields,
     field_name,
     is_escaped,
@@ -29,7 +30,6 @@ from lakehouse.plan.written.parse import SQLGLOT_FAULTS
 
 Item = TypeVar("Item")
 
-IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 ESCAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,199}")  # a name that SQL has derived from any text: see `names.field`
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

@@ -19,6 +19,8 @@ from lakehouse.lake.moment.commits import Commit
 from lakehouse.lake.moment.files import is_version_readable
 from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_places, visible_place
 from lakehouse.lake.properties import BEGAN, SKIP
+from lakehouse.lake.record.writer_schemas import LakeSchemas
+from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
@@ -29,6 +31,8 @@ from lakehouse.spark.jvm.session import new_session
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")
+# Gives the schema of an id; None if the registry does not have it. Raises RegistryUnavailable.
+LookUp = Callable[[int], WriterSchema | None]
 
 
 @dataclass(slots=True)
@@ -56,13 +60,15 @@ class OpenLake:
 
     facts: cached facts about its bronze, one of each type, which can be computed again at any time. All sessions of a
     lake share them. read_upstream: makes the reader of upstream tables, see `lakehouse.spark.changelog.upstream`.
-    Without it no table that reads tables can be read. cache: that of the batch for which the lake is read.
+    Without it no table that reads tables can be read. look_up_schema: gives the schema of an id of the registry, see
+    `lakehouse.spark.silver.schema_ticks`. cache: that of the batch for which the lake is read.
     """
 
     spark: SparkSession
     layout: Layout
     facts: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
     read_upstream: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    look_up_schema: LookUp | None = field(default=None, compare=False, repr=False)
     cache: BatchCache = field(default=NO_BATCH, compare=False, repr=False)
 
     def open(self, table: Table) -> OpenTable:
@@ -79,6 +85,12 @@ class OpenLake:
         """Return the cached fact of a type; a new, empty one if there is none yet."""
         fact: Kind = self.facts.setdefault(kind, kind())
         return fact
+
+    @property
+    def schemas(self) -> LakeSchemas:
+        """The schemas of the writers of its topics."""
+        schemas: LakeSchemas = self.facts.setdefault(LakeSchemas, LakeSchemas(self.layout))
+        return schemas
 
     @property
     def live(self) -> OpenLake:

@@ -322,7 +322,7 @@ def test_fields_of_the_envelope() -> None:
         ({"schema": "x string from 'op'", "meta": "op string"}, "meta reads op from the envelope"),
         ({"unavailable": ""}, "unavailable=''"),
         ({"unavailable": "hex:0"}, "unavailable='hex:0'"),
-        ({"key_format": "avro"}, "key_format='avro'"),
+        ({"key_format": "xml"}, "key_format='xml'"),
         ({"topic": "a b"}, "topic 'a b'"),
     ],
 )

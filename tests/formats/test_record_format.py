@@ -53,18 +53,21 @@ def test_each_kind_has_a_codec() -> None:
 
 
 def test_which_formats_a_declaration_can_name() -> None:
-    assert (VALUE_FORMATS, KEY_FORMATS) == (("json", "delimited", "kafka"), ("kafka", "json", "delimited"))
+    assert (VALUE_FORMATS, KEY_FORMATS) == (
+        ("json", "delimited", "kafka", "avro"),
+        ("kafka", "json", "delimited", "avro"),
+    )
     assert FORMAT_ALIASES == {"csv": "delimited", "primitive": "kafka"}
 
 
 @pytest.mark.parametrize(
     ("types", "kinds"),
     [
-        (["int"], ["json", "delimited", "kafka"]),
-        (["decimal"], ["json", "delimited"]),
-        (["int", "string"], ["json", "delimited"]),
-        (["struct"], ["json"]),
-        (["int", "map"], ["json"]),
+        (["int"], ["json", "delimited", "kafka", "avro"]),
+        (["decimal"], ["json", "delimited", "avro"]),
+        (["int", "string"], ["json", "delimited", "avro"]),
+        (["struct"], ["json", "avro"]),
+        (["int", "map"], ["json", "avro"]),
     ],
 )
 def test_which_formats_hold_columns(types: list[str], kinds: list[str]) -> None:

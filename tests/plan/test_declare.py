@@ -48,7 +48,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: orders.rekey("map('n', n) AS k"), "rekey: 'k' is a map.*, and a key can't have a map in it"),
     (lambda: orders.group_by("array(map('n', n)) AS k"), "group_by: 'k' is a array<map.*a key can't have a map in it"),
     # formats
-    (declared(format="avro"), "expected one of json, delimited, kafka"),
+    (declared(format="xml"), "expected one of json, delimited, kafka"),
     (declared(key_format="xml"), "key_format='xml'"),
     (declared(format="kafka", schema="a int, b int"), "format kafka holds one column"),
     (declared(format="kafka", schema="a date"), "format kafka holds one column"),

@@ -8,7 +8,14 @@ from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 
 INGEST = "ingest"
-LABELS = {"silver": "table", "sink": "topic", "function": "function", "stream": "the quarantine of stream"}
+LABELS = {
+    "silver": "table",
+    "sink": "topic",
+    "function": "function",
+    "stream": "the quarantine of stream",
+    "schemas": "the schemas of topic",
+}
+HELD_FOR_A_COMMIT = ("stream", "schemas")
 
 
 def ingest_lease(layout: Layout) -> Lease:
@@ -36,6 +43,11 @@ def quarantine_lease(layout: Layout, stream: str) -> Lease:
     return lease_of(layout, f"stream-{stream}")
 
 
+def schemas_lease(layout: Layout, topic: str) -> Lease:
+    """Return the lease of the schemas of a topic's writers; who writes holds it for as long as a file takes."""
+    return lease_of(layout, f"schemas-{topic}")
+
+
 def is_held(lease: Lease) -> bool:
     """Say whether another process holds a lease."""
     try:
@@ -59,7 +71,7 @@ def kept_by_holder(layout: Layout) -> dict[str, list[str]]:
     for file_name in store.file_names(layout.leases):
         name = file_name.removesuffix(".lock")
         kind, _, subject = name.partition("-")
-        if kind in LABELS and kind != "stream":  # held for one commit
+        if kind in LABELS and kind not in HELD_FOR_A_COMMIT:
             labels_by_name[name] = f"{LABELS[kind]} {subject}"
     kept_subjects: dict[str, list[str]] = {}
     for name, label in sorted(labels_by_name.items()):

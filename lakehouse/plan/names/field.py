@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from lakehouse.errors import PlanError
 
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 # A name in backticks; or `from` with the name of a field.
 _FROM = re.compile(r"`(?:[^`]|``)*`|(?<!\w)from\s*('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")", re.IGNORECASE)
 _MARK = "field "

@@ -8,6 +8,7 @@
 | delimited, "delimited|" | a line of CSV; after it the separator, if it is not the comma                             |
 | kafka                   | one primitive, as Kafka's own serializers write it                                        |
 | debezium, "debezium?..." | a change of a database's table, as Debezium writes it in JSON; after it what is declared |
+| avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it the id under which to write |
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |
@@ -106,7 +107,6 @@ def parse_format(name: str) -> RecordFormat:
     for separated_kind in _WITH_SEPARATOR:
         if kind.startswith(separated_kind):
             kind, separator = separated_kind, kind.removeprefix(separated_kind) or COMMA
-    for kind_with_options in _WITH_OPTIONS:
-        if kind.startswith(f"{kind_with_options}?"):
-            kind, _, options = kind.partition("?")
+    if kind.partition("?")[0] in _WITH_OPTIONS:
+        kind, _, options = kind.partition("?")
     return RecordFormat(kind, separator, is_named, has_number_moments, window, options)

@@ -16,10 +16,12 @@ from typing import Any
 
 from lakehouse.errors import NeedsSpark, NotFound
 from lakehouse.formats.key_text import several_columns_sentence
+from lakehouse.formats.registered import FindSchemas
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.stream_join import meeting_streams
@@ -81,7 +83,8 @@ def capture(
         )
     captured_records = key_records[:limit]
     ordered_records = _in_batch_order(captured_records)
-    scenario_inputs = [_to_input(app, record) for record in ordered_records]
+    schemas = LakeSchemas(layout)
+    scenario_inputs = [_to_input(app, record, schemas.find) for record in ordered_records]
     name = f"{table.name} of {key}, captured from {', '.join(table.stream.topics)}"
     scenario = Scenario(Path(table.name), name, app_name, scenario_inputs)
     expected_results = _expected_results(app, table, on_model(app, build_records(scenario, app)))
@@ -100,18 +103,18 @@ def _in_batch_order(captured_records: Iterable[Record]) -> list[Record]:
     return [record for *_, record in sorted(placed_records, key=lambda item: item[:-1])]
 
 
-def _to_input(app: App, record: Record) -> dict[str, Any]:
+def _to_input(app: App, record: Record, find_schemas: FindSchemas) -> dict[str, Any]:
     """Return a record as a scenario writes it; in hex if its bytes are not valid in their format."""
     source = next(source for source in app.sources if source.topic == record.topic)
     scenario_input: dict[str, Any] = {"topic": record.topic}
     if record.partition:
         scenario_input["partition"] = record.partition
     try:
-        scenario_input["key"] = decode_written_key(source, record.key)
+        scenario_input["key"] = decode_written_key(source, record.key, find_schemas(source.topic, "key"))
     except Unfit:
         scenario_input["key_hex"] = (record.key or b"").hex()
     try:
-        scenario_input["value"] = decode_written_value(source, record.value)
+        scenario_input["value"] = decode_written_value(source, record.value, find_schemas(source.topic, "value"))
     except Unfit:
         scenario_input["value_hex"] = (record.value or b"").hex()
     scenario_input["timestamp"] = kafka_time.record_time(record)

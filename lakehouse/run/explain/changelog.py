@@ -75,7 +75,7 @@ def changelog_steps(
             row_steps.append(RowStep(position, KINDS[decision.kind], row_after, reason=decision.reason or None))
             continue
         effect = "late" if row is None else _effect_on_row(row_before, row_after)
-        texts = (None, None) if record is None else readable_record(table, record)
+        texts = (None, None) if record is None else readable_record(table, record, open_table.lake.schemas.find)
         event_ms = None if row is None else row["_event_time_ms"]
         row_steps.append(RowStep(position, effect, row_after, event_ms, record, *texts))
     return {row_key: tuple(key_steps) for row_key, key_steps in steps_by_key.items()}

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
-from lakehouse.formats.decode import decode_record
+from lakehouse.formats.registered import FindSchemas
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import LakeSchemas, record_decoder
 from lakehouse.lake.store import is_table
 from lakehouse.model import fold, keyed_table, model
 from lakehouse.model.event import Event, Late, to_sortable
@@ -95,7 +96,7 @@ def fold_steps(
     events.sort(key=lambda event: event.position)
     fold_result = keyed_table.run_table(table, events, cut.event_ms, horizons)
     counted_events = [event for event in events if cut.event_ms is None or event.timestamp <= cut.event_ms]
-    return _steps_by_key(table, counted_events, fold_result)
+    return _steps_by_key(table, counted_events, fold_result, LakeSchemas(layout).find)
 
 
 def _events_reaching_key(
@@ -108,6 +109,7 @@ def _events_reaching_key(
     needs_all = not isinstance(table.fold.window, Hopping | None)
     by_bytes = isinstance(source, Source) and is_keyed_by_topic(table, source) and not needs_all
     key_bytes = sought_bytes(source, sought_key) if by_bytes and isinstance(source, Source) else None
+    decode = record_decoder(layout)
     key_events: list[Event] = []
     clock_events: list[Event] = []
     record_count = 0
@@ -116,7 +118,7 @@ def _events_reaching_key(
             record_count += len(chunk)
             listen(record_count)
             records = [record for record in chunk if record.tick <= cut.tick and _is_counted(cut, record)]
-            for event in model.events(table.stream, records, decode_record):
+            for event in model.events(table.stream, records, decode):
                 row_key = fold.reached_key(table.fold, table, event)
                 if row_key is None:
                     continue
@@ -178,7 +180,9 @@ def _late_horizon(table: Table, late_spans: list[Span | None] | None) -> int:
     return max(close_times, default=ALWAYS_MS)
 
 
-def _steps_by_key(table: Table, events: Iterable[Event], fold_result: TableResult) -> dict[Key, tuple[RowStep, ...]]:
+def _steps_by_key(
+    table: Table, events: Iterable[Event], fold_result: TableResult, find_schemas: FindSchemas
+) -> dict[Key, tuple[RowStep, ...]]:
     """Put each record's effect beside the record, row by row."""
     outcomes_by_position: dict[Position, list[Change | Late]] = {}
     outcomes: list[Change | Late] = [*fold_result.changes, *fold_result.unseen, *fold_result.late]
@@ -207,7 +211,7 @@ def _steps_by_key(table: Table, events: Iterable[Event], fold_result: TableResul
                 row_steps = steps_by_key.setdefault((*row_key, *bounds), [])
                 value = row_steps[-1].row if row_steps else None
                 effect = "superseded" if row_outcome is None else "late"
-            row_steps.append(_make_step(table, event, effect, value))
+            row_steps.append(_make_step(table, event, effect, value, find_schemas))
     return {key: tuple(row_steps) for key, row_steps in steps_by_key.items()}
 
 
@@ -220,6 +224,6 @@ def _effect_of_event(table: Table, before: dict[str, Any] | None, after: dict[st
     return "unchanged" if hashable_form(before) == hashable_form(after) else "updated"
 
 
-def _make_step(table: Table, event: Event, did: str, row: dict[str, Any] | None) -> RowStep:
-    key, value = readable_record(table, event.record)
+def _make_step(table: Table, event: Event, did: str, row: dict[str, Any] | None, find_schemas: FindSchemas) -> RowStep:
+    key, value = readable_record(table, event.record, find_schemas)
     return RowStep(event.position, did, row, event.timestamp, event.record, key, value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.formats.registered import FindSchemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake import reader
@@ -193,13 +194,17 @@ def _window_span(key: Key) -> Span:
     return Span(to_milliseconds(key[-2]), to_milliseconds(key[-1]))
 
 
-def readable_record(table: Table, record: Record) -> tuple[Any, Any]:
-    """Return a record's key and value in a readable form, or in hex if they have none."""
+def readable_record(table: Table, record: Record, find_schemas: FindSchemas) -> tuple[Any, Any]:
+    """Return a record's key and value in a readable form, or in hex if they have none.
+
+    find_schemas: gives the schemas of the writers of a topic's "key" or "value".
+    """
     source = next(source for source in table.stream.sources if source.topic == record.topic)
     texts: list[Any] = []
-    for write, data in ((decode_written_key, record.key), (decode_written_value, record.value)):
+    parts = (("key", decode_written_key, record.key), ("value", decode_written_value, record.value))
+    for part_name, write, data in parts:
         try:
-            texts.append(write(source, data))
+            texts.append(write(source, data, find_schemas(record.topic, part_name)))
         except Unfit:
             texts.append((data or b"").hex())
     return texts[0], texts[1]

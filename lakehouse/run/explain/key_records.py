@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.decode import decode_record
 from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import encode_written_key
@@ -15,9 +14,11 @@ from lakehouse.lake import reader
 from lakehouse.lake.keys import key_columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
+from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.lake.store import is_table
 from lakehouse.model import model
 from lakehouse.model.event import from_hashable, to_hashable
+from lakehouse.model.model import Decode
 from lakehouse.plan.app import App
 from lakehouse.plan.expression import expression_type
 from lakehouse.plan.names.record_format import parse_format
@@ -84,10 +85,10 @@ def records_of_key(
         for chunk in bronze_chunks(layout, own_topics, source.topic, sought_bytes(source, sought_key)):
             yield from chunk
         return
-    record_count = 0
+    record_count, decode = 0, record_decoder(layout)
     for topic in table.stream.topics:
         for chunk in bronze_chunks(layout, own_topics, topic):
-            yield from _records_reaching_key(table, chunk, sought_key)
+            yield from _records_reaching_key(table, chunk, sought_key, decode)
             record_count += len(chunk)
             listen(record_count)
 
@@ -137,13 +138,15 @@ def record_of(row: dict[str, Any]) -> Record:
     return Record(**{**row, **times, "headers": headers})
 
 
-def _records_reaching_key(table: Table, chunk: Sequence[Record], sought_key: SoughtKey) -> Iterator[Record]:
+def _records_reaching_key(
+    table: Table, chunk: Sequence[Record], sought_key: SoughtKey, decode: Decode
+) -> Iterator[Record]:
     """Yield the records that reach a key: the model runs the table's stream, re-keyed by the table's groups."""
     stream = table.stream
     if table.fold.by:
         rekey = Rekey(table.fold.by, stream.key)
         stream = replace(stream, key=keys_of(table).columns, steps=(*stream.steps, rekey))
-    result = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode_record)
+    result = model.run(App((), (Sink(PROBE, stream, "event"),), stream.sources), chunk, decode)
     reached_places = {
         (change.position.partition, change.position.offset, change.position.tick)
         for change in result.topics[PROBE]

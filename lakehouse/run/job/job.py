@@ -72,6 +72,7 @@ class Job:
         self._poll_seconds = STORE_POLL_SECONDS if store.is_remote(self._layout.root) else 0.0
         self._next_look = 0.0  # for requests and tables of other applications, by the clock of time.monotonic
         self._standstill = Standstill(self._layout)
+        self._may_wait = bool(app.upstream) or any(source.is_registered for source in app.sources)
         function_sinks.check_functions(self._layout, app)
         self._lake = open_lake(spark, self._layout)
         self._bootstrap = bootstrap_servers
@@ -100,6 +101,7 @@ class Job:
                 _await_query(silver.start(available_now=True), silver.check)
                 silver.catch_up_with_upstream()
                 self._tell_waiting(silver, patience_seconds=0)
+                silver.check_schemas()
 
     def until_stopped(self, stop: threading.Event, parts: tuple[Part, ...] = PARTS) -> None:
         """Keep running until `stop` is set. Raises the error that stopped it otherwise."""
@@ -154,15 +156,14 @@ class Job:
             return
         if interventions.last_intervention_tick(self._lake) > silver.tick:
             silver.catch_up()
-        if self._app.upstream and is_due:
+        if self._may_wait and is_due:
             silver.catch_up_with_upstream()
             self._tell_waiting(silver, WAITING_TOLD_SECONDS)
 
     def _tell_waiting(self, silver: Silver, patience_seconds: float) -> None:
-        """Tell which tables of other applications have stood still for some seconds while something waits for them."""
-        for waiting, is_kept in self._standstill.look(silver.waiting(), patience_seconds):
-            readers = list(waiting.readers)
-            self._say("waiting", waiting.tick, 0, upstream=waiting.upstream, readers=readers, is_kept=is_kept)
+        """Tell which tables of other applications, or schemas, something has waited for, for some seconds."""
+        for details in self._standstill.look(silver.waiting(), patience_seconds):
+            self._say("waiting", details.pop("tick"), 0, **details)
 
     def _start_in_pool(self, pool: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         """Start a query in a scheduler pool of its own, so that neither waits for the other's jobs."""

@@ -1,29 +1,38 @@
-"""Notices tables of other applications that stand still while something of this application waits for them."""
+"""Notices what stands still while something of an application waits for it: others' tables, and schemas."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from lakehouse.lake.control.writer_leases import is_held, table_lease
 from lakehouse.lake.layout import Layout
+from lakehouse.spark.silver.schema_ticks import SchemaWaiting
 from lakehouse.spark.silver.upstream_ticks import Waiting
 
 
 class Standstill:
-    """Remembers since when each table stands at its tick, so that each standstill is told once."""
+    """Remembers since when each table, or topic's schemas, stand at their tick, so that each is told once."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._since: dict[Waiting, float] = {}  # by the clock of time.monotonic
-        self._told: set[Waiting] = set()
+        self._since: dict[Waiting | SchemaWaiting, float] = {}  # by the clock of time.monotonic
+        self._told: set[Waiting | SchemaWaiting] = set()
 
-    def look(self, waiting: list[Waiting], patience_seconds: float) -> Iterator[tuple[Waiting, bool]]:
-        """Yield what has waited so long and was not told, and whether a process keeps the table that it waits for."""
+    def look(self, waiting: Sequence[Waiting | SchemaWaiting], patience_seconds: float) -> Iterator[dict[str, Any]]:
+        """Yield, as the details of an event, what has waited so long and was not told."""
         now = time.monotonic()
         self._since = {item: self._since.get(item, now) for item in waiting}
         self._told &= self._since.keys()
         for item, since in self._since.items():
             if item not in self._told and now - since >= patience_seconds:
                 self._told.add(item)
-                yield item, is_held(table_lease(self._layout, item.upstream))
+                yield self._details(item)
+
+    def _details(self, item: Waiting | SchemaWaiting) -> dict[str, Any]:
+        readers = {"tick": item.tick, "readers": list(item.readers)}
+        if isinstance(item, SchemaWaiting):
+            return {"topic": item.topic, "reason": item.reason, **readers}
+        is_kept = is_held(table_lease(self._layout, item.upstream))
+        return {"upstream": item.upstream, "is_kept": is_kept, **readers}

@@ -231,6 +231,7 @@ def build(
             if silver.tick >= latest_complete_tick(open_table.lake):
                 break
             silver.catch_up()
+        silver.check_schemas()
     return beside_table
 
 

@@ -67,7 +67,7 @@ def keep_fixes(lake: OpenLake, source: Source, fixes: Sequence[FixedBytes]) -> s
                 f"quarantine.{source.name} has no record {format_identities(missing_identities)}. `lakehouse look "
                 "quarantine` lists them."
             )
-        if unfit := fixed_records.unfit_identities(source, record_rows):
+        if unfit := fixed_records.unfit_identities(source, record_rows, lake.schemas.find):
             raise PlanError(
                 f"stream {source.name!r}: record {format_identities(unfit)} does not fit with its new bytes either."
             )

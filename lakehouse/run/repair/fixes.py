@@ -15,10 +15,10 @@ from typing import Any, Literal
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.codec import Codec
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.decode import decode_record
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
+from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model
 from lakehouse.plan.app import App
 from lakehouse.plan.origin import Source
@@ -109,7 +109,7 @@ def fixed_records(layout: Layout, app: App, stream: str, choice: Choice, fix: Fi
             "its place, and by its time if the topic was recreated."
         )
     attempts = [(was, *_try_fix(fix, was.record)) for was in quarantined]
-    reasons_by_identity = _reasons_bad(source, [record for _, record, reason in attempts if reason is None])
+    reasons_by_identity = _reasons_bad(layout, source, [record for _, record, reason in attempts if reason is None])
     fixed_records_now, bad_records = [], []
     for was, record, reason in attempts:
         reason = reason or reasons_by_identity.get(record.identity)
@@ -165,7 +165,7 @@ def _try_fix(fix: FixFunction, record: Record) -> tuple[Record, str | None]:
     return fixed_record, None
 
 
-def _reasons_bad(source: Source, fixed_records: list[Record]) -> dict[Any, str]:
+def _reasons_bad(layout: Layout, source: Source, fixed_records: list[Record]) -> dict[Any, str]:
     """Return why records do not fit a source, by their identity; those that fit are left out."""
     elsewhere = f"it is not of topic {source.topic!r}, which the stream reads now"
     reasons_by_identity: dict[Any, str] = {
@@ -173,7 +173,8 @@ def _reasons_bad(source: Source, fixed_records: list[Record]) -> dict[Any, str]:
     }
     try:
         # A person has decided about them: they fit, however far ahead their times lie.
-        model_result = model.run(App((), (), (replace(source, max_ahead=None),)), fixed_records, decode_record)
+        judged_app = App((), (), (replace(source, max_ahead=None),))
+        model_result = model.run(judged_app, fixed_records, record_decoder(layout))
     except NeedsSpark as error:
         raise NeedsSpark(
             f"stream {source.name!r}: its event time {source.event_time} can't be computed without Spark, so it is "

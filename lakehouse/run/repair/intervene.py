@@ -25,6 +25,7 @@ from lakehouse.spark.bronze.interventions import InterventionRequest, Kind, deci
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
+from lakehouse.spark.silver.upstream_ticks import Waiting
 from lakehouse.spark.silver.writer import latest_complete_tick
 
 POLL_SECONDS = 0.5
@@ -128,18 +129,22 @@ def _decide_as_writer(lake: OpenLake, request: InterventionRequest) -> int:
 
 
 def _catch_up_with_upstream(silver: Silver, open_table: OpenTable, target_tick: int) -> None:
-    """Bring a table to a tick; wait for tables of other applications. Raises StorageError for one that nobody keeps."""
+    """Bring a table to a tick; wait for tables of other applications, and for schemas.
+
+    Raises StorageError for a table that nobody keeps, RegistryUnavailable.
+    """
     while True:
         silver.catch_up(target_tick)
         if silver.tick >= target_tick:
             return
-        for upstream in (item.upstream for item in silver.waiting()):
+        for upstream in (item.upstream for item in silver.waiting() if isinstance(item, Waiting)):
             if not is_held(table_lease(open_table.layout, upstream)):
                 raise StorageError(
                     f"table {open_table.name!r}: the intervention is decided, at tick {target_tick}, and takes effect "
                     f"when table {upstream!r} of another application has that tick: no process keeps it. Run that "
                     "application, and then this one."
                 )
+        silver.check_schemas()
         time.sleep(POLL_SECONDS)
 
 

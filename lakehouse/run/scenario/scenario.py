@@ -30,13 +30,13 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakehouse.errors import ConfigError, LakehouseError
-from lakehouse.formats.decode import decode_record
+from lakehouse.formats.decode import decode_record, find_declared
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import encode_written_key, encode_written_value
 from lakehouse.model import model
@@ -67,7 +67,7 @@ class Engine(Protocol):
 
 def on_model(app: App, records: list[Record]) -> Result:
     """Run the model, without Spark and Kafka. Raises NeedsSpark for an expression that only Spark can evaluate."""
-    return model.run(app, records, decode_record)
+    return model.run(app, records, partial(decode_record, find_schemas=find_declared(app.sources)))
 
 
 @dataclass(frozen=True, slots=True)

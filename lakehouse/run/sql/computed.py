@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lakehouse.formats.decode import decode_record
 from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.properties import read_aggregate_limits
@@ -18,6 +17,7 @@ from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.ksql.syntax.tree import Call, Name
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model
 from lakehouse.plan.app import App, app
 from lakehouse.plan.names.field import field_name
@@ -54,7 +54,8 @@ class _ComputedQuery:
 
     def rows(self, layout: Layout, seen_tick: int, newest_tick: int) -> Iterator[tuple[object, ...]]:
         """Yield the rows that changed in the ticks (seen_tick, newest_tick]."""
-        result = model.run(self.whole, records.read_all_records(self.whole.sources, layout, newest_tick), decode_record)
+        decode = record_decoder(layout)
+        result = model.run(self.whole, records.read_all_records(self.whole.sources, layout, newest_tick), decode)
         is_table = isinstance(self.node, Table)
         for change in result.changelogs[self.node.name] if isinstance(self.node, Table) else result.topics[NAME]:
             if change.position.tick > seen_tick:
@@ -81,7 +82,7 @@ def _compile_query(query: Query, script: Script) -> _ComputedQuery:
 def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, earliest: bool) -> Answer:
     """Return the names and the rows, which come without end. Raises SqlError, NeedsSpark."""
     computed_query = _compile_query(query, script)
-    ticks = records.new_ticks(layout, wait, earliest=earliest)
+    ticks = records.new_ticks(layout, computed_query.whole.sources, wait, earliest=earliest)
     coming_rows = (
         row for seen_tick, newest_tick in ticks for row in computed_query.rows(layout, seen_tick, newest_tick)
     )
@@ -91,7 +92,8 @@ def answer_changes(query: Query, script: Script, layout: Layout, wait: Wait, *, 
 def answer_so_far(query: Query, script: Script, layout: Layout) -> Answer:
     """Return the names, and the rows of all records so far. Raises SqlError, NeedsSpark."""
     computed_query = _compile_query(query, script)
-    return Answer(computed_query.names, computed_query.rows(layout, 0, records.last_tick(layout)), is_long=True)
+    last_tick = records.last_tick(layout, computed_query.whole.sources)
+    return Answer(computed_query.names, computed_query.rows(layout, 0, last_tick), is_long=True)
 
 
 def _missing_key_items(query: Query, key: tuple[str, ...]) -> list[Item]:

@@ -6,19 +6,19 @@ records of one tick on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse.errors import SqlError
-from lakehouse.formats.decode import decode_record
 from lakehouse.ksql.catalog import Entry
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.record.sorted_rows import sort_rows
+from lakehouse.lake.record.writer_schemas import LakeSchemas, record_decoder
 from lakehouse.model import model
 from lakehouse.plan.origin import Merge, Source
 from lakehouse.plan.stream import Stream
@@ -36,20 +36,29 @@ BATCH_ROWS = 4096
 RECORDS_HELD = 1_000_000
 
 
-def last_tick(layout: Layout) -> int:
-    """Return the last complete tick of bronze."""
-    return reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
+def last_tick(layout: Layout, sources: Iterable[Source]) -> int:
+    """Return the last complete tick of bronze that these sources can read: with the schemas of all its records."""
+    complete_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
+    schemas = LakeSchemas(layout)
+    return min([complete_tick, *(schemas.tick(source.topic) for source in sources if source.is_registered)])
 
 
-def new_ticks(layout: Layout, wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
-    """Yield bronze's new ticks without end, as (after, to]. earliest: from the first tick on."""
-    seen_tick = 0 if earliest else last_tick(layout)
+def new_ticks(layout: Layout, sources: Sequence[Source], wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:
+    """Yield bronze's new ticks without end, as (after, to]. sources: those that are read. earliest: from the first."""
+    seen_tick = 0 if earliest else last_tick(layout, sources)
     while True:
-        newest_tick = last_tick(layout)
+        newest_tick = last_tick(layout, sources)
         if newest_tick > seen_tick:
             yield seen_tick, newest_tick
         seen_tick = newest_tick
         wait()
+
+
+def sources_of(entry: Entry) -> tuple[Source, ...]:
+    """Return the topics' sources that a stream reads."""
+    stream = entry.relation.node
+    assert isinstance(stream, Stream)
+    return stream.sources
 
 
 def is_alone(stream: Stream) -> bool:
@@ -66,13 +75,13 @@ def stream_rows(entry: Entry, layout: Layout, after_tick: int, last: int) -> Ite
     """Yield a stream's records with a value, of the ticks in (after_tick, last]. Raises SqlError, NeedsSpark."""
     stream = entry.relation.node
     assert isinstance(stream, Stream)
-    sources = stream.sources
+    sources, decode = stream.sources, record_decoder(layout)
     for chunk in (
         _record_chunks(sources, layout, after_tick, last)
         if is_alone(stream)
         else [read_all_records(sources, layout, last)]
     ):
-        for event in model.events(stream, chunk, decode_record):
+        for event in model.events(stream, chunk, decode):
             if not event.tombstone:
                 yield dict(event.values)
 

@@ -15,8 +15,9 @@ class JobEvent:
     "told" (a function that is a sink), "upkeep", "upkeep failed" (the job goes on). Details have `took`, the seconds of
     the work itself. A continuous run also has "lag" (records that wait in Kafka), "kafka away", "kafka back", "watch
     failed". "cut off": a batch that the signal to stop has ended; the next run does it. "waiting": `readers` wait for
-    the table `upstream` of another application, which stands at the event's tick; `is_kept`: whether a process keeps
-    it. "lineage failed": a catalog did not get an event. Details may hold parts of records: a printer must escape them.
+    the table `upstream` of another application, which stands at the event's tick (`is_kept`: whether a process keeps
+    it), or for the schemas of `topic`, for a `reason`. "lineage failed": a catalog did not get an event. Details may
+    hold parts of records: a printer must escape them.
     """
 
     kind: str

@@ -99,6 +99,11 @@ def event_text(event: JobEvent) -> str:
                 f"{details['function']} of table {details['table']} failed on {records}, the run continues without "
                 f"them; the first, {details['first']}: {details['error']}"
             )
+        case "waiting" if "topic" in details:
+            return (
+                f"held back by the schemas of topic {details['topic']}, which are known up to tick {event.tick:,}: "
+                f"{', '.join(details['readers'])}; {details['reason']}"
+            )
         case "waiting":
             keeper = "its process runs" if details["is_kept"] else "no process keeps the table: run its application"
             return (

@@ -142,7 +142,8 @@ class _Marks:
         for source in self._table.stream.sources:
             place = quarantine_place(self._lake.layout, source.name)
             begin_tick = self._quarantine_begins(place)
-            bad_records = decode_records(source, self._own_rows.where(F.col("topic") == source.topic)).where("_bad")
+            topic_rows = self._own_rows.where(F.col("topic") == source.topic)
+            bad_records = decode_records(source, topic_rows, self._lake.schemas.find).where("_bad")
             is_before = F.col("_position.tick") <= begin_tick
             yield self._mark_positions(
                 bad_records, F.when(is_before, _kind_code("bad_before")).otherwise(_kind_code("bad"))

@@ -22,13 +22,15 @@ from lakehouse.spark.changelog.changefeed import per_event
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.history import present_logic
 from lakehouse.spark.history.moments import Past
-from lakehouse.spark.open_lake import OpenLake, OpenTable
+from lakehouse.spark.open_lake import LookUp, OpenLake, OpenTable
 from lakehouse.spark.stream.table_join import Tables
 
 
-def open_lake(spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None) -> OpenLake:
-    """Return a lake, of which a session can read all tables. facts: see `OpenLake`."""
-    return OpenLake(spark, layout, {} if facts is None else facts, Upstream)
+def open_lake(
+    spark: SparkSession, layout: Layout, facts: dict[type, Any] | None = None, look_up_schema: LookUp | None = None
+) -> OpenLake:
+    """Return a lake, of which a session can read all tables. facts, look_up_schema: see `OpenLake`."""
+    return OpenLake(spark, layout, {} if facts is None else facts, Upstream, look_up_schema)
 
 
 @dataclass(frozen=True, slots=True)

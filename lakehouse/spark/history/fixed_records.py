@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
+from lakehouse.formats.registered import FindSchemas
 from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.plan.origin import Source
 from lakehouse.semantics import future_time
@@ -45,9 +46,7 @@ def read_identities(bronze_rows: DataFrame) -> list[Identity]:
     return sorted(Identity(*row) for row in bronze_rows.select(*IDENTITY).collect())
 
 
-def unfit_identities(source: Source, bronze_rows: DataFrame) -> list[Identity]:
+def unfit_identities(source: Source, bronze_rows: DataFrame, find_schemas: FindSchemas) -> list[Identity]:
     """Return the identities of the rows that do not fit the source's schema."""
-    bad_rows = (
-        decode_records(source, bronze_rows).where("_bad").select(F.col("_topic_id").alias("topic_id"), "_position.*")
-    )
-    return read_identities(bad_rows)
+    bad_records = decode_records(source, bronze_rows, find_schemas).where("_bad")
+    return read_identities(bad_records.select(F.col("_topic_id").alias("topic_id"), "_position.*"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -88,16 +88,19 @@ class Quarantine:
                 written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
             )
             new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
-            make_records = partial(decode_records, source, new_rows)
+            if source.is_registered:
+                self._lake.schemas.reach(source.topic, to_tick)
+            find_schemas = self._lake.schemas.find
+            make_records = partial(decode_records, source, new_rows, find_schemas)
             decoded_records = cache.make_once(self._lake.spark, source, after_tick, to_tick, make_records)
-            new_bad_records = quarantine.bad_records(source, new_rows, decoded_records)
+            new_bad_records = quarantine.bad_records(source, new_rows, decoded_records, find_schemas)
             content = QuarantineCommit(from_tick=after_tick)
             append(new_bad_records, table_place, Progress(epoch, to_tick), content)
 
-    def write_unread(self, to_tick: int) -> None:
-        """Write the bad records of streams that no table reads, such as one only published, up to `to_tick`."""
+    def write_unread(self, last_tick: Callable[[Source], int]) -> None:
+        """Write the bad records of streams that no table reads, such as one only published, up to their last tick."""
         for source in self._unread_sources:
-            self.write(source, to_tick)
+            self.write(source, last_tick(source))
 
     def swap(self, source: Source, built_layout: Layout, to_tick: int) -> None:
         """Replace a stream's quarantine with that of a table that is swapped in, up to `to_tick`."""

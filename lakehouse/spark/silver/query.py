@@ -21,7 +21,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.errors import NotFound
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
+from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, table_depth
+from lakehouse.plan.table import Sink, Table
 from lakehouse.semantics.commit_number import EVER
 from lakehouse.semantics.failures import Failed
 from lakehouse.spark.batch_cache import BatchCache
@@ -32,6 +34,7 @@ from lakehouse.spark.jvm.failure import Catching, raise_failure
 from lakehouse.spark.jvm.in_memory import plan_now
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.silver.quarantine_writer import Quarantine
+from lakehouse.spark.silver.schema_ticks import PATIENCE_SECONDS, SchemaTicks, SchemaWaiting
 from lakehouse.spark.silver.upstream_ticks import UpstreamTicks, Waiting
 from lakehouse.spark.silver.writer import SilverWriter, latest_complete_tick, own_topics
 from lakehouse.spark.transaction import commit_log_of
@@ -48,8 +51,7 @@ class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
     `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick, or else the
-    `limit` that the tables of other applications set them. limit(declaration, tick): the last tick, up to this one,
-    that a table can have, or that can be published.
+    `limit` that the tables of other applications, and the schemas of records, set them.
     """
 
     def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
@@ -63,7 +65,7 @@ class Silver:
         self._stack = ExitStack()
         self._done_tick = 0
         self._upstream = UpstreamTicks(lake, app)
-        self.limit = self._upstream.limit
+        self._schemas = SchemaTicks(lake, app)
         self.took = 0.0  # the seconds of the last batch
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
@@ -78,6 +80,7 @@ class Silver:
                 stack.enter_context(writer)
             self._quarantine.declare_streams()
             self._upstream.refresh()
+            self._schemas.refresh(latest_complete_tick(self._lake))
             self._done_tick = self.tick
             self._plan_first_read()
             self._pool = stack.enter_context(ThreadPoolExecutor(_tables_at_once(self._spark), "silver"))
@@ -93,6 +96,10 @@ class Silver:
             _first_read_planned.set()
             unread_rows = bronze.between_ticks(self._lake.read(self._layout.records), self.tick, EVER)
             plan_now(unread_rows)
+
+    def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
+        """Return the last tick, up to this one, that a table can have, or that can be published."""
+        return self._schemas.limit(declaration, self._upstream.limit(declaration, tick))
 
     @property
     def tick(self) -> int:
@@ -148,8 +155,9 @@ class Silver:
             latest_tick = latest_complete_tick(self._lake)
             if any(writer.waits(latest_tick) for writer in self.writers):
                 return
-            has_advanced = self._upstream.refresh()
             last_tick = latest_tick if to is None else min(to, latest_tick)
+            has_more_schemas = self._schemas.refresh(last_tick)
+            has_advanced = self._upstream.refresh() or has_more_schemas
             for tick in self._batches(last_tick):
                 self._take_in(tick)
                 has_advanced = False
@@ -157,16 +165,23 @@ class Silver:
                 self._take_in(last_tick)  # what is published of streams may go on, though no table does
 
     def catch_up_with_upstream(self) -> None:
-        """Go on where tables of other applications have come further: that brings no rows to wake the query."""
-        with self._lock:
-            is_waiting = bool(self._upstream.waiting(latest_complete_tick(self._lake)))
-        if is_waiting:
+        """Go on where tables of other applications, or the registry, have come further: no rows wake the query then."""
+        if self.waiting():
             self.catch_up()
 
-    def waiting(self) -> list[Waiting]:
-        """Return what waited for tables of other applications when the tables last caught up."""
+    def waiting(self) -> list[Waiting | SchemaWaiting]:
+        """Return what waited for tables of other applications, or for schemas, when the tables last caught up."""
         with self._lock:
-            return self._upstream.waiting(latest_complete_tick(self._lake))
+            tick = latest_complete_tick(self._lake)
+            return [*self._upstream.waiting(tick), *self._schemas.waiting(tick)]
+
+    def check_schemas(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Wait so long for schemas that the latest complete tick needs; then raise RegistryUnavailable."""
+        deadline = time.monotonic() + patience_seconds
+        while self._schemas.waiting(latest_complete_tick(self._lake)) and time.monotonic() < deadline:
+            time.sleep(1)
+            self.catch_up()
+        self._schemas.check(latest_complete_tick(self._lake))
 
     def _take_in(self, tick: int) -> None:
         """Bring all tables to a tick, in one batch."""
@@ -185,7 +200,7 @@ class Silver:
                     records += sum(job.result() for job in jobs)
                 except NotFound as error:
                     raise self._upstream.explain(error) from error
-        self._quarantine.write_unread(tick)
+        self._quarantine.write_unread(lambda source: self._schemas.limit_of([source], tick))
         self.took = time.monotonic() - start_seconds
         self._on_batch(tick, records)
         self._done_tick = tick

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics import future_time
@@ -18,10 +19,13 @@ from lakehouse.spark.key_column import key_value
 from lakehouse.spark.stream.parts import make_part
 
 
-def decode_records(source: Source, bronze: DataFrame) -> DataFrame:
-    """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit."""
-    key_part = make_part("key", source.key_format, source.key)
-    value_part = make_part("value", source.value_format, source.value)
+def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas = find_no_schemas) -> DataFrame:
+    """Return the source's columns over bronze rows of its topic, with `_bad` true where a record does not fit.
+
+    find_schemas: gives the schemas of the writers of the topic's "key" or "value".
+    """
+    key_part = make_part("key", source.key_format, source.key, find_schemas(source.topic, "key"))
+    value_part = make_part("value", source.value_format, source.value, find_schemas(source.topic, "value"))
     parts = (key_part, value_part)
     frame = bronze.select(
         *[column.alias(name) for part in parts for name, column in part.bronze_columns.items()],

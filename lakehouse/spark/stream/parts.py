@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
@@ -73,9 +74,9 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
 }
 
 
-def make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...]) -> Part:
+def make_part(name: str, format_name: str, columns: tuple[PlanColumn, ...], schemas: WriterSchemas) -> Part:
     """Return the part of records with this name, `key` or `value`, in a format."""
     format = parse_format(format_name)
     quick_parts = QUICK_PARTS.get(format.kind, ()) if format.is_plain else ()
     part_class = next((part for part in quick_parts if part.can_read(name, columns)), PythonPart)
-    return part_class(name, format_name, columns)
+    return part_class(name, format_name, columns, schemas)

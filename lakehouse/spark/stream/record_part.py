@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.formats.decode import decode_part
+from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
@@ -30,12 +31,14 @@ class Part(ABC):
     frame of `decode_records`, which has their results under the names in `bronze_columns`: Spark copies the columns of
     a frame from step to step, and the bytes are most of a record. The raw bytes stay available as `_raw_<name>`.
 
-    name: `key` or `value`. format: see `lakehouse.formats`. columns: those that the source declares.
+    name: `key` or `value`. format: see `lakehouse.formats`. columns: those that the source declares. schemas: of those
+    who wrote the topic's records, for a registered format.
     """
 
     name: str
     format: str
     columns: tuple[PlanColumn, ...]
+    schemas: WriterSchemas = NO_SCHEMAS
 
     @classmethod
     def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
@@ -122,13 +125,15 @@ def python_decoder(part: Part) -> Callable[[Column], Column]:
     """
     result_type = StructType(list(part.type)).add("_unfit", "string")
     arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))
-    part_name, format_name, columns = part.name, part.format, part.columns
+    part_name, format_name, columns, schemas = part.name, part.format, part.columns, part.schemas
 
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []
         for raw_bytes in batch.to_pylist():
             try:
-                rows.append(None if raw_bytes is None else decode_part(part_name, format_name, columns, raw_bytes))
+                rows.append(
+                    None if raw_bytes is None else decode_part(part_name, format_name, columns, raw_bytes, schemas)
+                )
             except Unfit as error:
                 rows.append({"_unfit": str(error)})
         return pa.array(rows, type=arrow_type)

@@ -80,8 +80,12 @@ class Input:
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
         def records(source: Source) -> DataFrame:
+            if source.is_registered:
+                self.lake.schemas.reach(source.topic, to_tick)
+
             def make_records() -> DataFrame:
-                return decode_records(source, read_rows().where(F.col("topic") == source.topic))
+                topic_rows = read_rows().where(F.col("topic") == source.topic)
+                return decode_records(source, topic_rows, self.lake.schemas.find)
 
             if self.skip is not None:  # no other table leaves out the same offsets
                 return make_records()

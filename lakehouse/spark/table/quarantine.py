@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.formats.decode import reason_not_fitting
+from lakehouse.formats.registered import FindSchemas
 from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place
@@ -32,10 +33,12 @@ def create_quarantine(lake: OpenLake, source: Source) -> None:
         builder.property("delta.dataSkippingStatsColumns", "partition,offset,timestamp,tick,order_time").execute()
 
 
-def bad_records(source: Source, bronze_rows: DataFrame, decoded_records: DataFrame) -> DataFrame:
+def bad_records(
+    source: Source, bronze_rows: DataFrame, decoded_records: DataFrame, find_schemas: FindSchemas
+) -> DataFrame:
     """Return those bronze rows of the source's topic that do not fit its schema, with the reason.
 
-    decoded_records: these rows after `decode_records`.
+    decoded_records: these rows after `decode_records`, with the same schemas of writers.
     """
     identity_columns = ["topic_id", "partition", "offset"]
     flagged_records = decoded_records.where("_bad").select(
@@ -49,22 +52,22 @@ def bad_records(source: Source, bronze_rows: DataFrame, decoded_records: DataFra
         EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema"
     )
     reason = F.coalesce(
-        _schema_reason(source, "key")(F.col("key")),
-        _schema_reason(source, "value")(F.col("value")),
+        _schema_reason(source, "key", find_schemas)(F.col("key")),
+        _schema_reason(source, "value", find_schemas)(F.col("value")),
         time_reason,
         default_reason,
     )
     return bad_rows.withColumn("reason", reason).orderBy("tick", *identity_columns).select(*bronze.COLUMNS, "reason")
 
 
-def _schema_reason(source: Source, part: str) -> Callable[[Column], Column]:
+def _schema_reason(source: Source, part: str, find_schemas: FindSchemas) -> Callable[[Column], Column]:
     """Return the column function that says why a key or a value does not fit; null if it does."""
     format_name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
+    schemas = find_schemas(source.topic, part)
 
     def reason(batch: pa.Array) -> pa.Array:
-        return pa.array(
-            [reason_not_fitting(part, format_name, columns, data) for data in batch.to_pylist()], type=pa.string()
-        )
+        reasons = [reason_not_fitting(part, format_name, columns, data, schemas) for data in batch.to_pylist()]
+        return pa.array(reasons, type=pa.string())
 
     return over_arrow(reason, "string")
 
@@ -102,7 +105,10 @@ def swap_quarantine(
     progress = lake.progress(table_place)
     if progress.tick > to_tick:
         later_rows = bronze.between_ticks(bronze_rows, to_tick, progress.tick)
-        later_bad_records = bad_records(source, later_rows, decode_records(source, later_rows))
+        find_schemas = lake.schemas.find
+        later_bad_records = bad_records(
+            source, later_rows, decode_records(source, later_rows, find_schemas), find_schemas
+        )
         new_rows = new_rows.unionByName(later_bad_records)
     next_progress = Progress(epoch + 1, max(progress.tick, to_tick))
     content = QuarantineCommit(from_tick=NO_TICK, operation="swap")

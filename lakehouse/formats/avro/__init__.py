@@ -1,0 +1,1 @@
+"""Avro: bytes to values and back, by the schema of their writer."""

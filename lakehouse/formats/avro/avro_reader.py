@@ -1,0 +1,252 @@
+"""Avro's values as those of a table's columns: which types of a writer fit a declared type, and the values themselves.
+
+| declared           | accepted                                                                                  |
+|--------------------|-------------------------------------------------------------------------------------------|
+| any                | null; a field that the writer does not have is null; other fields are left out            |
+| integers           | int and long in the type's range, also as times of day and as local and nanosecond times  |
+| float; double      | float; int, float, double                                                                 |
+| decimal            | a decimal with at most as many digits before and after the point; int and long, if all fit |
+| string             | string, enum                                                                              |
+| binary             | bytes, fixed; also a decimal's                                                            |
+| date; timestamp    | date; timestamp-millis, timestamp-micros; in the years 1 to 9999                          |
+| struct, array, map | record, array, map; of a map's equal keys the last counts                                 |
+
+A type is judged once, before any value: its units and its digits are never converted with a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from lakehouse.formats.avro.avro_bytes import (
+    ReadBytes,
+    fixed_reader,
+    read_block_count,
+    read_boolean,
+    read_bytes,
+    read_double,
+    read_float,
+    read_index,
+    read_int,
+    read_long,
+    read_string,
+    skip,
+)
+from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, precision_and_scale
+from lakehouse.formats.values.unfit import Unfit, unfit_value
+from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.plan.schema import Column, base_type, parse_type, type_text
+
+_EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
+_MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1}
+_INTEGER_DIGITS = {"int": 10, "long": 19}
+_MOMENTS = ("date", *_MICROS)
+_PLAIN_READERS: dict[tuple[str, str], ReadBytes] = {
+    ("boolean", "boolean"): read_boolean, ("string", "string"): read_string, ("bytes", "binary"): read_bytes,
+    ("float", "float"): read_float, ("float", "double"): read_float, ("double", "double"): read_double,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def row_reader(avro_type: AvroType, columns: tuple[Column, ...], *, ignores_case: bool = False) -> ReadBytes:
+    """Return the function that reads a row of columns: the fields of a record, or the only column's value alone.
+
+    A null in place of the record is None. ignores_case: names of fields may be in another case, as SQL reads them.
+    Raises Unfit if a type does not fit a column's.
+    """
+    record_types = [branch for branch in avro_type.branches if branch.kind == "record"]
+    if not record_types and len(columns) == 1:
+        read_value, name = value_reader(avro_type, columns[0].type, ignores_case), columns[0].name
+
+        def read_alone(data: bytes, place: int) -> tuple[Any, int]:
+            value, place = read_value(data, place)
+            return (None if value is None else {name: value}), place
+
+        return read_alone
+    if len(avro_type.branches) != 1 or not record_types:
+        raise Unfit(f"expected a record of {', '.join(column.name for column in columns)}, found {avro_type}")
+    types_by_name = {column.name: column.type for column in columns}
+    return _with_null(avro_type, _record_reader(record_types[0], types_by_name, ignores_case))
+
+
+@lru_cache(maxsize=4096)
+def value_reader(avro_type: AvroType, declared_type: str, ignores_case: bool = False) -> ReadBytes:
+    """Return the function that reads a value of a declared type. Raises Unfit if the types do not fit."""
+    if avro_type.kind == "union":
+        return _union_reader([_branch_reader(branch, declared_type, ignores_case) for branch in avro_type.parts])
+    return _branch_reader(avro_type, declared_type, ignores_case)
+
+
+def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
+    base_name = base_type(declared_type)
+    if avro_type.kind == "null":
+        return lambda data, place: (None, place)
+    if base_name in INTEGER_BITS and avro_type.kind in _INTEGER_DIGITS and avro_type.logical not in _MOMENTS:
+        read_number = read_int if avro_type.kind == "int" else read_long
+        return _checked(read_number, lambda number: check_integer_range(number, base_name))
+    if base_name == "double" and avro_type.kind == "int" and not avro_type.logical:
+        return _checked(read_int, float)
+    if base_name == "decimal" and (decimal_reader := _decimal_reader(avro_type, declared_type)) is not None:
+        return decimal_reader
+    if base_name == "binary" and avro_type.kind == "fixed":
+        return fixed_reader(avro_type.size)
+    if base_name == "string" and avro_type.kind == "enum":
+        return _enum_reader(avro_type.symbols)
+    if base_name == "date" and avro_type.logical == "date":
+        return _checked(read_int, _date)
+    if base_name == "timestamp" and avro_type.logical in _MICROS:
+        micros = _MICROS[avro_type.logical]
+        return _checked(read_long, lambda number: _timestamp(number * micros))
+    if base_name in ("struct", "array", "map") and avro_type.kind == {"struct": "record"}.get(base_name, base_name):
+        return _nested_reader(avro_type, declared_type, ignores_case)
+    if (plain_reader := _PLAIN_READERS.get((avro_type.kind, base_name))) is None:
+        raise Unfit(f"{avro_type}, declared {declared_type}")
+    return plain_reader
+
+
+def _checked(read: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
+    def read_and_convert(data: bytes, place: int) -> tuple[Any, int]:
+        value, place = read(data, place)
+        return convert(value), place
+
+    return read_and_convert
+
+
+def _union_reader(readers: list[ReadBytes]) -> ReadBytes:
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        index, place = read_index(data, place, len(readers))
+        return readers[index](data, place)
+
+    return read
+
+
+def _with_null(avro_type: AvroType, read_record: ReadBytes) -> ReadBytes:
+    """Return the reader of a record, or of a union of it and null."""
+    if avro_type.kind != "union":
+        return read_record
+    return _union_reader(
+        [read_record if part.kind == "record" else lambda data, place: (None, place) for part in avro_type.parts]
+    )
+
+
+def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None:
+    precision, scale = precision_and_scale(declared_type)
+    if avro_type.kind in _INTEGER_DIGITS and not avro_type.logical:
+        if precision - scale < _INTEGER_DIGITS[avro_type.kind]:
+            return None
+        read_number = read_int if avro_type.kind == "int" else read_long
+        return _checked(read_number, lambda number: _make_decimal(number * 10**scale, scale))
+    if avro_type.logical != "decimal":
+        return None
+    if avro_type.scale > scale or avro_type.precision - avro_type.scale > precision - scale:
+        return None
+    read_unscaled = read_bytes if avro_type.kind == "bytes" else fixed_reader(avro_type.size)
+    zeros, limit = 10 ** (scale - avro_type.scale), 10**precision
+
+    def convert(own_bytes: bytes) -> Decimal:
+        if not own_bytes:
+            raise unfit_value(f"the bytes of a {avro_type}", "none")
+        unscaled = int.from_bytes(own_bytes, "big", signed=True)
+        if not -limit < unscaled * zeros < limit:
+            raise unfit_value(declared_type, f"a number of {unscaled.bit_length()} bits")
+        return _make_decimal(unscaled * zeros, scale)
+
+    return _checked(read_unscaled, convert)
+
+
+def _make_decimal(unscaled: int, scale: int) -> Decimal:
+    """Return a decimal by its digits: arithmetic would round it to 28 of them."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _date(days: int) -> date:
+    try:
+        return _EPOCH_DATE + timedelta(days=days)
+    except OverflowError as error:
+        raise unfit_value("date in the years 1 to 9999", f"{days} days since 1970") from error
+
+
+def _timestamp(micros: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError as error:
+        raise unfit_value("timestamp in the years 1 to 9999", f"{micros} microseconds since 1970") from error
+
+
+def _enum_reader(symbols: tuple[str, ...]) -> ReadBytes:
+    def read(data: bytes, place: int) -> tuple[str, int]:
+        index, place = read_index(data, place, len(symbols))
+        return symbols[index], place
+
+    return read
+
+
+def _nested_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
+    tree = parse_type(declared_type)
+    if avro_type.kind == "record":
+        types_by_name = {node.name: type_text(node.args["kind"], node.name) for node in tree.expressions}
+        return _record_reader(avro_type, types_by_name, ignores_case)
+    read_item = value_reader(avro_type.parts[0], type_text(tree.expressions[-1], declared_type), ignores_case)
+    return _map_reader(read_item) if avro_type.kind == "map" else _array_reader(read_item)
+
+
+def _record_reader(avro_type: AvroType, types_by_name: dict[str, str], ignores_case: bool) -> ReadBytes:
+    """Return the reader of a record's fields by their names. Raises Unfit."""
+    steps: list[tuple[str, ReadBytes | None, AvroType]] = []
+    own_names = {name.lower(): name for name in types_by_name} if ignores_case else {}
+    for field_name, part in zip(avro_type.fields, avro_type.parts, strict=True):
+        name = own_names.get(field_name.lower(), field_name)
+        if any(name == earlier_name and earlier_reader for earlier_name, earlier_reader, _ in steps):
+            raise Unfit(f"expected one field {name}, found several of that name in other cases")
+        try:
+            reader = value_reader(part, types_by_name[name], ignores_case) if name in types_by_name else None
+        except Unfit as error:
+            raise Unfit(f"field {field_name}: {error}") from error
+        steps.append((name, reader, part))
+    nulls: dict[str, Any] = dict.fromkeys(types_by_name)
+
+    def read(data: bytes, place: int) -> tuple[dict[str, Any], int]:
+        row = nulls.copy()
+        for name, reader, part in steps:
+            try:
+                if reader is None:
+                    place = skip(part, data, place)
+                else:
+                    row[name], place = reader(data, place)
+            except Unfit as error:
+                raise Unfit(f"field {name}: {error}") from error
+        return row, place
+
+    return read
+
+
+def _array_reader(read_item: ReadBytes) -> ReadBytes:
+    def read(data: bytes, place: int) -> tuple[list[Any], int]:
+        items = []
+        count, place = read_block_count(data, place)
+        while count:
+            for _ in range(count):
+                item, place = read_item(data, place)
+                items.append(item)
+            count, place = read_block_count(data, place)
+        return items, place
+
+    return read
+
+
+def _map_reader(read_item: ReadBytes) -> ReadBytes:
+    def read(data: bytes, place: int) -> tuple[dict[str, Any], int]:
+        values = {}
+        count, place = read_block_count(data, place)
+        while count:
+            for _ in range(count):
+                key, place = read_string(data, place)
+                values[key], place = read_item(data, place)
+            count, place = read_block_count(data, place)
+        return values, place
+
+    return read

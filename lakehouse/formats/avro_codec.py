@@ -1,0 +1,99 @@
+"""Avro with a registry's schemas as a format: "avro", or "avro?id=7" where it is written under a schema's id."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qs
+
+from lakehouse.formats.avro.avro_bytes import ReadBytes
+from lakehouse.formats.avro.avro_columns import avro_of_columns
+from lakehouse.formats.avro.avro_reader import row_reader
+from lakehouse.formats.avro.avro_writer import value_writer
+from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.registered import (
+    DECLARED_ID,
+    NO_SCHEMAS,
+    PREFIX_LENGTH,
+    WriterSchemas,
+    split_registered,
+    with_prefix,
+)
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.json_value import decode_object, encode_object
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema, write_avro
+from lakehouse.plan.schema import Column
+
+_NAME = "lakehouse.row"
+
+
+@dataclass(frozen=True, slots=True)
+class AvroCodec(Codec):
+    """A record, read by the schema of its writer. People write the row as JSON; it gets the schema of the columns."""
+
+    schemas: WriterSchemas = NO_SCHEMAS
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        id, schema = split_registered(data, self.schemas)
+        try:
+            row, end = _reader(schema, columns, self.format.traits.ignores_case)(data, PREFIX_LENGTH)
+        except Unfit as error:
+            raise Unfit(f"schema {id}: {error}") from error
+        if end != len(data):
+            raise Unfit(f"schema {id}: expected the end, found {len(data) - end} more bytes")
+        return row  # type: ignore[no-any-return]
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        return self._with_id(value_writer(avro_of_columns(columns, _NAME))(row))
+
+    def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        key_type = avro_of_columns(columns, _NAME, is_key=True)
+        if key_type.kind == "record":
+            return self._with_id(value_writer(key_type)(row))
+        value = row.get(columns[0].name)
+        return None if value is None else self._with_id(value_writer(key_type)(value))
+
+    def _with_id(self, data: bytes) -> bytes:
+        options = parse_qs(self.format.options)
+        return with_prefix(int(options["id"][0]) if "id" in options else DECLARED_ID, data)
+
+    def with_schemas(self, schemas: WriterSchemas) -> AvroCodec:
+        return replace(self, schemas=schemas)
+
+    def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+        return _declared_schemas(columns, is_key)
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        (column, *others) = columns
+        if others or column.type != "string":
+            raise Unfit("a value in Avro can't be typed here unless it is one string")
+        return self.encode_key({column.name: text}, columns) or b""
+
+    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
+        return decode_object(write_json(row).encode(), columns) or {}
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        row = self.write_value(data, columns)
+        return row[columns[0].name] if len(columns) == 1 and row is not None else row
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        row = self.decode(data, columns)
+        return None if row is None else json.loads(encode_object(row, columns))
+
+
+@lru_cache(maxsize=1024)
+def _reader(schema: WriterSchema, columns: tuple[Column, ...], ignores_case: bool) -> ReadBytes:
+    """Return the reader of a row. Raises Unfit for a schema that does not fit the columns; it says so each time."""
+    try:
+        return row_reader(schema.avro_type, columns, ignores_case=ignores_case)
+    except UnfitSchema as error:
+        raise Unfit(str(error)) from error
+
+
+@lru_cache(maxsize=1024)
+def _declared_schemas(columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
+    text = json.dumps(write_avro(avro_of_columns(columns, _NAME, is_key=is_key)))
+    return WriterSchemas({DECLARED_ID: WriterSchema(REGISTRY_KIND, text)})

@@ -1,0 +1,118 @@
+"""The schemas by which a topic's records were written: kept in the lake, so that a rebuild needs no registry.
+
+    schemas/<topic>.json   {"tick": 7, "key": {}, "value": {"12": {"kind": "AVRO", "text": ..., "references": [...]}}}
+
+`tick`: the last one in whose records every id was looked up. An id whose schema the registry did not have is null, and
+stays so: a record is bad or not, however often a table is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from lakehouse.errors import StorageError
+from lakehouse.formats.decode import decode_record
+from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
+from lakehouse.lake.control import note
+from lakehouse.lake.control.writer_leases import schemas_lease
+from lakehouse.lake.layout import Layout
+from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.origin import Source
+from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.semantics.record import Record
+
+PARTS = ("key", "value")
+LookedUp = Mapping[str, Mapping[int, WriterSchema | None]]
+PATIENCE_SECONDS = 60.0  # another process writes a small file
+
+
+def record_decoder(layout: Layout) -> Callable[[Source, Record], Decoded | BadRecord]:
+    """Return the function that decodes a lake's records for the model."""
+    return partial(decode_record, find_schemas=LakeSchemas(layout).find)
+
+
+class LakeSchemas:
+    """The schemas of a lake's topics, read from their files when they are first asked for, and by `reload`."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._by_topic: dict[str, _TopicSchemas] = {}
+
+    def find(self, topic: str, part_name: str) -> WriterSchemas:
+        """Return the known schemas of a topic's "key" or "value", by their ids. Raises StorageError."""
+        return self._topic(topic).known[part_name]
+
+    def unknown_ids(self, topic: str, part_name: str) -> frozenset[int]:
+        """Return the ids that the registry did not know."""
+        return self._topic(topic).unknown[part_name]
+
+    def tick(self, topic: str) -> int:
+        """Return the last tick in whose records all ids were looked up."""
+        return self._topic(topic).tick
+
+    def reach(self, topic: str, tick: int) -> None:
+        """Read a topic's schemas again if this process has not seen them at a tick. Raises StorageError if none has."""
+        if self._topic(topic).tick < tick:
+            self.reload(topic)
+        if (own_tick := self._topic(topic).tick) < tick:
+            raise StorageError(
+                f"the schemas of topic {topic!r} are known up to tick {own_tick} of bronze, and tick {tick} is read. "
+                "Run its application while the registry can be reached."
+            )
+
+    def reload(self, topic: str) -> None:
+        """Read a topic's schemas again: another process may have kept more."""
+        self._by_topic.pop(topic, None)
+
+    def keep(self, topic: str, looked_up: LookedUp, tick: int) -> None:
+        """Keep schemas, or null for ids that the registry does not have, and that all ids up to a tick were looked up.
+
+        What is kept already stays as it is. Raises StorageError, and LeaseHeld while another process writes.
+        """
+        path = self._layout.schemas(topic)
+        if not note.are_kept(path):
+            raise StorageError(
+                f"{path}: the schemas of registered formats are kept on a disk or in S3, and not in this store. Put "
+                "the lake there, or use another format."
+            )
+        with schemas_lease(self._layout, topic).acquire_within(PATIENCE_SECONDS):
+            content = note.read(path) or {}
+            for part_name in PARTS:
+                entries = {str(id): _entry(schema) for id, schema in looked_up.get(part_name, {}).items()}
+                content[part_name] = entries | content.get(part_name, {})
+            content["tick"] = max(tick, content.get("tick", NO_TICK))
+            note.write(path, content)
+        self._by_topic[topic] = _TopicSchemas(content, self._by_topic.get(topic))
+
+    def _topic(self, topic: str) -> _TopicSchemas:
+        if topic not in self._by_topic:
+            self._by_topic[topic] = _TopicSchemas(note.read(self._layout.schemas(topic)) or {})
+        return self._by_topic[topic]
+
+
+class _TopicSchemas:
+    """A file's content, parsed. earlier: what was known before; equal schemas stay the same objects."""
+
+    def __init__(self, content: Mapping[str, Any], earlier: _TopicSchemas | None = None) -> None:
+        self.tick: int = content.get("tick", NO_TICK)
+        self.known: dict[str, WriterSchemas] = {}
+        self.unknown: dict[str, frozenset[int]] = {}
+        for part_name in PARTS:
+            entries = content.get(part_name, {})
+            schemas = {int(id): _schema(entry) for id, entry in entries.items() if entry is not None}
+            known_earlier = earlier.known[part_name] if earlier is not None else NO_SCHEMAS
+            self.known[part_name] = known_earlier if dict(known_earlier) == schemas else WriterSchemas(schemas)
+            self.unknown[part_name] = frozenset(int(id) for id, entry in entries.items() if entry is None)
+
+
+def _entry(schema: WriterSchema | None) -> dict[str, Any] | None:
+    if schema is None:
+        return None
+    return {"kind": schema.kind, "text": schema.text, "references": list(schema.references)}
+
+
+def _schema(entry: Mapping[str, Any]) -> WriterSchema:
+    return WriterSchema(entry["kind"], entry["text"], tuple(entry["references"]))

@@ -1,0 +1,1 @@
+"""Avro schemas: how they are read, and which columns they have. Bytes are read in `lakehouse.formats.avro`."""

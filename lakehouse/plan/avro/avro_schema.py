@@ -1,0 +1,291 @@
+"""An Avro schema, parsed. Source: https://avro.apache.org/docs/1.12.0/specification/.
+
+Only what says how bytes are read is kept: no defaults, aliases or docs, for a record is read with its writer's schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+# The logical types that mean something here, by the types that they stand for; all others are ignored, as Avro asks.
+LOGICAL_TYPES = {
+    "date": ("int",),
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "timestamp-nanos": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+    "local-timestamp-nanos": ("long",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+}
+REGISTRY_KIND = "AVRO"  # as registries call schemas of Avro
+DEPTH_MAX, TYPES_MAX = 64, 10_000
+
+
+class UnfitSchema(ValueError):
+    """A text is no Avro schema, or one that can't be read here. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroType:
+    """A type. kind: a primitive, or "record", "enum", "array", "map", "fixed", "union".
+
+    name: the full name of a record, an enum or a fixed. logical: one of `LOGICAL_TYPES`, or empty. precision, scale: of
+    a decimal. size: of a fixed, in bytes. symbols: of an enum. fields: the names of a record's fields. parts: the types
+    of its fields, of an array's items, of a map's values, or the branches of a union.
+    """
+
+    kind: str
+    name: str = ""
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    parts: tuple[AvroType, ...] = ()
+
+    @property
+    def branches(self) -> tuple[AvroType, ...]:
+        """The types that a value can have beside null: those of a union, or the type itself."""
+        branches = self.parts if self.kind == "union" else (self,)
+        return tuple(branch for branch in branches if branch.kind != "null")
+
+    @property
+    def may_be_null(self) -> bool:
+        """Whether a value can be null."""
+        return len(self.branches) < (len(self.parts) if self.kind == "union" else 1)
+
+    @property
+    def has_no_bytes(self) -> bool:
+        """Whether all its values are written with no byte at all, so that bytes do not limit how many there can be."""
+        if self.kind == "record":
+            return all(part.has_no_bytes for part in self.parts)
+        return self.kind == "null" or (self.kind == "fixed" and self.size == 0)
+
+    def field(self, name: str) -> AvroType | None:
+        """Return the type of a record's field; None if it has none of that name."""
+        return self.parts[self.fields.index(name)] if name in self.fields else None
+
+    def __str__(self) -> str:
+        if self.logical == "decimal":
+            return f"decimal({self.precision}, {self.scale})"
+        if self.logical:
+            return f"{self.kind} ({self.logical})"
+        match self.kind:
+            case "union":
+                return f"union of {', '.join(map(str, self.parts))}"
+            case "array" | "map":
+                return f"{self.kind} of {self.parts[0]}"
+            case "record" | "enum" | "fixed":
+                return f"{self.kind} {self.name}"
+        return self.kind
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema as its registry has it. kind: as registries call it, "AVRO". text: its own.
+
+    references: the texts of the schemas that it needs, in order.
+    """
+
+    kind: str
+    text: str
+    references: tuple[str, ...] = ()
+
+    @cached_property
+    def avro_type(self) -> AvroType:
+        """The parsed schema. Raises UnfitSchema."""
+        if self.kind != REGISTRY_KIND:
+            raise UnfitSchema(f"expected a schema of Avro, found one of {self.kind}")
+        return parse_avro(self.text, self.references)
+
+
+@lru_cache(maxsize=1024)
+def parse_avro(text: str, references: tuple[str, ...] = ()) -> AvroType:
+    """Return the type of a schema's text. references: the texts of schemas whose names it uses, first those without.
+
+    Raises UnfitSchema.
+    """
+    parser = _Parser()
+    try:
+        for reference in references:
+            parser.parse(json.loads(reference), "", 0)
+        return parser.parse(json.loads(text), "", 0)
+    except RecursionError as error:
+        raise UnfitSchema("nested too deeply") from error
+    except ValueError as error:
+        if isinstance(error, UnfitSchema):
+            raise
+        raise UnfitSchema(f"no JSON: {error}") from error
+
+
+class _Parser:
+    """The names that were defined so far, across references. None stands for one whose definition is not complete.
+
+    Types are counted as often as they are used: a name that is used twice in a name that is used twice, 60 times over,
+    is a short text.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[str, AvroType | None] = {}
+        self._counts: dict[str, int] = {}
+        self._count = 0
+
+    def parse(self, node: Any, namespace: str, depth: int) -> AvroType:
+        self._count_types(1)
+        if depth > DEPTH_MAX:
+            raise UnfitSchema(f"nested more than {DEPTH_MAX} deep")
+        match node:
+            case str():
+                return self._by_name(node, namespace)
+            case list():
+                return _union(tuple(self.parse(branch, namespace, depth + 1) for branch in node))
+            case Mapping():
+                return self._definition(node, namespace, depth)
+        raise UnfitSchema(f"expected a type, found {json.dumps(node)[:80]}")
+
+    def _by_name(self, name: str, namespace: str) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(name)
+        full_name = _full_name(name, namespace)
+        if full_name not in self._types:
+            raise UnfitSchema(f"the type {full_name!r} is not defined")
+        if (known_type := self._types[full_name]) is None:
+            raise UnfitSchema(f"{full_name!r} is a part of itself, which no table's type can be")
+        self._count_types(self._counts[full_name])
+        return known_type
+
+    def _count_types(self, count: int) -> None:
+        self._count += count
+        if self._count > TYPES_MAX:
+            raise UnfitSchema(f"it has more than {TYPES_MAX} types in it")
+
+    def _definition(self, node: Mapping[str, Any], namespace: str, depth: int) -> AvroType:
+        kind = node.get("type")
+        if not isinstance(kind, str):
+            return self.parse(kind, namespace, depth + 1)
+        match kind:
+            case "array" | "map":
+                part = self.parse(node.get("items" if kind == "array" else "values"), namespace, depth + 1)
+                if kind == "array" and part.has_no_bytes:
+                    raise UnfitSchema(f"an array of {part}: its items have no bytes, so that 2 bytes can be billions")
+                return AvroType(kind, parts=(part,))
+            case "record" | "error" | "enum" | "fixed":
+                return self._named(node, "record" if kind == "error" else kind, namespace, depth)
+        return _with_logical(self._by_name(kind, namespace), node)
+
+    def _named(self, node: Mapping[str, Any], kind: str, namespace: str, depth: int) -> AvroType:
+        name = node.get("name")
+        if not isinstance(name, str) or not name:
+            raise UnfitSchema(f"a {kind} without a name")
+        own_namespace = node.get("namespace", namespace)
+        full_name = _full_name(name, own_namespace if isinstance(own_namespace, str) else namespace)
+        if full_name in self._types:
+            raise UnfitSchema(f"{full_name!r} is defined twice")
+        self._types[full_name] = None
+        count_before = self._count
+        if kind == "record":
+            named_type = self._record(node, full_name, depth)
+        elif kind == "enum":
+            symbols = node.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+                raise UnfitSchema(f"enum {full_name}: expected a list of symbols")
+            named_type = AvroType(kind, full_name, symbols=tuple(symbols))
+        else:
+            size = node.get("size")
+            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                raise UnfitSchema(f"fixed {full_name}: expected a size")
+            named_type = _with_logical(AvroType(kind, full_name, size=size), node)
+        self._types[full_name] = named_type
+        self._counts[full_name] = self._count - count_before
+        return named_type
+
+    def _record(self, node: Mapping[str, Any], full_name: str, depth: int) -> AvroType:
+        fields = node.get("fields")
+        if not isinstance(fields, list) or not all(
+            isinstance(field, Mapping) and isinstance(field.get("name"), str) for field in fields
+        ):
+            raise UnfitSchema(f"record {full_name}: expected a list of fields, each with a name")
+        names = tuple(field["name"] for field in fields)
+        if len(set(names)) < len(names):
+            raise UnfitSchema(f"record {full_name}: a field is defined twice")
+        parts = tuple(self.parse(field.get("type"), full_name.rpartition(".")[0], depth + 1) for field in fields)
+        return AvroType("record", full_name, fields=names, parts=parts)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _union(branches: tuple[AvroType, ...]) -> AvroType:
+    if not branches or any(branch.kind == "union" for branch in branches):
+        raise UnfitSchema("a union has branches, and none of them is a union")
+    return AvroType("union", parts=branches)
+
+
+def _with_logical(plain_type: AvroType, node: Mapping[str, Any]) -> AvroType:
+    """Return a type with its logical type; without it where it is unknown or impossible, as Avro's own readers do."""
+    logical = node.get("logicalType")
+    if not isinstance(logical, str) or plain_type.kind not in LOGICAL_TYPES.get(logical, ()):
+        return plain_type
+    if logical != "decimal":
+        return replace(plain_type, logical=logical)
+    precision, scale = node.get("precision"), node.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or precision < 1:
+        return plain_type
+    return replace(plain_type, logical=logical, precision=precision, scale=scale)
+
+
+def write_avro(avro_type: AvroType) -> Any:
+    """Return a type as the parsed JSON of a schema.
+
+    A named type is defined where it comes first. A field whose type begins with null has null for its default.
+    """
+    return _Writer().write(avro_type)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._known_names: set[str] = set()
+
+    def write(self, avro_type: AvroType) -> Any:
+        logical_part: dict[str, Any] = {"logicalType": avro_type.logical} if avro_type.logical else {}
+        if avro_type.logical == "decimal":
+            logical_part |= {"precision": avro_type.precision, "scale": avro_type.scale}
+        match avro_type.kind:
+            case "union":
+                return [self.write(branch) for branch in avro_type.parts]
+            case "array":
+                return {"type": "array", "items": self.write(avro_type.parts[0])}
+            case "map":
+                return {"type": "map", "values": self.write(avro_type.parts[0])}
+            case "record" | "enum" | "fixed":
+                return self._write_named(avro_type, logical_part)
+        return {"type": avro_type.kind, **logical_part} if logical_part else avro_type.kind
+
+    def _write_named(self, avro_type: AvroType, logical_part: dict[str, Any]) -> Any:
+        if avro_type.name in self._known_names:
+            return avro_type.name
+        self._known_names.add(avro_type.name)
+        namespace, _, own_name = avro_type.name.rpartition(".")
+        head = {"type": avro_type.kind, "name": own_name} | ({"namespace": namespace} if namespace else {})
+        match avro_type.kind:
+            case "enum":
+                return head | {"symbols": list(avro_type.symbols)}
+            case "fixed":
+                return head | {"size": avro_type.size} | logical_part
+        fields = zip(avro_type.fields, avro_type.parts, strict=True)
+        return head | {"fields": [self._write_field(name, part) for name, part in fields]}
+
+    def _write_field(self, name: str, part: AvroType) -> dict[str, Any]:
+        is_null_first = part.kind == "union" and part.parts[0].kind == "null"
+        return {"name": name, "type": self.write(part)} | ({"default": None} if is_null_first else {})

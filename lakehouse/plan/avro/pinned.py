@@ -1,0 +1,45 @@
+"""The schemas of a registry that are pinned in files beside the application: a plan does not depend on the network.
+
+schemas/orders-value.avsc   the schema of the values of topic orders; `lakehouse schema pull` writes it
+schemas/orders-key.avsc     that of its keys
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from lakehouse.errors import PlanError, reason_of_error
+from lakehouse.plan.avro.avro_schema import AvroType, UnfitSchema, parse_avro
+
+_PACKAGE = str(Path(__file__).parents[2])
+FOLDER = "schemas"
+
+
+def pinned_file(folder: Path, topic: str, part_name: str) -> Path:
+    """Return the file with the schema of a topic's "key" or "value". folder: that of the application's file."""
+    return folder / FOLDER / f"{topic}-{part_name}.avsc"
+
+
+def read_pinned(folder: Path, topic: str, part_name: str, subject: str) -> AvroType:
+    """Return the pinned schema of a topic's "key" or "value". Raises PlanError if there is none, or no valid one."""
+    path = pinned_file(folder, topic, part_name)
+    declared = "key=" if part_name == "key" else "schema="
+    advice = f"`lakehouse schema pull` writes it out of the registry; or declare the columns, {declared}..."
+    try:
+        return parse_avro(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PlanError(f"{subject}: no column is declared, and there is no file {path}. {advice}") from None
+    except OSError as error:
+        raise PlanError(f"{subject}: {path}: {reason_of_error(error)}. {advice}") from error
+    except (UnfitSchema, UnicodeDecodeError) as error:
+        raise PlanError(f"{subject}: {path}: {error}. {advice}") from error
+
+
+def declaring_folder() -> Path:
+    """Return the folder of the file that calls lakehouse; that of the process for a notebook or a text."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    path = Path(frame.f_code.co_filename)
+    return path.resolve().parent if path.is_file() else Path.cwd()
