@@ -112,7 +112,7 @@ class RegistryError(LakehouseError):
 
 
 class RegistryUnavailable(LakehouseError):
-    """A schema registry gives no answer that can be used, which may pass: it is the fault of no record and no schema."""
+    """A schema registry gives no answer that can be used, and that may pass: no record and no schema is at fault."""
 
 
 class SchemaRefused(LakehouseError):
