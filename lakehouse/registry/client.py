@@ -122,7 +122,10 @@ class Registry:
     def _ask(self, request: Callable[[], Answer], purpose: str = "a request") -> Answer | None:
         """Return the answer to a request; None if what it asks for is unknown to the registry."""
         try:
-            return request()
+            answer = request()
+            if answer is None:  # not mixed up with what is unknown
+                raise ValueError("the answer is empty")
+            return answer
         except Exception as error:  # an odd answer leads to whatever the client does not expect: KeyError, ValueError
             failure = self._failures.translate(error)
         if not isinstance(failure, Refusal):
