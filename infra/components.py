@@ -89,7 +89,7 @@ def _jars() -> Iterator[dict[str, Any]]:
         checksum, place, owner = line.split()
         kind, _, file = place.partition("/")
         group, _, name = owner.partition(":")
-        version = file.removeprefix(f"{name}-").removesuffix(".jar")
+        version = re.sub(r"(\.jar|-all\.tar\.gz)$", "", file.removeprefix(f"{name}-"))
         yield _component(name, version, f"pkg:maven/{group}/{name}@{version}", f"jars/{kind}", [checksum])
 
 

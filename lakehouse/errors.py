@@ -8,7 +8,9 @@
      |    +-- NeedsSpark        the model has no Python form of an expression; Spark has one
      |    +-- SqlError          a statement of ksqlDB's SQL can't be read, or means nothing here
      +-- BrokerError            the embedded Kafka broker
+     +-- RegistryError          the embedded schema registry
      +-- RegistryUnavailable    a schema registry does not answer now; that may pass
+     +-- SchemaRefused          a schema registry refuses a schema: incompatible, or not valid
      +-- AirflowError           the Airflow that `lakehouse airflow` runs
      +-- KafkaUnavailable       a configured Kafka does not answer, or refuses
      +-- DataLoss               Kafka no longer has records that bronze does not have yet
@@ -105,8 +107,16 @@ class BrokerError(LakehouseError):
     """The embedded broker can't be started, found or stopped."""
 
 
+class RegistryError(LakehouseError):
+    """The embedded schema registry can't be fetched, started, found or stopped."""
+
+
 class RegistryUnavailable(LakehouseError):
     """A schema registry gives no answer that can be used, and that may pass: no record and no schema is at fault."""
+
+
+class SchemaRefused(LakehouseError):
+    """A schema registry refuses a schema: it is incompatible with those before it, or not valid."""
 
 
 class AirflowError(LakehouseError):

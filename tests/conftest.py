@@ -1,4 +1,4 @@
-"""Fixtures for every test: one embedded broker and one Spark session a run, each started when first asked for."""
+"""Fixtures for every test: a broker, a schema registry and a Spark session a run, each started when first asked for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lakehouse.kafka.broker import Broker
+from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.settings.config import Settings, load
 from tests import seeds
 
@@ -90,6 +91,13 @@ def is_core(config: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRegistry]:
+    """A schema registry; its program is fetched when the first test asks for it (104 MB)."""
+    with EmbeddedRegistry(tmp_path_factory.mktemp("registry")) as started:
         yield started
 
 

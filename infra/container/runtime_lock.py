@@ -1,4 +1,6 @@
-"""Print the part of infra/python/requirements.lock that lakehouse itself needs, without its extras demo and dev.
+"""Print the part of infra/python/requirements.lock that lakehouse needs, without its extras demo and dev.
+
+The extra registry is in it: in the lock, what its client needs is asked for by confluent-kafka.
 
     python infra/container/runtime_lock.py > build/image/requirements.lock
 
@@ -19,7 +21,7 @@ ASKER = re.compile(r"^ +#(?: via|  ) +([A-Za-z0-9._-]+)$", re.MULTILINE)
 
 
 def runtime_lock() -> str:
-    """Return the entries of the lock, as they are, for what lakehouse needs without an extra."""
+    """Return the entries of the lock, as they are, for what lakehouse needs, and its extra registry."""
     entries = {plain(entry["name"]): entry[0] for entry in ENTRY.finditer(LOCK.read_text())}
     askers = {name: set(map(plain, ASKER.findall(text))) for name, text in entries.items()}
     dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]

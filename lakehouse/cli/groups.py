@@ -12,7 +12,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli.kafka import acls, broker, produce
+from lakehouse.cli.kafka import acls, broker, produce, registry
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
@@ -54,6 +54,11 @@ GROUPS = (
         "kafka",
         "Kafka on this machine, records, rights",
         {"up": broker.up, "down": broker.down, "produce": produce.produce, "acls": acls.acls},
+    ),
+    Group(
+        "registry",
+        "The schema registry on this machine",
+        {"up": registry.up, "down": registry.down},
     ),
     Group(
         "look",
@@ -119,11 +124,12 @@ GROUPS = (
     ),
 )
 YOUNGER = ("replay", "acls")  # than the groups
+YOUNGER_GROUPS = ("airflow", "registry")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
     name: group.name
     for group in GROUPS
-    if group.name != "airflow"
+    if group.name not in YOUNGER_GROUPS
     for name in group.commands
     if name not in (*ALONE, *YOUNGER)
 }

@@ -21,8 +21,10 @@ PR_SET_PDEATHSIG = 1
 CREATED_TOLERANCE_SECONDS = 5.0
 
 
-def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.Popen[bytes]:
+def spawn_child(command: list[str], output: Path, outlive: bool, folder: Path | None = None) -> subprocess.Popen[bytes]:
     """Start ``command`` with its output in the file ``output``. ``outlive``: it keeps running when this process ends.
+
+    ``folder``: the child's current folder; default: this process's.
 
     Otherwise Linux ends it (SIGTERM) as soon as this process is gone, killed or not; on other systems the caller
     has to end it. Raises OSError.
@@ -39,6 +41,7 @@ def spawn_child(command: list[str], output: Path, outlive: bool) -> subprocess.P
                     stdin=subprocess.DEVNULL,
                     stdout=output_stream,
                     stderr=subprocess.STDOUT,
+                    cwd=folder,
                     # Ctrl-C in the terminal must reach only the parent, which stops its clients first.
                     start_new_session=True,
                     # The hook only calls prctl, which is safe after a fork.

@@ -105,11 +105,6 @@ def broker_log_file(folder: Path) -> Path:
     return folder / "broker.log"
 
 
-def broker_output_file(folder: Path) -> Path:
-    """Return the file with the output of the JVM itself at the last start."""
-    return folder / "broker.out"
-
-
 def write_settings(folder: Path, port: int, controller_port: int) -> None:
     """Write the configuration for one start into ``folder``."""
     (folder / "log4j2.properties").write_text(LOGGING)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.passed_on import NEVER_PASSED_ON, PATTERN
-
-Check = Callable[[Any], Any]
+from lakehouse.settings import registry
+from lakehouse.settings.check_value import Check, WrongValue, check_text
 
 HINT_TOML = 'A setting is a line key = value under a [section]; text is written in "quotes".'
 # Properties that lakehouse sets itself, and what the user can do instead.
@@ -39,21 +37,6 @@ OWN_AIRFLOW_OPTIONS = {
     "core.simple_auth_manager_users": "use airflow.users",
     "database.sql_alchemy_conn": "use airflow.database",
 }
-
-
-class WrongValue(Exception):
-    """An unusable value: found, expected, advice. ``key``: the option of a table to which it belongs."""
-
-    def __init__(self, message: str, key: str | None = None) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-def check_text(value: object) -> str:
-    """Accept any text that is not empty."""
-    if not isinstance(value, str) or not value.strip():
-        raise WrongValue(f'found {value!r}; expected text in "quotes" that is not empty')
-    return value.strip()
 
 
 def check_lake_path(value: object) -> str:
@@ -316,6 +299,9 @@ def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = 
     return check
 
 
+# Of these a variable's text is the value, also where it looks like a number.
+TAKE_RAW_TEXT = (check_secret, registry.check_user, registry.check_password)
+
 # The check of each setting, by section.
 CHECKS: dict[str, dict[str, Check]] = {
     "lake": {
@@ -331,6 +317,21 @@ CHECKS: dict[str, dict[str, Check]] = {
         "folder": check_text,
         "topics": check_topics,
         "topic_pattern": check_pattern,
+    },
+    "registry": {
+        "url": registry.check_urls,
+        "user": registry.check_user,
+        "password": registry.check_password,
+        "token": check_secret,
+        "ca_file": check_text,
+        "certificate_file": check_text,
+        "key_file": check_text,
+        "key_password": registry.check_password,
+        "port": make_integer_check(1, 65535),
+        "folder": check_text,
+        "timeout_seconds": registry.check_timeout,
+        "auto_register": check_boolean,
+        "subject_strategy": make_word_check(*registry.SUBJECT_STRATEGIES),
     },
     "spark": {
         "master": check_text,

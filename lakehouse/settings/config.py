@@ -9,6 +9,8 @@
     options = { "security.protocol" = "SSL" }     # extra Kafka client properties
     port = 9092                                   # the embedded broker's; default: a free one
     folder = "./.kafka"                           # its data; default: .kafka beside the lake
+    [registry]
+    url = "https://registry:8081"                 # of schemas; default: an embedded one. The rest: docs/registry.md
     [spark]
     master = "local[*]"
     memory = "3g"
@@ -50,13 +52,27 @@ from typing import Any
 
 from lakehouse.errors import ConfigError, reason_of_error
 from lakehouse.settings import checks
+from lakehouse.settings.check_value import WrongValue
 from lakehouse.settings.checks import CHECKS
-from lakehouse.settings.sections import Airflow, Kafka, LakeSection, Lineage, Log, Metrics, Options, Run, Spark, Upkeep
+from lakehouse.settings.registry import check_together
+from lakehouse.settings.sections import (
+    Airflow,
+    Kafka,
+    LakeSection,
+    Lineage,
+    Log,
+    Metrics,
+    Options,
+    RegistrySection,
+    Run,
+    Spark,
+    Upkeep,
+)  # fmt: skip
 from lakehouse.settings.toml_line import find_line
 
 __all__ = [
-    "Airflow", "Kafka", "LakeSection", "Lineage", "Log", "Metrics", "Options", "Run", "Settings", "Spark", "Upkeep",
-    "load",
+    "Airflow", "Kafka", "LakeSection", "Lineage", "Log", "Metrics", "Options", "RegistrySection", "Run", "Settings",
+    "Spark", "Upkeep", "load",
 ]  # fmt: skip
 
 FILE_NAME = "lakehouse.toml"
@@ -77,6 +93,7 @@ class Settings:
     log: Log
     metrics: Metrics
     lineage: Lineage
+    registry: RegistrySection
     source: Path | None = None
 
 
@@ -108,6 +125,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, sta
     else:
         settings_file = None  # type: ignore[assignment]  # from here on: the file that was read, if any
     _read_variables(os.environ if environ is None else environ, section_values)
+    _check_registry(section_values["registry"], settings_file)
     return _build_settings(section_values, base_folder, settings_file)
 
 
@@ -116,13 +134,19 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
     is_uri = "://" in lake_path
     if not is_uri:
         lake_path = str((folder / Path(lake_path).expanduser()).resolve())
-    kafka_values = values["kafka"]
+    kafka_values, registry_values = values["kafka"], values["registry"]
     beside_lake = folder if is_uri else Path(lake_path).parent
-    kafka_values["folder"] = (
-        (folder / Path(kafka_values["folder"]).expanduser()).resolve()
-        if "folder" in kafka_values
-        else beside_lake / ".kafka"
-    )
+    kafka_values.setdefault("folder", beside_lake / ".kafka")
+    registry_values.setdefault("folder", beside_lake / ".registry")
+    for section, key in (
+        (kafka_values, "folder"),
+        (registry_values, "folder"),
+        (registry_values, "ca_file"),
+        (registry_values, "certificate_file"),
+        (registry_values, "key_file"),
+    ):
+        if key in section:
+            section[key] = (folder / Path(section[key]).expanduser()).resolve()
     airflow_values = values["airflow"]
     airflow_values["home"] = (folder / Path(airflow_values.get("home", AIRFLOW_HOME)).expanduser()).resolve()
     for section, key in (
@@ -148,6 +172,7 @@ def _build_settings(values: dict[str, dict[str, Any]], folder: Path, source: Pat
         log,
         metrics,
         lineage,
+        RegistrySection(**registry_values),
         source,
     )
 
@@ -196,7 +221,7 @@ def _read_file(source: Path, values: dict[str, dict[str, Any]]) -> None:
                 )
             try:
                 values[section][key] = CHECKS[section][key](value)
-            except checks.WrongValue as wrong_value:
+            except WrongValue as wrong_value:
                 if wrong_value.key:
                     place_in_file = f"{source}:{find_line(toml_text, f'{section}.{key}', wrong_value.key)}"
                 raise ConfigError(f"{place_in_file}: {section}.{key}: {wrong_value}") from None
@@ -219,9 +244,23 @@ def _read_variables(environ: Mapping[str, str], values: dict[str, dict[str, Any]
             continue
         section, key = settings_by_variable[variable_name]
         try:
-            values[section][key] = CHECKS[section][key](_parse_variable(variable_text))
-        except checks.WrongValue as wrong_value:
+            check = CHECKS[section][key]
+            values[section][key] = check(
+                variable_text if check in checks.TAKE_RAW_TEXT else _parse_variable(variable_text)
+            )
+        except WrongValue as wrong_value:
             raise ConfigError(f"environment variable {variable_name}: {wrong_value}") from None
+
+
+def _check_registry(values: Mapping[str, Any], source: Path | None) -> None:
+    try:
+        check_together(values)
+    except WrongValue as wrong_value:
+        key = str(wrong_value.key)
+        toml_text = source.read_text(encoding="utf-8") if source else ""
+        in_file = key in tomllib.loads(toml_text).get("registry", {})
+        place = f"{source}:{find_line(toml_text, 'registry', key)}" if in_file else f"{PREFIX}REGISTRY_{key.upper()}"
+        raise ConfigError(f"{place}: registry.{key}: {wrong_value}.") from None
 
 
 def _parse_variable(text: str) -> object:

@@ -74,6 +74,41 @@ class Kafka:
 
 
 @dataclass(frozen=True)
+class RegistrySection:
+    """The schema registry to use; ``port`` and ``folder`` are the embedded one's. Secrets are never shown.
+
+    url: one address, or several with commas between. user and password, or token (a bearer token): the login. ca_file:
+    the authorities that may have signed its certificate. certificate_file, key_file, key_password: the client's own.
+    timeout_seconds: of one request. auto_register: whether a run registers the schemas of what it publishes.
+    subject_strategy: how a schema's subject is named.
+    """
+
+    folder: Path
+    url: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    port: int | None = None
+    timeout_seconds: float = 10.0
+    auto_register: bool = True
+    subject_strategy: Literal["topic", "record", "topic_record"] = "topic"
+
+    @property
+    def embedded(self) -> bool:
+        """True if no registry is configured, so that lakehouse may start its own."""
+        return self.url is None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may show."""
+        return tuple(secret for secret in (self.password, self.token, self.key_password) if secret)
+
+
+@dataclass(frozen=True)
 class Spark:
     """The settings of Spark; ``memory`` is the driver's.
 

@@ -1,6 +1,7 @@
 """Fetch the jars of ivy.xml into one folder per configuration: ``<target>/spark``, ``<target>/kafka``, ...
 
-Every run needs the sets of the jars of Spark and Kafka; those for s3a:// are fetched only when asked for.
+Every run needs the sets of the jars of Spark and Kafka; those for s3a://, and the archive with the schema registry, are
+fetched only when asked for.
 
 It needs only Python's standard library, Java and the Apache Ivy jar that pyspark ships; so make asks this file for Java
 before anything is installed. checksums.txt has the SHA-256 of each jar: another jar, or one too many, is refused, when
@@ -31,7 +32,7 @@ SETUP_FOLDER = Path(__file__).resolve().parent
 IVY_FILES = (SETUP_FOLDER / "ivy.xml", SETUP_FOLDER / "ivysettings.xml")
 CHECKSUMS = SETUP_FOLDER / "checksums.txt"
 NEEDED_KINDS = ("spark", "kafka")
-EXTRA_KINDS = ("s3", "s3proxy")
+EXTRA_KINDS = ("s3", "s3proxy", "registry")
 JAVA_OLDEST = 17
 LINES_SHOWN = 15
 
@@ -111,7 +112,7 @@ def lock_jars(target: Path) -> None:
         # Ivy's cache: <kind>/<organisation>/<module>/<type>s/<file>
         modules_by_jar = {
             f"{path.parts[-5]}/{path.name}": f"{path.parts[-4]}:{path.parts[-3]}"
-            for path in (Path(folder_name) / "ivy-cache").rglob("*.jar")
+            for path in (Path(folder_name) / "ivy-cache").glob("*/*/*/*s/*")
         }
     head_line = "# SHA-256, place, organisation and module of every jar; make lock-jars writes it. Of ivy.xml:"
     lines = [f"{head_line} {_file_sha256(IVY_FILES[0])}"]
@@ -224,7 +225,7 @@ def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path,
             )
     exit_codes = {kind: process.wait() for kind, process in processes.items()}
     for kind, exit_code in exit_codes.items():
-        if exit_code != 0 or not any((folder / kind).glob("*.jar")):
+        if exit_code != 0 or not any((folder / kind).glob("*")):
             raise ResolveError(_describe_failure(kind, exit_code, log_files[kind].read_text(errors="replace")))
 
 

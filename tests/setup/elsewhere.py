@@ -85,13 +85,16 @@ def link_packages(place: Elsewhere) -> None:
                 _link(Path(str(needed.locate_file(file))), site / file)
 
 
-def needs(top: Distribution, known: dict[str, Distribution] | None = None) -> dict[str, Distribution]:
-    """Return what a distribution needs without extras, and what those need: by name as pip compares names."""
+def needs(top: Distribution, known: dict[str, Distribution] | None = None, extra: str = "") -> dict[str, Distribution]:
+    """Return what a distribution needs, without extras or with one of its own, and what those need.
+
+    By name as pip compares names.
+    """
     known = {} if known is None else known
     for line in top.requires or ():
         requirement = Requirement(line)
         name = plain(requirement.name)
-        if name not in known and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        if name not in known and (requirement.marker is None or requirement.marker.evaluate({"extra": extra})):
             known[name] = distribution(name)
             needs(known[name], known)
     return known

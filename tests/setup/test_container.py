@@ -83,7 +83,9 @@ def test_the_image_gets_the_packages_that_lakehouse_needs_each_by_its_hash() -> 
         [sys.executable, CONTAINER / "runtime_lock.py"], capture_output=True, text=True, check=True
     ).stdout
     entries = re.findall(r"^([\w.-]+)==\S+ \\\n((?:[ ].*\n)+)", lock, re.MULTILINE)
-    assert {plain(name) for name, _ in entries} == set(needs(distribution("lakehouse")))
+    needed = needs(distribution("lakehouse"))
+    needs(distribution("confluent-kafka"), needed, extra="schemaregistry")
+    assert {plain(name) for name, _ in entries} == set(needed)
     assert all("--hash=sha256:" in text for _, text in entries)
     assert not set(lock.splitlines()) - set(LOCK.read_text().splitlines())
 

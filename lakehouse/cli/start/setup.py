@@ -12,11 +12,15 @@ from lakehouse.errors import ConfigError, LakehouseError, reason_of_error
 from lakehouse.setup import airflow as airflow_environment
 from lakehouse.setup import jars, places
 from lakehouse.setup.log_store import build_log_store
+from lakehouse.setup.registry import fetch_registry
 
 
 def setup(
     airflow: Annotated[bool, typer.Option("--airflow", help="Also make Airflow's own Python environment.")] = False,
     s3: Annotated[bool, typer.Option("--s3", help="Also fetch what a lake on s3a:// needs (14 MB).")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Also fetch the embedded schema registry (104 MB).")
+    ] = False,
     classes: Annotated[
         bool, typer.Option("--classes/--no-classes", help="Keep Spark's classes ready for Java (220 MB, a minute).")
     ] = True,
@@ -36,6 +40,8 @@ def setup(
         is_fetched = jars.resolve_jars(jars_folder)
         if s3:
             is_fetched |= jars.resolve_jars(jars_folder, ("s3",)) | build_log_store(jars_folder)
+        if registry:
+            is_fetched |= fetch_registry(jars_folder)
     except jars.ResolveError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
