@@ -30,6 +30,7 @@ from lakehouse.run.job.standstill import Standstill
 from lakehouse.run.job.turns import Turns
 from lakehouse.run.job.upkeep import Upkeeping, upkeep_tables
 from lakehouse.run.repair import intervene
+from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.run.watch.event import JobEvent, Listen
 from lakehouse.settings.config import Settings
 from lakehouse.spark.bronze import interventions
@@ -74,7 +75,7 @@ class Job:
         self._standstill = Standstill(self._layout)
         self._may_wait = bool(app.upstream) or any(source.is_registered for source in app.sources)
         function_sinks.check_functions(self._layout, app)
-        self._lake = open_lake(spark, self._layout)
+        self._lake = open_lake(spark, self._layout, look_up_schema=SchemaLookUp(settings))
         self._bootstrap = bootstrap_servers
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
         self._turns = Turns(None)

@@ -73,10 +73,11 @@ class Opened:
 
         It keeps the versions that it reads ready for the next read, for as long as Spark runs.
         """
+        from lakehouse.run.start.registry import SchemaLookUp
         from lakehouse.spark.changelog.upstream import open_lake
         from lakehouse.spark.open_lake import Versions
 
         spark = self.spark
         if self._versions is None or self._versions[0] is not spark.sparkContext:
             self._versions = spark.sparkContext, Versions()
-        return open_lake(spark, self._layout, {Versions: self._versions[1]})
+        return open_lake(spark, self._layout, {Versions: self._versions[1]}, SchemaLookUp(self.settings))

@@ -175,9 +175,9 @@ class Silver:
             tick = latest_complete_tick(self._lake)
             return [*self._upstream.waiting(tick), *self._schemas.waiting(tick)]
 
-    def check_schemas(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait so long for schemas that the latest complete tick needs; then raise RegistryUnavailable."""
-        deadline = time.monotonic() + patience_seconds
+    def check_schemas(self) -> None:
+        """Wait for the schemas that the latest complete tick needs, but not for good. Raises RegistryUnavailable."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self._schemas.waiting(latest_complete_tick(self._lake)) and time.monotonic() < deadline:
             time.sleep(1)
             self.catch_up()

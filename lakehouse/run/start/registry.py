@@ -1,0 +1,33 @@
+"""Looks up schemas in the registry of the settings, which is opened when the first one is asked for."""
+
+from __future__ import annotations
+
+from lakehouse.errors import RegistryUnavailable
+from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.registry.client import Registry
+from lakehouse.registry.opening import open_registry
+from lakehouse.settings.config import Settings
+
+
+class SchemaLookUp:
+    """A function of a schema's id, see `LookUp` in `lakehouse.spark.open_lake`.
+
+    Calling it raises RegistryUnavailable, and ConfigError for a refused login or a missing extra.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._section = settings.registry
+        self._registry: Registry | None = None
+
+    def __call__(self, id: int) -> WriterSchema | None:
+        try:
+            if self._registry is None:
+                self._registry = open_registry(self._section)
+            registered = self._registry.schema_by_id(id)
+        except RegistryUnavailable:
+            self._registry = None  # the embedded one may come back at another port
+            raise
+        if registered is None:
+            return None
+        references = tuple(reference.text for reference in registered.dependencies())
+        return WriterSchema(registered.kind, registered.text, references)
