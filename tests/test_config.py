@@ -26,7 +26,7 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
     assert settings.kafka.folder == tmp_path / ".kafka"
     assert settings.registry.embedded
     assert settings.registry.folder == tmp_path / ".registry"
-    assert (settings.registry.timeout_seconds, settings.registry.auto_register) == (10.0, True)
+    assert (settings.registry.timeout_seconds, settings.registry.auto_register) == (5.0, True)
     assert settings.registry.subject_strategy == "topic"
     assert (settings.spark.master, settings.spark.memory) == ("local[*]", "3g")
     assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 5_000_000)
