@@ -24,6 +24,10 @@ def test_defaults_without_a_file(tmp_path: Path) -> None:
     assert settings.lake.path == str(tmp_path / "lake")
     assert settings.kafka.embedded
     assert settings.kafka.folder == tmp_path / ".kafka"
+    assert settings.registry.embedded
+    assert settings.registry.folder == tmp_path / ".registry"
+    assert (settings.registry.timeout_seconds, settings.registry.auto_register) == (5.0, True)
+    assert settings.registry.subject_strategy == "topic"
     assert (settings.spark.master, settings.spark.memory) == ("local[*]", "3g")
     assert (settings.run.trigger_seconds, settings.run.max_records_per_tick) == (0.0, 5_000_000)
     assert settings.run.on_data_loss == "fail"
@@ -105,6 +109,19 @@ def test_variables_win(tmp_path: Path) -> None:
         ("[lake.options]\npath_style = 'perhaps'\n", 2, ["true or false"]),
         ("[lake.options]\naccess_key = 'x'\n", 1, ["expected both"]),
         ("[lake.options]\nsession_token = 'x'\n", 2, ["access_key and secret_key"]),
+        ("[registry]\nurl = 'https://me:hush@one'\n", 2, ["without user and password", "settings of their own"]),
+        ("[registry]\nurl = 'https://one,two:8081'\n", 2, ["several with commas"]),
+        ("[registry]\nurl = 'ftp://one'\n", 2, ['"https://one:8081']),
+        ("[registry]\nurl = 'https://one'\n\nuser = 'me'\n", 4, ["registry.user", "user without password"]),
+        ("[registry]\nurl = 'https://one'\nuser = 'a:b'\npassword = 'hush'\n", 3, ["colon"]),
+        ("[registry]\nurl = 'https://one'\nuser = 'a'\npassword = 'hush'\ntoken = 'x'\n", 5, ["one of them"]),
+        ("[registry]\nurl = 'https://one'\nkey_file = 'x'\n", 3, ["key_file without certificate_file"]),
+        ("[registry]\ntoken = 'hush'\n", 2, ["token without url"]),
+        ("[registry]\nurl = 'https://one'\ntoken = 'hush hush'\n", 3, ["one word"]),
+        ("[registry]\nsubject_strategy = 'both'\n", 2, ["'both'", "topic, record, topic_record"]),
+        ("[registry]\ntimeout_seconds = 0\n", 2, ["found 0", "more than 0"]),
+        ("[registry]\nauto_register = 'perhaps'\n", 2, ["true or false"]),
+        ("[registry]\npasword = 'x'\n", 2, ["Did you mean password?"]),
         ("[lake]\npath = \n", 2, ["not valid TOML"]),
         ("[lake\n", 1, ["not valid TOML"]),
     ],
@@ -115,6 +132,7 @@ def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, lin
         load(path, environ={})
     message = str(caught.value)
     assert message.startswith(f"{path}:{line}: "), message
+    assert "hush" not in message
     for part in parts:
         assert part in message
 
@@ -126,12 +144,15 @@ def test_a_wrong_setting_is_refused_with_its_line(tmp_path: Path, text: str, lin
         ("LAKEHOUSE_KAFAK_PORT", "1", "Did you mean LAKEHOUSE_KAFKA_PORT?"),
         ("LAKEHOUSE_KAFKA_PORT", "many", "found 'many'; expected a whole number"),
         ("LAKEHOUSE_KAFKA_OPTIONS", "x=y", "JSON object"),
+        ("LAKEHOUSE_REGISTRY_PASSWORD", "hush", "password without user"),
+        ("LAKEHOUSE_REGISTRY_URL", "https://me:hush@one", "without user and password"),
     ],
 )
 def test_a_wrong_variable_is_refused(tmp_path: Path, name: str, value: str, part: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(environ={name: value}, start=tmp_path)
     assert name in str(caught.value)
+    assert "hush" not in str(caught.value)
     assert part in str(caught.value)
 
 
@@ -151,6 +172,18 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, "[kafka.options]\n'sasl.password' = ['hush-4']\n"), environ={})
     assert "hush" not in str(caught.value)
+
+
+def test_a_registry_with_its_login_and_files(tmp_path: Path) -> None:
+    text = "[registry]\nurl = 'https://one:8081/ , https://two/path'\nca_file = 'ca.pem'\nfolder = 'schemas'\n"
+    environ = {"LAKEHOUSE_REGISTRY_USER": "007", "LAKEHOUSE_REGISTRY_PASSWORD": "1e5"}
+    settings = load(write(tmp_path, text), environ=environ).registry
+    assert settings.url == "https://one:8081,https://two/path"
+    assert not settings.embedded
+    assert (settings.ca_file, settings.folder) == (tmp_path / "ca.pem", tmp_path / "schemas")
+    assert (settings.user, settings.password) == ("007", "1e5"), "a text that looks like a number stays as it is"
+    assert settings.secrets == ("1e5",)
+    assert "1e5" not in repr(settings)
 
 
 def test_how_a_store_is_reached_is_said_once_for_all_clients(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ GROUPS = (
     ),
     Group(
         "airflow",
-        "Airflow on this machine, and the applications that it runs",
+        "Airflow on this machine, its jobs",
         {
             "up": airflow.up,
             "down": airflow.down,

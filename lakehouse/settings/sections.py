@@ -93,7 +93,7 @@ class RegistrySection:
     key_file: Path | None = None
     key_password: str | None = field(default=None, repr=False)
     port: int | None = None
-    timeout_seconds: float = 10.0
+    timeout_seconds: float = 5.0
     auto_register: bool = True
     subject_strategy: Literal["topic", "record", "topic_record"] = "topic"
 
