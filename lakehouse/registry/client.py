@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
 RETRIES = 2
 RETRY_WAIT_MS = 200
 RETRY_LONGEST_WAIT_MS = 1000
-REFERENCES_DEEP = 32  # a schema whose references go round, or deeper, is no answer
+REFERENCES_MOST = 200  # that one schema needs, also through others; more is no sound answer
 
 UNKNOWN = (40401, 40402, 40403)  # a subject, a version, a schema
 KINDS = ("AVRO", "PROTOBUF", "JSON")
 
 Answer = TypeVar("Answer")
+Referenced = tuple[str, tuple[RegisteredReference, ...]]  # the text, and what it refers to
+Known = dict[tuple[str, int], Referenced | None]  # by subject and version
 
 
 class Registry:
@@ -145,28 +146,29 @@ class Registry:
             schema_id,
             self._known_kind(schema.schema_type),
             self._whole_text(schema.schema_str),
-            self._references(schema),
+            self._references(schema, {}),
         )
 
-    def _references(self, schema: Schema, depth: int = 0) -> tuple[RegisteredReference, ...]:
+    def _references(self, schema: Schema, known: Known) -> tuple[RegisteredReference, ...]:
+        """Return what a schema refers to. Each schema is resolved once, however many others refer to it."""
         resolved = []
         for reference in schema.references or ():
             subject, version = self._whole_text(reference.subject), self._whole_number(reference.version)
-            if depth == REFERENCES_DEEP:
-                raise self._failures.unavailable(f"references of {subject} go deeper than {REFERENCES_DEEP}, or round")
-            answer = self._ask(partial(self._client.get_version, subject, version, deleted=True))
-            if answer is None:
-                raise self._failures.unavailable(f"it has no version {version} of {subject}, which a schema refers to")
-            resolved.append(
-                RegisteredReference(
-                    self._whole_text(reference.name),
-                    subject,
-                    version,
-                    self._whole_text(answer.schema.schema_str),
-                    self._references(answer.schema, depth + 1),
-                )
-            )
+            if (subject, version) not in known:
+                if len(known) == REFERENCES_MOST:
+                    raise self._failures.unavailable(f"a schema needs more than {REFERENCES_MOST} others")
+                known[subject, version] = None  # as long as its own references are resolved
+                known[subject, version] = self._referenced(subject, version, known)
+            if (referenced := known[subject, version]) is None:
+                raise self._failures.unavailable(f"version {version} of {subject} refers to itself")
+            resolved.append(RegisteredReference(self._whole_text(reference.name), subject, version, *referenced))
         return tuple(resolved)
+
+    def _referenced(self, subject: str, version: int, known: Known) -> Referenced:
+        answer = self._ask(lambda: self._client.get_version(subject, version, deleted=True))
+        if answer is None:
+            raise self._failures.unavailable(f"it has no version {version} of {subject}, which a schema refers to")
+        return self._whole_text(answer.schema.schema_str), self._references(answer.schema, known)
 
     def _whole_number(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):

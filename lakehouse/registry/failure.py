@@ -6,6 +6,7 @@ ConfigError. The rest, such as an unknown id, is for the caller.
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from lakehouse.settings.sections import MASK, RegistrySection
 TEXT_LENGTH = 500
 # OpenSSL's number for a certificate that has expired; its owner can renew it while a run waits.
 CERTIFICATE_HAS_EXPIRED = 10
-# What a server says in the handshake if it wants a certificate of the client, or another one.
+# What a server sends in the handshake if it wants a certificate of the client, or another one.
 CLIENT_CERTIFICATE_ALERTS = (
     "certificate required", "bad certificate", "unknown ca", "certificate unknown", "handshake failure",
     "unsupported certificate", "certificate expired", "certificate revoked", "access denied",
@@ -36,6 +37,9 @@ class Failures:
     def __init__(self, settings: RegistrySection, url: str) -> None:
         self._settings = settings
         self._url = url
+        # As the login stands in a request, which a server may repeat.
+        login = base64.b64encode(f"{settings.user}:{settings.password}".encode()).decode()
+        self._secrets = (*settings.secrets, login)
 
     def translate(self, error: Exception) -> Refusal | LakehouseError:
         """Return the error to raise instead; a Refusal if the registry has answered about the request itself."""
@@ -57,7 +61,7 @@ class Failures:
 
     def shown(self, text: str) -> str:
         """Return a text of the registry or of its client in one line, without the secrets of the settings."""
-        for secret in self._settings.secrets:
+        for secret in self._secrets:
             text = text.replace(secret, MASK)
         text = " ".join(text.split())
         return text if len(text) <= TEXT_LENGTH else f"{text[:TEXT_LENGTH]}..."
@@ -85,8 +89,8 @@ class Failures:
             )
         if any(alert in reason.lower().replace("_", " ") for alert in CLIENT_CERTIFICATE_ALERTS):
             return ConfigError(
-                f"The schema registry at {self._url} does not accept this client's certificate: {reason}. Expected one "
-                "that it trusts. Check registry.certificate_file and registry.key_file."
+                f"The schema registry at {self._url} refuses the TLS handshake: {reason}. It may want a certificate of "
+                "the client that it trusts. Check registry.certificate_file and registry.key_file."
             )
         return None
 

@@ -74,6 +74,7 @@ def test_a_login_that_is_refused_needs_a_setting(section: Sections, name: str, s
         with pytest.raises(ConfigError, match=rf"HTTP {status}.*the user me.*registry\.password") as caught:
             REQUESTS[name](opened)
     assert_hushed(caught.value)
+    assert str(caught.value).count("********") == 2, "in the header that the server repeats, and as it is"
     assert len(server.requests) == 1, "it is not tried again: accounts are locked after some tries"
 
 
@@ -120,8 +121,18 @@ def test_references_that_go_round_end(section: Sections) -> None:
     ).encode()  # fmt: skip
     with (
         answering(always(200, round_body)) as server,
-        pytest.raises(RegistryUnavailable, match="deeper than 32, or round"),
+        pytest.raises(RegistryUnavailable, match="version 1 of s refers to itself"),
     ):
+        open_registry(section(url=server.url)).schema_by_id(1)
+
+
+def test_references_without_an_end_are_given_up(section: Sections) -> None:
+    def answer(path: str, headers: Message) -> Answer:
+        version = 1 + int(path.partition("?")[0].rpartition("/")[2])
+        reference = {"name": "n", "subject": "s", "version": version}
+        return 200, json.dumps({"schema": "{}", "id": 1, "references": [reference]}).encode()
+
+    with answering(answer) as server, pytest.raises(RegistryUnavailable, match="more than 200 others"):
         open_registry(section(url=server.url)).schema_by_id(1)
 
 
@@ -195,7 +206,7 @@ def test_certificates_of_both_sides(pems: Pems, secured: Answering, section: Sec
 
 def test_a_certificate_that_is_missing_is_named(pems: Pems, secured: Answering, section: Sections) -> None:
     opened = open_registry(section(url=secured.url, ca_file=pems.authority.pem))
-    with pytest.raises(ConfigError, match=r"does not accept this client's certificate.*registry\.certificate_file"):
+    with pytest.raises(ConfigError, match=r"refuses the TLS handshake.*registry\.certificate_file"):
         opened.check_reachable()
 
 
