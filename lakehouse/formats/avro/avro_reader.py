@@ -36,10 +36,11 @@ from lakehouse.formats.avro.avro_bytes import (
     read_string,
     skip,
 )
+from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, precision_and_scale
 from lakehouse.formats.values.unfit import Unfit, unfit_value
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.schema import Column, base_type, parse_type, type_text
+from lakehouse.plan.schema import Column, base_type
 
 _EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1}
@@ -186,11 +187,9 @@ def _enum_reader(symbols: tuple[str, ...]) -> ReadBytes:
 
 
 def _nested_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
-    tree = parse_type(declared_type)
     if avro_type.kind == "record":
-        types_by_name = {node.name: type_text(node.args["kind"], node.name) for node in tree.expressions}
-        return _record_reader(avro_type, types_by_name, ignores_case)
-    read_item = value_reader(avro_type.parts[0], type_text(tree.expressions[-1], declared_type), ignores_case)
+        return _record_reader(avro_type, member_types(declared_type), ignores_case)
+    read_item = value_reader(avro_type.parts[0], item_type(declared_type), ignores_case)
     return _map_reader(read_item) if avro_type.kind == "map" else _array_reader(read_item)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark import SparkContext
@@ -13,6 +14,12 @@ def active_jvm() -> Any:
     context: Any = SparkContext._active_spark_context
     assert context is not None
     return context._jvm
+
+
+def set_properties(values: Mapping[str, str]) -> None:
+    """Set system properties of the running Spark's JVM, for classes that it has not loaded yet."""
+    for name, value in values.items():
+        active_jvm().java.lang.System.setProperty(name, value)
 
 
 def java_session(spark: SparkSession) -> Any:

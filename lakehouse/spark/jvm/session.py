@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from lakehouse.setup.places import jars_folder, s3_jars
 from lakehouse.spark.cluster.address import CONNECT, ON_THIS_MACHINE, address_settings, is_local
 from lakehouse.spark.cluster.executors import prepare_executors
 from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
+from lakehouse.spark.jvm.java import set_properties
 from lakehouse.spark.jvm.ksql_functions import register_functions
 from lakehouse.spark.jvm.launch import read_submitted_conf, remember_names, start_jvm
 
@@ -105,6 +107,12 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
+# Avro reserves room for as many bytes or items as a record says before it sees whether they are there: without a limit
+# 22 bytes end the JVM. Longer records than this are not given to it.
+AVRO_LENGTH_MAX = 10_000_000
+AVRO_LIMITS = {
+    f"org.apache.avro.limits.{name}.maxLength": str(AVRO_LENGTH_MAX) for name in ("bytes", "string", "collectionItems")
+}
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # added to ours, as jars are; every other setting replaces ours
@@ -154,7 +162,7 @@ def open_session(settings: Settings) -> SparkSession:
     spark_settings = {"spark.app.name": "lakehouse", **DEFAULTS, **address_settings(master, settings.spark.driver_host)}
     if not is_local(master):
         submitted_options = "" if submitted_conf is None else str(submitted_conf.get(EXECUTOR_JAVA_OPTIONS, ""))
-        spark_settings[EXECUTOR_JAVA_OPTIONS] = _join(STACK, token_option, submitted_options)
+        spark_settings[EXECUTOR_JAVA_OPTIONS] = _join(STACK, _define(AVRO_LIMITS), token_option, submitted_options)
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
         if settings.lake.path.startswith(S3):
@@ -188,6 +196,8 @@ def open_session(settings: Settings) -> SparkSession:
     for name, value in spark_settings.items():
         builder = builder.config(name, value)
     session = _check_session(builder.getOrCreate())
+    if is_submitted:
+        set_properties(AVRO_LIMITS)
     remember_names(session)
     register_functions(session)
     session.sparkContext.setLogLevel("ERROR")
@@ -266,6 +276,11 @@ def _count_cores(master: str) -> int:
     return int(text) if text.isdigit() else (os.cpu_count() or 2) if text == "*" else 1
 
 
+def _define(properties: Mapping[str, str]) -> str:
+    """Return system properties as options of Java."""
+    return " ".join(f"-D{name}={value}" for name, value in properties.items())
+
+
 def _join(*options: str) -> str:
     return " ".join(filter(None, options))
 
@@ -278,7 +293,7 @@ def java_options(user_options: str, memory: str | None = None) -> str:
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may run on for ever and do nothing; if it exits, the next start can read in another way.
     own_options = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
-    own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE}"
+    own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE} {_define(AVRO_LIMITS)}"
     if memory is not None:
         own_options += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
     if (os.cpu_count() or 1) <= FEW_CORES:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.spark.stream.avro_part import AvroPart
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonAnyCasePart, JsonPart
 from lakehouse.spark.stream.record_part import Part, python_decoder
@@ -70,6 +71,8 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json": (JsonKeyPart, JsonPart),
     "json_any_case": (JsonAnyCasePart,),
     "kafka": (PlainPart,),
+    "avro": (AvroPart,),
+    "avro_any_case": (AvroPart,),
     "none": (AbsentPart,),
 }
 
