@@ -13,6 +13,8 @@ import base64
 import json
 import statistics
 import tempfile
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,19 @@ from common import show
 from pyspark.sql import functions as F
 
 import lakehouse as lh
+from lakehouse.formats.decode import find_declared
+from lakehouse.formats.encode import encode_value
 from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import parse_schema
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.jvm.session import open_session
 from lakehouse.spark.stream.decoded import decode_records
 
 SCHEMA = "name string, city string, amount decimal(12, 2), made timestamp, visits bigint, ratio double"
+AVRO_COLUMNS = parse_schema(SCHEMA, "schema")
 MADE_MICROS = 1_767_225_600_123_456
+MADE = datetime(2026, 1, 1, microsecond=123_456, tzinfo=UTC)
 CONNECT = "org.apache.kafka.connect.data."
 FIELDS = [
     {"field": "id", "type": "int64"}, {"field": "name", "type": "string"}, {"field": "city", "type": "string"},
@@ -65,12 +72,19 @@ def with_schema(number: int) -> str:
     return json.dumps({"schema": schema, "payload": envelope(number)})
 
 
+def avro_record(number: int) -> bytes:
+    data = encode_value("avro", AVRO_COLUMNS, row(number) | {"amount": Decimal(number).scaleb(-2), "made": MADE})
+    assert data is not None
+    return data
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--records", type=int, default=200_000)
     records = arguments.parse_args().records
     formats = {
         "json": (lh.stream("t", key="id bigint", schema=SCHEMA), json_record),
+        "avro": (lh.stream("t", key="id bigint", schema=SCHEMA, format="avro"), avro_record),
         "delimited": (lh.stream("t", key="id bigint", schema=SCHEMA, format="csv"), line),
         "debezium": (
             lh.debezium(
@@ -91,8 +105,10 @@ def main() -> None:
             source = stream.source
             assert isinstance(source, Source)
             place = f"{folder}/{len(rows)}"
+            written_values = (written(number) for number in range(records))
             values = [
-                (number, number.to_bytes(8, "big", signed=True), written(number).encode()) for number in range(records)
+                (number, number.to_bytes(8, "big", signed=True), value if isinstance(value, bytes) else value.encode())
+                for number, value in enumerate(written_values)
             ]
             values_frame = spark.createDataFrame(values, "offset bigint, key binary, value binary")
             values_frame.selectExpr(
@@ -100,7 +116,8 @@ def main() -> None:
                 "0 AS timestamp_type", "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers", "key",
                 "value", "1L AS tick", "timestamp_millis(offset) AS order_time",
             ).write.parquet(place)  # fmt: skip
-            decoded = decode_records(source, spark.read.schema(bronze.SCHEMA).parquet(place))
+            bronze_rows = spark.read.schema(bronze.SCHEMA).parquet(place)
+            decoded = decode_records(source, bronze_rows, find_declared([source]))
             bad = decoded.filter(F.col("_bad")).count()
             assert bad == 0, f"{name}: {bad} bad records"
             seconds = []

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
-from lakehouse.formats.avro.avro_bytes import ReadBytes
+from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes
 from lakehouse.formats.avro.avro_columns import avro_of_columns
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.avro.avro_writer import value_writer
@@ -38,6 +38,8 @@ class AvroCodec(Codec):
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         id, schema = split_registered(data, self.schemas)
+        if len(data) > LENGTH_MAX:
+            raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
         try:
             row, end = _reader(schema, columns, self.format.traits.ignores_case)(data, PREFIX_LENGTH)
         except Unfit as error:

@@ -21,6 +21,7 @@ from lakehouse.plan.avro.avro_schema import AvroType, write_avro
 from lakehouse.plan.schema import Column, base_type
 
 MARK = "mark"  # a long behind the row: the bytes end where the row ends, if it comes out
+LISTS_MAX = 3  # inside of each other: for each, the library may reserve room for LENGTH_MAX items before it sees any
 _DIGITS = 38
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NULL = AvroType("null")
@@ -47,6 +48,8 @@ def read_types(avro_type: AvroType, columns: tuple[Column, ...], *, ignores_case
     Raises Unfit if the writer's types do not fit the columns.
     """
     row_reader(avro_type, columns, ignores_case=ignores_case)
+    if _lists_in_lists(avro_type) > LISTS_MAX:
+        return None
     declared = {column.name: column.type for column in columns}
     try:
         if avro_type.kind == "record":
@@ -132,6 +135,11 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
             parts = _read_value(avro_type.parts[0], item_type(declared_type), f"{path}_i", ignores_case)
             return AvroType("array", parts=parts[:1]), AvroType("array", parts=parts[1:])
     raise NotExact  # a map: of equal keys another one may count; a decimal in a fixed: as of precision
+
+
+def _lists_in_lists(avro_type: AvroType) -> int:
+    """Return how many arrays and maps are inside of each other."""
+    return max(map(_lists_in_lists, avro_type.parts), default=0) + (avro_type.kind in ("array", "map"))
 
 
 def _missing(declared_type: str) -> AvroType:

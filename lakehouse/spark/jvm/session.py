@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lakehouse.errors import ConfigError
+from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
 from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
@@ -107,11 +108,8 @@ ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
-# Avro reserves room for as many bytes or items as a record says before it sees whether they are there: without a limit
-# 22 bytes end the JVM. Longer records than this are not given to it.
-AVRO_LENGTH_MAX = 10_000_000
 AVRO_LIMITS = {
-    f"org.apache.avro.limits.{name}.maxLength": str(AVRO_LENGTH_MAX) for name in ("bytes", "string", "collectionItems")
+    f"org.apache.avro.limits.{name}.maxLength": str(LENGTH_MAX) for name in ("bytes", "string", "collectionItems")
 }
 EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

@@ -2,8 +2,7 @@
 
 from_avro reads each record by its writer's schema. It takes bytes that end too early, or too late, for a row of nulls
 or for a row; so each gets a number behind it that only this process knows, as a last field: the row fits if it comes
-out. What from_avro does not read exactly, Python reads, and very long records: Java reserves room for as many items as
-the bytes say, up to LENGTH_MAX (`-Dorg.apache.avro.limits`), before it sees that there are none.
+out. What from_avro does not read exactly, Python reads.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
 from lakehouse.formats.avro.avro_writer import write_long
 from lakehouse.formats.avro.read_types import MARK, ReadTypes, read_types
-from lakehouse.formats.registered import PREFIX_LENGTH
+from lakehouse.formats.registered import PREFIX_LENGTH, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import UnfitSchema
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.spark.bronze.schema_ids import schema_id_of
 from lakehouse.spark.expression.avro_values import AvroValue, avro_value, does_not_fit
-from lakehouse.spark.jvm.session import AVRO_LENGTH_MAX
 from lakehouse.spark.stream.record_part import Part, python_decoder
 
 _MARK = secrets.randbits(62)
@@ -59,22 +57,29 @@ class AvroPart(Part):
     @property
     def bronze_columns(self) -> dict[str, Column]:
         columns = {f"_no_{self.name}": self.missing}
-        data, id = F.col(self.name), schema_id_of(F.col(self.name))
-        is_long = F.octet_length(data) > AVRO_LENGTH_MAX
-        marked = F.concat(F.substring(data, PREFIX_LENGTH + 1, AVRO_LENGTH_MAX), F.lit(write_long(_MARK)))
+        data, prefix = F.col(self.name), F.substring(self.name, 1, PREFIX_LENGTH)
+
+        def is_of(ids: list[int]) -> Column:
+            return prefix.isin([F.lit(with_prefix(id, b"")) for id in ids])
+
+        is_read = F.octet_length(data) <= LENGTH_MAX
+        marked = F.concat(F.substring(data, PREFIX_LENGTH + 1, LENGTH_MAX), F.lit(write_long(_MARK)))
         for number, (reader, ids_by_writer) in enumerate(self._ids_by_reader.items()):
             read: Column | None = None
             for writer, ids in ids_by_writer.items():
                 row = from_avro(marked, writer, {"mode": "PERMISSIVE", "avroSchema": reader})
-                condition = id.isin(ids) & ~is_long
+                condition = is_of(ids) & is_read
                 read = F.when(condition, row) if read is None else read.when(condition, row)
             assert read is not None
             columns[f"_read{number}_{self.name}"] = read
-        careful_ids = [id for id, types in self._types_by_id.items() if types is None]
-        is_careful = (id.isin(careful_ids) if careful_ids else F.lit(False)) | (is_long & id.isin([*self._types_by_id]))
-        columns[f"_careful_{self.name}"] = is_careful
-        columns[f"_row_{self.name}"] = python_decoder(self)(F.when(is_careful, data))
+        if self._careful_ids:
+            columns[f"_careful_{self.name}"] = F.coalesce(is_of(self._careful_ids), F.lit(False))
+            columns[f"_row_{self.name}"] = python_decoder(self)(F.when(is_of(self._careful_ids), data))
         return columns
+
+    @property
+    def _careful_ids(self) -> list[int]:
+        return [id for id, types in self._types_by_id.items() if types is None]
 
     @property
     def read(self) -> Column:
@@ -95,17 +100,25 @@ class AvroPart(Part):
         return groups
 
     @property
-    def _careful_row(self) -> Column:
-        return F.col(f"_row_{self.name}")
-
-    @property
     def separate_columns(self) -> dict[str, Column]:
         """Whether the bytes do not fit: then no column has what from_avro made of them, such as half a text."""
-        is_unfit = F.when(F.col(f"_careful_{self.name}"), self._careful_row["_unfit"].isNotNull())
+        is_unfit = F.when(self._is_careful, self._careful_row["_unfit"].isNotNull())
         for raw, values in self._values_by_group:
             has_mark = F.coalesce(raw[MARK] == F.lit(_MARK), F.lit(False))
             is_unfit = is_unfit.when(raw.isNotNull(), ~has_mark | does_not_fit(values))
         return {f"_unfit_{self.name}": is_unfit.otherwise(F.lit(True))}
+
+    @property
+    def _is_careful(self) -> Column:
+        return F.col(f"_careful_{self.name}") if self._careful_ids else F.lit(False)
+
+    @property
+    def _careful_row(self) -> Column:
+        """The row that Python has read."""
+        if self._careful_ids:
+            return F.col(f"_row_{self.name}")
+        nulls = [F.lit(None).cast(column.type).alias(column.name) for column in self.columns]
+        return F.struct(*nulls, F.lit(None).cast("string").alias("_unfit"))
 
     @property
     def unfit(self) -> Column:
@@ -114,7 +127,7 @@ class AvroPart(Part):
     @property
     def null(self) -> Column:
         """Whether the part is null, or its writer's schema has a null in place of the whole."""
-        return super().null | (F.col(f"_careful_{self.name}") & self._careful_row.isNull())
+        return super().null | (self._is_careful & self._careful_row.isNull())
 
     def column(self, name: str) -> Column:
         place, column = next((place, item) for place, item in enumerate(self.columns) if item.name == name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -49,6 +50,30 @@ class PlainPart(Part):
 
 
 @dataclass(frozen=True)
+class IntegerPart(Part):
+    """A part of one int or bigint, as Kafka's serializers write them."""
+
+    _SIZES: ClassVar[dict[str, int]] = {"int": 4, "bigint": 8}
+
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        return columns[0].type in cls._SIZES
+
+    @property
+    def read(self) -> Column:
+        (column,) = self.columns
+        # A base below 0 means a signed number of 64 bits; the sign of an int has to be carried on.
+        is_negative_int = F.lit(column.type == "int") & (F.substring(self.name, 1, 1) >= F.lit(b"\x80"))
+        digits = F.concat(F.when(is_negative_int, F.lit("FFFFFFFF")).otherwise(F.lit("")), F.hex(self.name))
+        number = F.conv(F.when(~self.broken, digits), 16, -10).cast(column.type)
+        return F.struct(number.alias(column.name))
+
+    @property
+    def broken(self) -> Column:
+        return F.octet_length(self.name) != self._SIZES[self.columns[0].type]
+
+
+@dataclass(frozen=True)
 class PythonPart(Part):
     """A part in a format for which Spark has no function: Python reads it."""
 
@@ -70,7 +95,7 @@ class PythonPart(Part):
 QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json": (JsonKeyPart, JsonPart),
     "json_any_case": (JsonAnyCasePart,),
-    "kafka": (PlainPart,),
+    "kafka": (PlainPart, IntegerPart),
     "avro": (AvroPart,),
     "avro_any_case": (AvroPart,),
     "none": (AbsentPart,),
