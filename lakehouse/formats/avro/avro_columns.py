@@ -25,47 +25,42 @@ _NULL = AvroType("null")
 
 def avro_of_format(format: RecordFormat, columns: Sequence[Column], *, is_key: bool = False) -> AvroType:
     """Return the type in which a format in Avro writes columns, as its options say. is_key: see `avro_of_columns`."""
-    options = parse_avro_options(format.options)
-    writer = _Types(_WRITTEN_IN_MILLIS if options.has_millis else _WRITTEN_TYPES)
-    if format.traits.is_bare:
-        return writer.nullable(columns[0].type, options.name).branches[0]
-    return writer.row(columns, options.name, is_key=is_key)
+    options, is_bare = parse_avro_options(format.options), format.traits.is_bare
+    return avro_of_columns(columns, options.name, is_key=is_key, is_bare=is_bare, has_millis=options.has_millis)
 
 
-def avro_of_columns(columns: Sequence[Column], name: str, *, is_key: bool = False) -> AvroType:
+def avro_of_columns(
+    columns: Sequence[Column], name: str, *, is_key: bool = False, is_bare: bool = False, has_millis: bool = False
+) -> AvroType:
     """Return the type in which columns are written. name: the record's full name.
 
-    is_key: a key of one column is its value alone, not null, as ksqlDB writes it.
+    is_key: a key of one column is its value alone, not null, as ksqlDB writes it. is_bare: so is any only column.
+    has_millis: timestamps are milliseconds, and not microseconds.
     """
-    return _Types(_WRITTEN_TYPES).row(columns, name, is_key=is_key)
+    plain_types = _WRITTEN_IN_MILLIS if has_millis else _WRITTEN_TYPES
+    if is_bare or (is_key and len(columns) == 1 and base_type(columns[0].type) not in NESTED_TYPES):
+        return _written_type(columns[0].type, name, plain_types).branches[0]
+    parts = tuple(_written_type(column.type, f"{name}.{column.name}", plain_types) for column in columns)
+    return AvroType("record", name, fields=tuple(column.name for column in columns), parts=parts)
 
 
-class _Types:
-    """Avro's types for those of columns. plain_types: by their names, those that have no other type in them."""
+def _written_type(type_text: str, name: str, plain_types: Mapping[str, AvroType]) -> AvroType:
+    """Return the union of null and a column's type. name: of the record, if it is a struct.
 
-    def __init__(self, plain_types: Mapping[str, AvroType]) -> None:
-        self._plain_types = plain_types
-
-    def row(self, columns: Sequence[Column], name: str, *, is_key: bool) -> AvroType:
-        if is_key and len(columns) == 1 and base_type(columns[0].type) not in NESTED_TYPES:
-            return self.nullable(columns[0].type, name).branches[0]
-        parts = tuple(self.nullable(column.type, f"{name}.{column.name}") for column in columns)
-        return AvroType("record", name, fields=tuple(column.name for column in columns), parts=parts)
-
-    def nullable(self, type_text: str, name: str) -> AvroType:
-        """Return the union of null and a column's type. name: of the record, if it is a struct."""
-        base_name = base_type(type_text)
-        if base_name in self._plain_types:
-            return AvroType("union", parts=(_NULL, self._plain_types[base_name]))
-        tree = parse_type(type_text)
-        if base_name == "decimal":
-            precision, scale = precision_and_scale(type_text)
-            own_type = AvroType("bytes", logical="decimal", precision=precision, scale=scale)
-        elif base_name == "struct":
-            members = [(node.name, node.args["kind"].sql("spark")) for node in tree.expressions]
-            parts = tuple(self.nullable(member_type, f"{name}.{member}") for member, member_type in members)
-            own_type = AvroType("record", name, fields=tuple(member for member, _ in members), parts=parts)
-        else:
-            part_type = tree.expressions[-1].sql("spark")
-            own_type = AvroType(base_name, parts=(self.nullable(part_type, f"{name}.item"),))
-        return AvroType("union", parts=(_NULL, own_type))
+    plain_types: those with no other type in them, by their names.
+    """
+    base_name = base_type(type_text)
+    if base_name in plain_types:
+        return AvroType("union", parts=(_NULL, plain_types[base_name]))
+    tree = parse_type(type_text)
+    if base_name == "decimal":
+        precision, scale = precision_and_scale(type_text)
+        own_type = AvroType("bytes", logical="decimal", precision=precision, scale=scale)
+    elif base_name == "struct":
+        members = [(node.name, node.args["kind"].sql("spark")) for node in tree.expressions]
+        parts = tuple(_written_type(member_type, f"{name}.{member}", plain_types) for member, member_type in members)
+        own_type = AvroType("record", name, fields=tuple(member for member, _ in members), parts=parts)
+    else:
+        part_type = tree.expressions[-1].sql("spark")
+        own_type = AvroType(base_name, parts=(_written_type(part_type, f"{name}.item", plain_types),))
+    return AvroType("union", parts=(_NULL, own_type))

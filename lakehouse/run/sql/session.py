@@ -43,7 +43,7 @@ class SqlSession:
     """A script that goes on, over a lake and a Kafka. declared: the texts of the session's own declarations."""
 
     settings: Settings
-    script: Script = field(default_factory=Script)
+    script: Script = field(default_factory=lambda: Script(folder=Path.cwd()))
     declared: list[str] = field(default_factory=list)
 
     def run(self, text: str) -> Iterator[Answer]:
