@@ -6,11 +6,10 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs
 
 from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes
-from lakehouse.formats.avro.avro_columns import avro_of_columns
-from lakehouse.formats.avro.avro_reader import row_reader
+from lakehouse.formats.avro.avro_columns import avro_of_format
+from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
 from lakehouse.formats.avro.avro_writer import value_writer
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.registered import (
@@ -24,10 +23,11 @@ from lakehouse.formats.registered import (
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema, write_avro
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, UnfitSchema, WriterSchema, write_avro
+from lakehouse.plan.names.avro_options import parse_avro_options
+from lakehouse.plan.names.format_traits import FormatTraits
+from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.schema import Column
-
-_NAME = "lakehouse.row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class AvroCodec(Codec):
         if len(data) > LENGTH_MAX:
             raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
         try:
-            row, end = _reader(schema, columns, self.format.traits.ignores_case)(data, PREFIX_LENGTH)
+            row, end = _reader(schema, columns, self.format.traits)(data, PREFIX_LENGTH)
         except Unfit as error:
             raise Unfit(f"schema {id}: {error}") from error
         if end != len(data):
@@ -49,24 +49,27 @@ class AvroCodec(Codec):
         return row  # type: ignore[no-any-return]
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
-        return self._with_id(value_writer(avro_of_columns(columns, _NAME))(row))
+        return self._with_id(value_writer(_written_type(self.format, columns, is_key=False))(row))
 
     def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
-        key_type = avro_of_columns(columns, _NAME, is_key=True)
+        key_type = _written_type(self.format, columns, is_key=True)
         if key_type.kind == "record":
             return self._with_id(value_writer(key_type)(row))
-        value = row.get(columns[0].name)
-        return None if value is None else self._with_id(value_writer(key_type)(value))
+        return self._encode_alone(key_type, row, columns[0])
+
+    def _encode_alone(self, own_type: AvroType, row: Row, column: Column) -> bytes | None:
+        value = row.get(column.name)
+        return None if value is None else self._with_id(value_writer(own_type)(value))
 
     def _with_id(self, data: bytes) -> bytes:
-        options = parse_qs(self.format.options)
-        return with_prefix(int(options["id"][0]) if "id" in options else DECLARED_ID, data)
+        id = parse_avro_options(self.format.options).id
+        return with_prefix(DECLARED_ID if id is None else id, data)
 
     def with_schemas(self, schemas: WriterSchemas) -> AvroCodec:
         return replace(self, schemas=schemas)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
-        return _declared_schemas(columns, is_key)
+        return _declared_schemas(self.format, columns, is_key)
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         (column, *others) = columns
@@ -78,24 +81,51 @@ class AvroCodec(Codec):
         return decode_object(write_json(row).encode(), columns) or {}
 
     def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = self.write_value(data, columns)
+        row = self._written_row(data, columns)
         return row[columns[0].name] if len(columns) == 1 and row is not None else row
 
     def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self._written_row(data, columns)
+
+    def _written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         row = self.decode(data, columns)
         return None if row is None else json.loads(encode_object(row, columns))
 
 
+@dataclass(frozen=True, slots=True)
+class AvroBareCodec(AvroCodec):
+    """The only column's value without a record around it, as SQL reads and writes it. People write the value alone."""
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        return self._encode_alone(_written_type(self.format, columns, is_key=False), row, columns[0])
+
+    def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        return self.encode(row, columns)
+
+    def value_row(self, written_value: Any, columns: tuple[Column, ...]) -> Any:
+        return {columns[0].name: written_value}
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self.write_key(data, columns)
+
+
 @lru_cache(maxsize=1024)
-def _reader(schema: WriterSchema, columns: tuple[Column, ...], ignores_case: bool) -> ReadBytes:
+def _reader(schema: WriterSchema, columns: tuple[Column, ...], traits: FormatTraits) -> ReadBytes:
     """Return the reader of a row. Raises Unfit for a schema that does not fit the columns; it says so each time."""
     try:
-        return row_reader(schema.avro_type, columns, ignores_case=ignores_case)
+        if traits.is_bare:
+            return bare_reader(schema.avro_type, columns)
+        return row_reader(schema.avro_type, columns, ignores_case=traits.ignores_case)
     except UnfitSchema as error:
         raise Unfit(str(error)) from error
 
 
+@lru_cache(maxsize=1024)  # each record that is written asks
+def _written_type(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> AvroType:
+    return avro_of_format(format, columns, is_key=is_key)
+
+
 @lru_cache(maxsize=1024)
-def _declared_schemas(columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
-    text = json.dumps(write_avro(avro_of_columns(columns, _NAME, is_key=is_key)))
+def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
+    text = json.dumps(write_avro(avro_of_format(format, columns, is_key=is_key)))
     return WriterSchemas({DECLARED_ID: WriterSchema(REGISTRY_KIND, text)})

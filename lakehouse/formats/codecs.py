@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro_codec import AvroCodec
+from lakehouse.formats.avro_codec import AvroBareCodec, AvroCodec
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.debezium import DebeziumCodec
 from lakehouse.formats.delimited import DelimitedCodec
@@ -47,6 +47,7 @@ CODECS: dict[str, type[Codec]] = {
     "debezium": DebeziumCodec,
     "avro": AvroCodec,
     "avro_any_case": AvroCodec,
+    "avro_bare": AvroBareCodec,
     "none": AbsentCodec,
 }
 

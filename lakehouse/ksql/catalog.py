@@ -51,7 +51,7 @@ class Entry:
     is_wrapped: whether a single value in JSON has an object around it. delimiter: the delimiter in values that are
     delimited text; key_delimiter: the one in keys. limits: see `Visible`. time: Spark SQL for the time of its records,
     by TIMESTAMP of a query; empty if they keep their own time. over: the name of the entry that writes the topic which
-    this one reads, if there is one here.
+    this one reads, if there is one here. record_names: see `WithClause`.
     """
 
     kind: str
@@ -71,6 +71,7 @@ class Entry:
     limits: Mapping[str, int] = field(default_factory=dict)
     time: str = ""
     over: str = ""
+    record_names: tuple[str, str] = ("", "")
 
     @property
     def columns(self) -> tuple[SqlColumn, ...]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakehouse.duration import LONGEST_MS
-from lakehouse.errors import SqlError
+from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
+from lakehouse.plan.names.avro_options import check_full_name
 from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.names.format_traits import TRAITS, FormatTraits, traits_of
 from lakehouse.plan.refused.near import suggest_near
@@ -19,10 +20,11 @@ from lakehouse.plan.schema import check_topic
 FORMATS = tuple(traits.name.upper() for traits in TRAITS.values() if traits.is_declared or traits.is_absent)
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
-LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+LATER = ("PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
+    "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
 )  # fmt: skip
 OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD")
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
@@ -35,7 +37,8 @@ class WithClause:
 
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
-    max_ahead: see `lakehouse.plan.build.stream`.
+    max_ahead: see `lakehouse.plan.build.stream`. record_names: the full names of the records that are written as keys
+    and as values, in a format with a registry; empty for the usual one.
     """
 
     topic: str
@@ -51,6 +54,7 @@ class WithClause:
     value_delimiter: str = ","
     window: int | None = None
     max_ahead: str | None = None
+    record_names: tuple[str, str] = ("", "")
 
     def over(self, value_count: int) -> WithClause:
         """Return the clause for a known number of value columns, which decides `is_wrapped`."""
@@ -173,7 +177,32 @@ def _with_clause(
         _is_wrapped(properties, value_format),
         _read_delimiter(properties, "KEY_DELIMITER") or delimiters[1],
         _read_delimiter(properties, "VALUE_DELIMITER") or delimiters[0],
+        record_names=(_record_name(properties, "KEY", key_format), _record_name(properties, "VALUE", value_format)),
     )
+
+
+def _record_name(properties: Properties, part_name: str, format: str) -> str:
+    """Return the full name of the record that a key or a value is; empty if none is given. Raises SqlError."""
+    id_name, name = f"{part_name}_SCHEMA_ID", f"{part_name}_SCHEMA_FULL_NAME"
+    if id_name in properties:
+        raise SqlError(
+            f"{id_name} has no use here: each record is read by the schema of its own writer, and columns that are not "
+            "named are those of the schema that `lakehouse schema pull` has pinned beside this file, where no registry "
+            "can change them. Leave it out",
+            properties[id_name].position,
+        )
+    full_name = _text_property(properties, name)
+    if full_name is None:
+        return ""
+    if not traits_of_sql(format).is_registered:
+        raise SqlError(
+            f"{name} is for a {part_name}_FORMAT with a schema registry, and this one is {format}",
+            properties[name].position,
+        )
+    try:
+        return check_full_name(full_name, name)
+    except PlanError as error:
+        raise SqlError(str(error), properties[name].position) from None
 
 
 def query_id(properties: Properties) -> str:
@@ -335,7 +364,7 @@ def _format_property(properties: Properties, name: str) -> str | None:
         return None
     if format_text.upper() in LATER:
         raise SqlError(
-            f"{name}='{format_text}' needs a schema registry, which is not here yet",
+            f"{name}='{format_text}' is not here yet: of the formats with a schema registry, AVRO is",
             properties[name].position,
             expected=", ".join(FORMATS),
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import PlanError, SqlError
@@ -19,6 +20,7 @@ from lakehouse.ksql.sinks import (
     check_format,
     check_inserted,
     check_key,
+    check_names,
     check_queries,
     fit_columns,
     pad_columns,
@@ -33,6 +35,7 @@ from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.plan.app import App, app
+from lakehouse.plan.avro.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 
@@ -41,13 +44,17 @@ _VARIABLE = re.compile(r"\$\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
 @dataclass(slots=True)
 class Script:
-    """The declarations of statements so far. variables: those of DEFINE; settings: those of SET."""
+    """The declarations of statements so far. variables: those of DEFINE; settings: those of SET.
+
+    folder: of the file of statements, beside which schemas are pinned; None: that of the file that calls lakehouse.
+    """
 
     catalog: Catalog = field(default_factory=Catalog)
     variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     values: list[s.InsertValues] = field(default_factory=list)
     asserts: list[s.AssertValues] = field(default_factory=list)
+    folder: Path | None = None
     _relations: dict[str, Relational] = field(default_factory=dict)
 
     def read(self, text: str) -> Iterator[tuple[s.Statement, StatementText]]:
@@ -85,8 +92,9 @@ class Script:
         match statement:
             case s.CreateSource():
                 if self._is_new(statement):
-                    entry = with_writer(source.declare_source(statement, text, self.settings), self.catalog, self.find)
-                    self._add(entry, statement.position)
+                    folder = self.folder or declaring_folder()
+                    entry = source.declare_source(statement, text, self.settings, folder)
+                    self._add(with_writer(entry, self.catalog, self.find), statement.position)
             case s.CreateAs():
                 if self._is_new(statement):
                     self._add(self._compile_create_as(statement, text), statement.position)
@@ -128,7 +136,7 @@ class Script:
                     self._written_relation(self.catalog.declared[name]) if entry.query is None else entry.relation
                 )
                 assert isinstance(written_relation.node, Stream)
-                app_parts.append(sink_of(written_stream(written_relation), entry))
+                app_parts.append(sink_of(written_stream(written_relation, entry.formats[1]), entry))
         if not app_parts:
             raise PlanError(
                 "the statements keep nothing: a stream alone is only a way to read a topic. Add a table, or CREATE "
@@ -237,7 +245,7 @@ class Script:
         )
         check_key(query_result, statement, properties.key_format)
         name_prefix = f"C{statement.kind[0]}AS_{statement.name}"
-        return Entry(
+        entry = Entry(
             statement.kind,
             statement.name,
             properties.topic,
@@ -252,7 +260,10 @@ class Script:
             key_delimiter=properties.key_delimiter,
             limits=query_target.limits,
             time=time_sql(query_result, properties),
+            record_names=properties.record_names,
         )
+        check_names(entry, statement.position)
+        return entry
 
     def _insert(self, statement: s.InsertSelect) -> None:
         target = self.catalog.get(statement.target, statement.position)
@@ -267,6 +278,7 @@ class Script:
         query_target = QueryTarget("STREAM", target.name, statement.position)
         query_result = widen_columns(compile_query(statement.query, self.find, query_target), target.columns)
         check_inserted(query_result, target, statement.query.position)
+        check_names(target, statement.position)
         query_name = self.catalog.next_query_name("INSERTQUERY", insert_id(statement.properties, statement.position))
         self.catalog.insert(target.name, query_name, statement.query)
         self._relations.clear()
@@ -276,7 +288,8 @@ class Script:
         entry = self.catalog.get(statement.name, statement.position)
         source.check_altered(statement, entry, self.catalog.reader_names(entry.name))
         statements = [earlier_statement for earlier_statement, _ in self.read(entry.statement)]
-        return source.alter_source(statement, statements, f"{entry.statement};\n{text}", self.settings)
+        folder = self.folder or declaring_folder()
+        return source.alter_source(statement, statements, f"{entry.statement};\n{text}", self.settings, folder)
 
     def _drop_entry(self, statement: s.Drop) -> None:
         if statement.kind == "TYPE":
@@ -315,13 +328,15 @@ def _set_or_unset(mapping: dict[str, str], name: str, value: str | None) -> None
         mapping[name] = value
 
 
-def application(text: str) -> App:
+def application(text: str, folder: Path | None = None) -> App:
     """Return the application that a text's statements declare. Raises SqlError, PlanError.
+
+    folder: of the text's file; see `Script`.
 
     Questions (SHOW, DESCRIBE, SELECT, ...) are left out. INSERT INTO ... VALUES is refused: an application runs
     again and again, and would insert each time.
     """
-    script = Script()
+    script = Script(folder=folder)
     for statement in script.run(text):
         if isinstance(statement, s.InsertValues):
             raise SqlError(

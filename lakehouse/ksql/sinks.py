@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakehouse.errors import SqlError
+from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
@@ -16,18 +16,22 @@ from lakehouse.ksql.source import time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
+from lakehouse.plan.avro.writable import check_writable
 from lakehouse.plan.expression import name_text
+from lakehouse.plan.names.avro_options import DEFAULT_NAME, AvroOptions
 from lakehouse.plan.names.field import is_escaped
-from lakehouse.plan.names.format_traits import KAFKA, FormatTraits
+from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS, FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
-from lakehouse.plan.schema import base_type
+from lakehouse.plan.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
 
 
-def written_stream(relational: Relational) -> Stream:
-    """Return a stream in the form that a topic holds: moments become numbers."""
+def written_stream(relational: Relational, value_format: str) -> Stream:
+    """Return a stream in the form that a topic holds: moments become numbers, if the format has no types for them."""
     assert isinstance(relational.node, Stream)
+    if traits_of_sql(value_format).has_moments:
+        return relational.node
     value_kinds: dict[str, Kind] = {
         sql_column.name: sql_column.kind for sql_column in relational.columns if not sql_column.is_key
     }
@@ -114,26 +118,73 @@ def changes_of(table: Table, entry: Entry) -> Stream | Changes:
 
 
 def sink_of(stream: Stream | Changes, entry: Entry) -> Sink:
-    """Return the sink of an entry's topic, in its format, with moments as numbers."""
+    """Return the sink of an entry's topic, in its formats."""
+    key_format, value_format = written_formats(entry)
+    return replace(
+        stream.to_topic(entry.topic, partitions=entry.partitions), format=value_format, key_format=key_format
+    )
+
+
+def written_formats(entry: Entry) -> tuple[str, str]:
+    """Return the names of the formats in which keys and values are written; of keys "" for the usual one.
+
+    Moments are numbers where a format has no types for them.
+    """
     is_named = any(is_escaped(f"{column.name} {column.kind.spark}") for column in entry.columns)
     has_moments = any(has_moment(column.kind) for column in entry.columns)
     key_columns = [column for column in entry.columns if column.is_key]
     key_traits, value_traits = map(traits_of_sql, entry.formats)
-    # Keys in Kafka's primitives need no name: those that are none become JSON.
-    names_key_format = key_columns and key_traits.is_declared and key_traits.name != KAFKA
+    key_name, value_name = entry.record_names
 
-    def format_name(traits: FormatTraits, delimiter: str, *, is_bare: bool) -> str:
+    def format_name(traits: FormatTraits, delimiter: str, record_name: str, *, is_bare: bool) -> str:
         kind = (traits.bare if is_bare else "") or traits.name
-        return str(RecordFormat(kind, delimiter if traits.has_separator else "", is_named, has_moments))
+        options = AvroOptions(name=record_name or DEFAULT_NAME, has_millis=has_moments)
+        return str(
+            RecordFormat(
+                kind,
+                delimiter if traits.has_separator else "",
+                is_named,
+                has_moments and not traits.has_moments,
+                options=str(options) if traits.is_registered else "",
+            )
+        )
 
-    topic_sink = stream.to_topic(entry.topic, partitions=entry.partitions)
-    return replace(
-        topic_sink,
-        format=format_name(value_traits, entry.delimiter, is_bare=not entry.is_wrapped),
-        key_format=format_name(key_traits, entry.key_delimiter, is_bare=len(key_columns) == 1)
-        if names_key_format
-        else "",
+    value_format = format_name(value_traits, entry.delimiter, value_name, is_bare=not entry.is_wrapped)
+    if not key_columns or not key_traits.is_declared:
+        return "", value_format
+    if key_traits.name != KAFKA:
+        return format_name(key_traits, entry.key_delimiter, key_name, is_bare=len(key_columns) == 1), value_format
+    # Keys in Kafka's primitives need no name. Those that are none become JSON: with moments as the values have them,
+    # unless these have types of their own for them.
+    if not value_traits.has_moments or key_traits.holds([base_type(column.kind.spark) for column in key_columns]):
+        return "", value_format
+    return format_name(TRAITS[JSON], entry.key_delimiter, "", is_bare=False), value_format
+
+
+def check_names(entry: Entry, position: int) -> None:
+    """Raise SqlError for a column that a format with a registry can't hold, or a record's name where there is none."""
+    key_columns = [column for column in entry.columns if column.is_key]
+    value_columns = [column for column in entry.columns if not column.is_key]
+    is_alone = (
+        len(key_columns) == 1 and base_type(key_columns[0].kind.spark) not in NESTED_TYPES,
+        not entry.is_wrapped and base_type(value_columns[0].kind.spark) not in NESTED_TYPES,
     )
+    parts = (("KEY", key_columns), ("VALUE", value_columns))
+    for (part_name, columns), format, name, alone in zip(
+        parts, entry.formats, entry.record_names, is_alone, strict=True
+    ):
+        if name and alone:
+            raise SqlError(
+                f"{part_name}_SCHEMA_FULL_NAME names a record, and this {part_name.lower()} is one value alone. Leave "
+                "it out",
+                position,
+            )
+        if not traits_of_sql(format).is_registered:
+            continue
+        try:
+            check_writable(((c.name, c.kind.spark) for c in columns), f"{part_name}_FORMAT='{format}'")
+        except PlanError as error:
+            raise SqlError(str(error), position) from None
 
 
 def check_format(query_result: Relational, value_format: str, position: int, *, is_wrapped: bool = True) -> None:

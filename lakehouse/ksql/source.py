@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lakehouse.errors import PlanError, SqlError
+from lakehouse.ksql.avro.inferred import with_key_columns, with_value_columns
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.function.sql import text_literal as literal
@@ -36,10 +38,14 @@ class _Columns:
     headers: tuple[SchemaElement, ...] = ()
 
 
-def declare_source(statement: CreateSource, text: str, settings: Mapping[str, str]) -> Entry:
-    """Return the stream or the table of a statement. settings: those of SET. Raises SqlError."""
+def declare_source(statement: CreateSource, text: str, settings: Mapping[str, str], folder: Path) -> Entry:
+    """Return the stream or the table of a statement. settings: those of SET. Raises SqlError.
+
+    folder: of the file of statements, beside which schemas are pinned.
+    """
     checked_name(statement.name, statement.kind.lower(), statement.position)
     properties = source_properties(statement, settings)
+    statement = _with_inferred_columns(statement, properties, folder)
     properties = properties.over(len([element for element in statement.elements if not element.role]))
     columns = _split_columns(statement, properties)
     for element in (*columns.key, *columns.value, *columns.headers):
@@ -65,7 +71,21 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
         is_wrapped=properties.is_wrapped is not False,
         delimiter=properties.value_delimiter,
         key_delimiter=properties.key_delimiter,
+        record_names=properties.record_names,
     )
+
+
+def _with_inferred_columns(statement: CreateSource, properties: WithClause, folder: Path) -> CreateSource:
+    """Return the statement with the columns that it does not name, where its formats have a registry."""
+    has_key = any(element.role and not element.role.startswith("HEADER") for element in statement.elements)
+    has_key = has_key or (properties.key is not None and statement.kind == "TABLE")
+    has_value = any(not element.role for element in statement.elements)
+    if not has_value and traits_of_sql(properties.value_format).is_registered:
+        is_wrapped = properties.is_wrapped is True
+        statement = with_value_columns(statement, properties.topic, folder, is_wrapped=is_wrapped)
+    if not has_key and traits_of_sql(properties.key_format).is_registered:
+        statement = with_key_columns(statement, properties.topic, folder)
+    return statement
 
 
 def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
@@ -76,8 +96,8 @@ def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
         )
     if not elements:
         raise SqlError(
-            "the columns are not named, and there is no schema registry to ask for them yet. Write them: "
-            f"{statement.name} (ID VARCHAR KEY, ...)",
+            f"the columns are not named, and values in {properties.value_format} don't say what they are. Write them: "
+            f"{statement.name} (ID VARCHAR KEY, ...); or give a format with a schema registry: VALUE_FORMAT='AVRO'",
             statement.position,
         )
     element_names = [element.name for element in elements]
@@ -141,8 +161,9 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
 
 
 def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause) -> Stream:
-    key_columns = [(element.name, element.kind.wire_type) for element in columns.key]
-    value_columns = [(element.name, element.kind.wire_type) for element in columns.value]
+    key_moments, value_moments = _number_moments(columns, properties)
+    key_columns = [(element.name, _topic_type(element.kind, properties.key_format)) for element in columns.key]
+    value_columns = [(element.name, _topic_type(element.kind, properties.value_format)) for element in columns.value]
     key_columns = key_columns or [(_hidden_name(HIDDEN_KEY, value_columns), "string")]
     value_columns = value_columns or [(_hidden_name(HIDDEN_VALUE, key_columns), "string")]
     headers_name = "RECORD_HEADERS" if columns.headers else ""
@@ -178,16 +199,28 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         if properties.window is None
         else _with_window_key(declared_stream, source, properties.window)
     )
-    if any(has_moment(element.kind) for element in columns.key):
+    if key_moments:
         declared_stream = _with_moments(declared_stream, columns.key)
-    if not headers_name and not any(has_moment(element.kind) for element in columns.value):
+    if not headers_name and not value_moments:
         return declared_stream
-    select_texts = [
-        f"{sql_from_topic(name_text(e.name), e.kind)} AS `{e.name}`" for e in columns.value if has_moment(e.kind)
-    ]
+    select_texts = [f"{sql_from_topic(name_text(e.name), e.kind)} AS `{e.name}`" for e in value_moments]
     select_texts += [f"{_header_sql(headers_name, element)} AS `{element.name}`" for element in columns.headers]
-    plain_columns = {e.name: name_text(e.name) for e in columns.value if not has_moment(e.kind)}
+    plain_columns = {e.name: name_text(e.name) for e in columns.value if e not in value_moments}
     return declared_stream.select(*select_texts, **plain_columns)
+
+
+def _number_moments(columns: _Columns, properties: WithClause) -> tuple[list[SchemaElement], list[SchemaElement]]:
+    """Return the key columns and the value columns whose dates and timestamps are numbers in the topic."""
+    key_moments, value_moments = (
+        [] if traits_of_sql(format).has_moments else [element for element in elements if has_moment(element.kind)]
+        for elements, format in ((columns.key, properties.key_format), (columns.value, properties.value_format))
+    )
+    return key_moments, value_moments
+
+
+def _topic_type(kind: Kind, format: str) -> str:
+    """Return the type in Spark SQL that a value has in a topic of a format."""
+    return kind.spark if traits_of_sql(format).has_moments else kind.wire_type
 
 
 def _hidden_name(name: str, other_columns: list[tuple[str, str]]) -> str:
@@ -238,7 +271,7 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
 def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
     """Return the name of a format as SQL reads it. is_bare: a single value in JSON has no object, as a single key."""
     traits = traits_of(name)
-    kind = (traits.bare if is_bare else traits.any_case) or name
+    kind = (traits.bare if is_bare else "") or traits.any_case or name
     return str(RecordFormat(kind, delimiter if traits.has_separator else ""))
 
 
@@ -299,8 +332,10 @@ def check_altered(statement: Alter, entry: Entry, readers: list[str]) -> None:
             raise SqlError(f"cannot add column {element.name}: a column with the same name exists", element.position)
 
 
-def alter_source(statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str]) -> Entry:
-    """Return the declaration of a topic with the columns that one more statement adds."""
+def alter_source(
+    statement: Alter, statements: Sequence[Statement], text: str, settings: Mapping[str, str], folder: Path
+) -> Entry:
+    """Return the declaration of a topic with the columns that one more statement adds. folder: see `declare_source`."""
     created, *alterations = statements
     assert isinstance(created, CreateSource)
     added_elements = [
@@ -309,4 +344,5 @@ def alter_source(statement: Alter, statements: Sequence[Statement], text: str, s
         if isinstance(alteration, Alter)
         for element in alteration.elements
     ]
-    return declare_source(replace(created, elements=(*created.elements, *added_elements)), text, settings)
+    created = _with_inferred_columns(created, source_properties(created, settings), folder)
+    return declare_source(replace(created, elements=(*created.elements, *added_elements)), text, settings, folder)

@@ -56,13 +56,9 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
         if kinds_by_name[column_name] == k.BYTES and value_sql.literal is not None:
             # A text for BYTES is base64, as in JSON.
             value_sql = call.compile_call("TO_BYTES", [value_sql, literal_sql("base64")], value_node.position)
-        values_by_name[column_name] = _evaluate_sql(
-            Sql(
-                sql_to_topic(
-                    cast(value_sql, kinds_by_name[column_name], value_node.position).text, kinds_by_name[column_name]
-                ),
-                kinds_by_name[column_name],
-            )
+        format = target.formats[0 if column_name in target.relation.key else 1]
+        values_by_name[column_name] = _topic_value(
+            cast(value_sql, kinds_by_name[column_name], value_node.position), kinds_by_name[column_name], format
         )
         if values_by_name[column_name] is None and value_sql.literal is not None:
             raise SqlError(
@@ -108,6 +104,13 @@ def _name_fields(value: Any, kind: Kind) -> Any:
     if kind.name == "MAP":
         return {name: _name_fields(item, kind.inner[1]) for name, item in value.items()}
     return [_name_fields(item, kind.inner[0]) for item in value]
+
+
+def _topic_value(value_sql: Sql, kind: Kind, format: str) -> Any:
+    """Return a value in a scenario's form: a moment is a number, or a text where the format has types for moments."""
+    if traits_of_sql(format).has_moments:
+        return evaluate(Expression(value_sql.text), {})
+    return _evaluate_sql(Sql(sql_to_topic(value_sql.text, kind), kind))
 
 
 def _evaluate_sql(value_sql: Sql) -> Any:

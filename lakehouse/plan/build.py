@@ -8,10 +8,10 @@ from lakehouse.plan.avro.pinned import declaring_folder, pinned_file, read_pinne
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
-from lakehouse.plan.names.format_traits import FORMAT_ALIASES, JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
+from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
-from lakehouse.plan.refused.near import suggest_near
+from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.types import check_json_type, check_key_types
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
@@ -181,17 +181,6 @@ def parse_key(key: str, value_columns: tuple[Column, ...], subject: str) -> tupl
         if column.name.lower() == name.lower():
             return (column,)
     return (Column(name, "string"),)
-
-
-def check_format_name(name: str, known_formats: tuple[str, ...], subject: str) -> str:
-    """Return the name of a known format, for an alias the format's own. Raises PlanError for another."""
-    lowered_name = FORMAT_ALIASES.get(str(name).lower(), str(name).lower())
-    if lowered_name not in known_formats:
-        raise PlanError(
-            f"{subject}={name!r}: expected one of "
-            f"{', '.join((*known_formats, *FORMAT_ALIASES))}.{suggest_near(str(name), known_formats)}"
-        )
-    return lowered_name
 
 
 def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:

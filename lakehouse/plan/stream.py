@@ -31,7 +31,7 @@ from lakehouse.plan.schema import (
 )
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Shape, Step
 from lakehouse.plan.stream_join import Spans, StreamJoin
-from lakehouse.plan.table import Grouped, Sink, Table
+from lakehouse.plan.table import Grouped, Sink, Table, written_formats
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -303,12 +303,24 @@ class Stream(Declaration):
         check_key_types(types_by_name.items(), subject)
         return Grouped(self, group_columns)
 
-    def to_topic(self, topic: str, *, partitions: int | None = None, partition_by: str | None = None) -> Sink:
+    def to_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int | None = None,
+        partition_by: str | None = None,
+        format: str = "json",
+        key_format: str | None = None,
+    ) -> Sink:
         """Return a sink that publishes the stream's records, including null values and null keys.
 
         partition_by: an expression of type int or bigint whose value, modulo the topic's partitions, is the partition;
-        without it, the key's hash (Kafka's murmur2).
+        without it, the key's hash (Kafka's murmur2). format: of the values, "json", "delimited", "kafka" or "avro";
+        key_format: of the keys, a single primitive in Kafka's own type and others in JSON if left out.
+
+        Raises PlanError for an impossible name, format or expression, or columns that a format can't hold.
         """
+        formats = written_formats(format, key_format, self, f"{self.what}: to_topic")
         partition_expression: Expression | None = None
         if partition_by is not None:
             partition_expression = parse_expression(partition_by, self.columns, f"{self.what}: partition_by")
@@ -322,7 +334,8 @@ class Stream(Declaration):
                 raise PlanError(
                     f"{self.what}: partition_by={partition_by!r} is a {type_text}; expected a whole number."
                 )
-        return Sink(check_topic(topic), self, "event", check_partitions(partitions, topic), partition_expression)
+        number = check_partitions(partitions, topic)
+        return Sink(check_topic(topic), self, "event", number, partition_expression, *formats)
 
     def to_function(self, name: str, function: Callable[[StreamRecord], Any]) -> FunctionSink:
         """Return a sink that gives each record to a Python function, once (docs/alerts.md). name: of its progress."""

@@ -10,8 +10,10 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.aggregates import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
+from lakehouse.plan.avro.writable import check_writable
 from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.expression import parse_predicate as condition
+from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import USUAL_FORMATS
 from lakehouse.plan.operator import (
     WINDOW_COLUMNS,
@@ -24,9 +26,18 @@ from lakehouse.plan.operator import (
     Suppress,
 )
 from lakehouse.plan.origin import ChangesOf
+from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
 from lakehouse.plan.rows import Rows, RowsOf
-from lakehouse.plan.schema import Column, check_distinct, check_name, check_partitions, check_pseudo, check_topic
+from lakehouse.plan.schema import (
+    Column,
+    base_type,
+    check_distinct,
+    check_name,
+    check_partitions,
+    check_pseudo,
+    check_topic,
+)
 from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
@@ -277,16 +288,44 @@ class Changes(Declaration):
     table: Table
     net: bool = False
 
-    def to_topic(self, topic: str, *, partitions: int | None = None) -> Sink:
-        """Return a sink that publishes the changelog to a compacted topic: key -> new value, null for a delete."""
-        return Sink(check_topic(topic), self.table, "net" if self.net else "event", check_partitions(partitions, topic))
+    def to_topic(
+        self, topic: str, *, partitions: int | None = None, format: str = "json", key_format: str | None = None
+    ) -> Sink:
+        """Return a sink that publishes the changelog to a compacted topic: key -> new value, null for a delete.
+
+        format, key_format: see `Stream.to_topic`.
+        """
+        formats = written_formats(format, key_format, self.table, f"table {self.table.name!r}: to_topic")
+        number = check_partitions(partitions, topic)
+        return Sink(check_topic(topic), self.table, "net" if self.net else "event", number, None, *formats)
+
+
+def written_formats(format: str, key_format: str | None, subject: Stream | Table, what: str) -> tuple[str, str]:
+    """Return the formats in which a stream or table is published: of values, and of keys, "" for the usual one.
+
+    what: the subject, for messages. Raises PlanError for an unknown format, or columns that it can't hold.
+    """
+    format = check_format_name(format, VALUE_FORMATS, f"{what}: format")
+    key_format = "" if key_format is None else check_format_name(key_format, KEY_FORMATS, f"{what}: key_format")
+    key_columns = [column for column in subject.columns if column.name in subject.key]
+    value_columns = [column for column in subject.columns if column.name not in subject.key]
+    for name, columns, part in ((format, value_columns, "format"), (key_format, key_columns, "key_format")):
+        traits = traits_of(name)
+        known_types = [base_type(column.type) for column in columns if column.type]
+        if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
+            texts = ", ".join(map(str, columns))
+            raise PlanError(f"{what}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
+        if traits.is_registered:
+            check_writable(((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
+    return format, key_format
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sink(Declaration):
     """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic.
 
-    format: of the values, "json", "delimited" or "kafka"; key_format: of keys, "" for Kafka's own type, or JSON.
+    format: of the values, "json", "delimited", "kafka" or "avro"; key_format: of keys, "" for the
+    usual one, Kafka's own type or JSON.
     """
 
     topic: str

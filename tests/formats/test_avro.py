@@ -357,3 +357,22 @@ def test_columns_come_from_the_pinned_schemas(tmp_path: Path) -> None:
 def test_other_formats_need_columns(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         lh.stream("orders", **arguments)
+
+
+def test_what_python_publishes_in_avro() -> None:
+    orders = lh.stream("orders", key="id int", schema="city string, home struct<`zip-code`: int>, m map<string, int>")
+    plain = orders.select("city", "m")
+    sink = plain.to_topic("plain", format="avro", key_format="avro")
+    assert (sink.format, sink.key_format) == ("avro", "avro")
+    table = plain.latest("plain_rows").changes().to_topic("rows", format="avro")
+    assert (table.format, table.key_format) == ("avro", "")
+    assert plain.to_topic("plain") == plain.to_topic("plain", format="json")
+    with pytest.raises(PlanError, match=r"to_topic: format='avro': column 'home': field 'zip-code': a name in Avro is"):
+        orders.to_topic("copy", format="avro")
+    with pytest.raises(PlanError, match=r"to_topic: format='protobuf': expected one of json, delimited, kafka, avro"):
+        orders.to_topic("copy", format="protobuf")
+    with pytest.raises(PlanError, match=r"to_topic: format='kafka' can't hold city string, .*Use 'json'"):
+        orders.to_topic("copy", format="kafka")
+    numbers = plain.select("map(1, city) AS by_number")
+    with pytest.raises(PlanError, match=r"keys of a map in Avro are texts, found int"):
+        numbers.to_topic("copy", format="avro")

@@ -14,12 +14,13 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import lakehouse as lh
-from lakehouse.errors import RegistryUnavailable
+from lakehouse.errors import RegistryUnavailable, SqlError
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.lake import Lake
+from lakehouse.run.sql.session import SqlSession
 from lakehouse.spark.silver import query, schema_ticks
 
 T = 1_700_000_000_000
@@ -107,6 +108,43 @@ def test_rows_of_two_writers_reach_the_tables_and_rebuild_without_the_registry(
     assert elsewhere.backfill(app, orders).differing.equal
     assert rows(elsewhere, orders) == expected
     assert [step.did for step in elsewhere.explain(orders, "1")[0].steps] == ["inserted", "updated"]
+
+
+SQL = """
+CREATE STREAM visits (id BIGINT KEY, city VARCHAR, at TIMESTAMP)
+  WITH (KAFKA_TOPIC='avro-visits', FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME='shop.Visit');
+CREATE TABLE per_city WITH (FORMAT='JSON') AS SELECT city, COUNT(*) AS n FROM visits GROUP BY city;
+"""
+
+
+def test_sql_inserts_prints_and_selects(cluster, registry, with_registry) -> None:
+    cluster.create("avro-visits", partitions=1)
+    lake = with_registry()
+    session = SqlSession(lake.settings)
+    session.script.run(SQL)
+    inserted = "INSERT INTO visits (id, city, at) VALUES ({}, '{}', '2026-01-31T12:00:00.5');"
+    list(session.run(inserted.format(1, "Rome") + inserted.format(2, "Rome")))
+    schema = SchemaRegistryClient({"url": registry.url}).get_latest_version("avro-visits-value").schema
+    assert json.loads(schema.schema_str)["namespace"] == "shop"
+    lake.run(session.script.app(), until="caught_up")
+
+    def asked(statement: str) -> list[tuple[object, ...]]:
+        (answer,) = session.run(statement)
+        return sorted(answer.rows)
+
+    assert asked("SELECT * FROM per_city;") == [("Rome", 2)]
+    assert asked("SELECT id, city FROM visits WHERE id = 2;") == [(2, "Rome")]
+    session.script.settings["auto.offset.reset"] = "earliest"
+    assert asked("SELECT id, UNIX_TIMESTAMP(at) AS ms FROM visits EMIT CHANGES LIMIT 1;") == [(1, 1769860800500)]
+    (_, _, _, key, value), *_ = asked("PRINT 'avro-visits' FROM BEGINNING LIMIT 1;")
+    assert (key, json.loads(str(value))) == ("1", {"CITY": "Rome", "AT": "2026-01-31T12:00:00.500Z"})
+
+    settings = lake.settings
+    closed = SqlSession(replace(settings, registry=replace(settings.registry, auto_register=False)), session.script)
+    list(closed.run(inserted.format(3, "Oslo")))
+    more = "CREATE STREAM more (id BIGINT KEY, n INT) WITH (KAFKA_TOPIC='avro-visits', FORMAT='AVRO');"
+    with pytest.raises(SqlError, match=r"avro-visits-value does not have the schema .* registry\.auto_register is off"):
+        list(closed.run(more + "INSERT INTO more (id, n) VALUES (1, 2);"))
 
 
 def test_while_the_registry_is_away_bronze_and_other_topics_go_on(

@@ -43,6 +43,7 @@ def sql(
         raise ConfigError(f"--app {app}: expected a file of SQL (app.sql). For Python applications: `lakehouse query`.")
     if app_name is not None and app_name.endswith(".sql"):
         try:
+            session.script.folder = Path(app_name).resolve().parent
             session.script.run(statements_in(Path(app_name)))
         except PlanError as error:
             raise PlanError(f"{app_name}: {error}") from error

@@ -1,7 +1,8 @@
 """Avro's binary encoding, as Java's BinaryDecoder reads it: a function of bytes and a place gives a value and its end.
 
 Source: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding. Where a writer breaks the rules, the values
-are those of Java: a boolean is true if its byte is 1, and a number too long for its type loses its upper bits.
+are those of Java: a boolean is true if its byte is 1, a number too long for its type loses its upper bits, and a
+negative length is none, where nobody reads what has it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
         case "fixed":
             return _take(data, place, avro_type.size)[1]
         case "bytes" | "string":
-            return read_bytes(data, place)[1]
+            return _skip_bytes(data, place)
         case "union":
             index, place = read_index(data, place, len(avro_type.parts))
             return skip(avro_type.parts[index], data, place)
@@ -139,10 +140,15 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
     while count:
         for _ in range(count):
             if avro_type.kind == "map":
-                place = read_bytes(data, place)[1]
+                place = _skip_bytes(data, place)
             place = skip(avro_type.parts[0], data, place)
         count, place = read_block_count(data, place)
     return place
+
+
+def _skip_bytes(data: bytes, place: int) -> int:
+    length, place = read_long(data, place)
+    return _take(data, place, max(length, 0))[1]
 
 
 def read_index(data: bytes, place: int, count: int) -> tuple[int, int]:

@@ -61,17 +61,38 @@ def row_reader(avro_type: AvroType, columns: tuple[Column, ...], *, ignores_case
     """
     record_types = [branch for branch in avro_type.branches if branch.kind == "record"]
     if not record_types and len(columns) == 1:
-        read_value, name = value_reader(avro_type, columns[0].type, ignores_case), columns[0].name
-
-        def read_alone(data: bytes, place: int) -> tuple[Any, int]:
-            value, place = read_value(data, place)
-            return (None if value is None else {name: value}), place
-
-        return read_alone
+        return _alone_reader(avro_type, columns[0], ignores_case)
     if len(avro_type.branches) != 1 or not record_types:
         raise Unfit(f"expected a record of {', '.join(column.name for column in columns)}, found {avro_type}")
     types_by_name = {column.name: column.type for column in columns}
     return _with_null(avro_type, _record_reader(record_types[0], types_by_name, ignores_case))
+
+
+@lru_cache(maxsize=1024)
+def bare_reader(avro_type: AvroType, columns: tuple[Column, ...]) -> ReadBytes:
+    """Return the function that reads the only column's value, alone or in a record that has a field of its name.
+
+    Names are read in any case. Raises Unfit if a type does not fit the column's.
+    """
+    (column,) = columns
+    is_struct = base_type(column.type) == "struct"
+    for record_type in (branch for branch in avro_type.branches if branch.kind == "record"):
+        for name, part in zip(record_type.fields, record_type.parts, strict=True):
+            # A struct may have a field of the column's name, too.
+            can_hold = not is_struct or any(branch.kind == "record" for branch in part.branches)
+            if name.lower() == column.name.lower() and can_hold:
+                return row_reader(avro_type, columns, ignores_case=True)
+    return _alone_reader(avro_type, column, ignores_case=True)
+
+
+def _alone_reader(avro_type: AvroType, column: Column, ignores_case: bool) -> ReadBytes:
+    read_value, name = value_reader(avro_type, column.type, ignores_case), column.name
+
+    def read_alone(data: bytes, place: int) -> tuple[Any, int]:
+        value, place = read_value(data, place)
+        return (None if value is None else {name: value}), place
+
+    return read_alone
 
 
 @lru_cache(maxsize=4096)

@@ -60,6 +60,8 @@ def value_writer(avro_type: AvroType) -> WriteBytes:
         return lambda value: write_long((_require(value, date) - _EPOCH_DATE).days)
     if avro_type.logical == "timestamp-micros":
         return lambda value: write_long(to_microseconds(_in_utc(_require(value, datetime))))
+    if avro_type.logical == "timestamp-millis":
+        return lambda value: write_long(to_microseconds(_in_utc(_require(value, datetime))) // 1000)
     return lambda value: _write_integer(value, avro_type.kind)
 
 

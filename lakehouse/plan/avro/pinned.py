@@ -21,11 +21,14 @@ def pinned_file(folder: Path, topic: str, part_name: str) -> Path:
     return folder / FOLDER / f"{topic}-{part_name}.avsc"
 
 
-def read_pinned(folder: Path, topic: str, part_name: str, subject: str) -> AvroType:
-    """Return the pinned schema of a topic's "key" or "value". Raises PlanError if there is none, or no valid one."""
+def read_pinned(folder: Path, topic: str, part_name: str, subject: str, *, declaration: str = "") -> AvroType:
+    """Return the pinned schema of a topic's "key" or "value". Raises PlanError if there is none, or no valid one.
+
+    declaration: how the columns are declared instead, for the message; empty: as in Python.
+    """
     path = pinned_file(folder, topic, part_name)
-    declared = "key=" if part_name == "key" else "schema="
-    advice = f"`lakehouse schema pull` writes it out of the registry; or declare the columns, {declared}..."
+    declaration = declaration or ("key=..." if part_name == "key" else "schema=...")
+    advice = f"`lakehouse schema pull` writes it out of the registry; or declare the columns, {declaration}"
     try:
         return parse_avro(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.build import check_format_name, declared_source, parse_key, stream_name
+from lakehouse.plan.build import declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import DECIMALS, UNAVAILABLE, UNITS, DebeziumOptions, placeholder_bytes
 from lakehouse.plan.names.format_traits import DEBEZIUM, KEY_FORMATS
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import Column, base_type, parse_schema
 from lakehouse.plan.stream import Stream

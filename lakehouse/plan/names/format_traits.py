@@ -20,7 +20,8 @@ class FormatTraits:
     bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
     column, whose value stands alone. has_separator, has_options: a separator, or options after a "?", may end its name.
     is_registered: its bytes have the id of their writer's schema in a registry. ignores_case: fields are found in any
-    case, though the bytes are no JSON. has_one_spelling: equal values have equal bytes, but for the two zeros of a
+    case, though the bytes are no JSON. has_moments: it has types of its own for dates and timestamps, which SQL writes
+    as numbers elsewhere. has_one_spelling: equal values have equal bytes, but for the two zeros of a
     double. only_types: the types of columns that it can hold; empty for all but refused_types. any_case: the kind as
     SQL reads it, names in any case; bare: the kind of one value without an object around it; empty if there is none,
     for SQL uses the kind itself.
@@ -37,6 +38,7 @@ class FormatTraits:
     has_options: bool = False
     is_registered: bool = False
     ignores_case: bool = False
+    has_moments: bool = False
     has_one_spelling: bool = False
     only_types: tuple[str, ...] = ()
     refused_types: tuple[str, ...] = ()
@@ -84,10 +86,17 @@ TRAITS = {
         ),
         FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True),
         FormatTraits(
-            "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True,
-            any_case="avro_any_case",
+            "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, has_moments=True,
+            any_case="avro_any_case", bare="avro_bare",
         ),
-        FormatTraits("avro_any_case", has_field_names=True, has_options=True, is_registered=True, ignores_case=True),
+        FormatTraits(
+            "avro_any_case", has_field_names=True, has_options=True, is_registered=True, ignores_case=True,
+            has_moments=True,
+        ),
+        FormatTraits(
+            "avro_bare", has_field_names=True, is_single=True, has_options=True, is_registered=True, ignores_case=True,
+            has_moments=True,
+        ),
         FormatTraits(ABSENT, is_absent=True),
     )
 }  # fmt: skip

@@ -8,7 +8,9 @@
 | delimited, "delimited|" | a line of CSV; after it the separator, if it is not the comma                             |
 | kafka                   | one primitive, as Kafka's own serializers write it                                        |
 | debezium, "debezium?..." | a change of a database's table, as Debezium writes it in JSON; after it what is declared |
-| avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it the id under which to write |
+| avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it how to write it            |
+| avro_any_case           | the same, as SQL reads it: names in any case                                              |
+| avro_bare               | one value without a record, as SQL has it                                                 |
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |
@@ -39,7 +41,7 @@ class RecordFormat:
 
     separator: between the fields of a line; empty for other kinds. window: after a key; only its kind and size are
     known, so it has no overlap and no grace. options: as the kind writes them, without a plus sign; see
-    `lakehouse.plan.names.debezium_options`.
+    `lakehouse.plan.names.debezium_options` and `avro_options`.
     """
 
     kind: str

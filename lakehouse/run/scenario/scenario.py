@@ -151,7 +151,7 @@ def load_application(scenario: Scenario) -> App:
         return _load_app_file(str(file if file.exists() else module_name), name)
     beside_file = scenario.path.parent / f"{module_name}.py"
     if not beside_file.exists() and (statements := beside_file.with_suffix(".sql")).exists():
-        return _run_statements((statements.read_text("utf-8"),)).app()
+        return _run_statements((statements.read_text("utf-8"),), folder=statements.parent).app()
     try:
         module = _load_module_file(beside_file) if beside_file.exists() else importlib.import_module(module_name)
     except ImportError as error:
@@ -169,16 +169,18 @@ def _load_app_file(file: str, name: str) -> App:
 
 
 @lru_cache(maxsize=1024)
-def _run_statements(statements: tuple[str, ...], properties: tuple[tuple[str, str], ...] = ()) -> Script:
+def _run_statements(
+    statements: tuple[str, ...], properties: tuple[tuple[str, str], ...] = (), *, folder: Path
+) -> Script:
     from lakehouse.ksql.script import Script
 
-    script = Script(settings=dict(properties))
+    script = Script(settings=dict(properties), folder=folder.resolve())
     script.run("\n".join(f"{statement.rstrip().removesuffix(';')}\n;" for statement in statements))
     return script
 
 
 def _declared_script(scenario: Scenario) -> Script:
-    return _run_statements(scenario.statements, scenario.properties)
+    return _run_statements(scenario.statements, scenario.properties, folder=scenario.path.parent)
 
 
 def _load_module_file(path: Path) -> ModuleType:

@@ -43,7 +43,7 @@ class SqlSession:
     """A script that goes on, over a lake and a Kafka. declared: the texts of the session's own declarations."""
 
     settings: Settings
-    script: Script = field(default_factory=Script)
+    script: Script = field(default_factory=lambda: Script(folder=Path.cwd()))
     declared: list[str] = field(default_factory=list)
 
     def run(self, text: str) -> Iterator[Answer]:
@@ -117,13 +117,16 @@ class SqlSession:
         """Yield a topic's records as they come, or every n-th of them."""
         from lakehouse.kafka.drain import follow_topic
         from lakehouse.kafka.topics import Cluster
+        from lakehouse.run.sql.registered import TopicPrinter
 
+        shown_parts = TopicPrinter(statement.topic, tuple(self.script.catalog.declared.values()), self.settings)
         options = self.settings.kafka.options
         with open_kafka(self.settings) as servers:
             cluster = Cluster(servers, options)
             topic_messages = follow_topic(cluster, options, statement.topic, from_beginning=statement.from_beginning)
             for message in islice(topic_messages, 0, None, max(statement.interval, 1)):
-                yield message.timestamp()[1], message.partition(), message.offset(), message.key(), message.value()
+                key_and_value = shown_parts(message.key(), message.value())
+                yield message.timestamp()[1], message.partition(), message.offset(), *key_and_value
 
     def _assert_topic(self, statement: s.AssertTopic) -> Answer:
         from lakehouse.kafka.topics import Cluster
@@ -138,20 +141,20 @@ class SqlSession:
 
     def _insert(self, statement: s.InsertValues) -> Answer:
         from lakehouse.kafka.produce import ProducerRecord, produce
+        from lakehouse.run.sql.registered import with_registered_ids, written_source
 
         target = self.script.find(statement.target, statement.position)
         values = values_record(statement, target)
         node = target.relation.node
         source = (node.stream if isinstance(node, Table) else node).source
         assert isinstance(source, Source)
+        source = written_source(source, target, statement.position)
         try:
-            producer_record = ProducerRecord(
-                encode_written_key(source, values["key"]),
-                encode_written_value(source, values["value"]),
-                values.get("timestamp"),
-            )
+            parts = (encode_written_key(source, values["key"]), encode_written_value(source, values["value"]))
         except Unfit as error:
             raise SqlError(str(error), statement.position) from None
+        key, value = with_registered_ids(parts, source, self.settings, statement.position)
+        producer_record = ProducerRecord(key, value, values.get("timestamp"))
         with open_kafka(self.settings) as servers:
             produce(servers, self.settings.kafka.options, target.topic, [producer_record])
         return Answer(message=f"1 record was written to topic {target.topic}.")

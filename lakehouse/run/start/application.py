@@ -139,7 +139,7 @@ def _load_sql(location: str, label: str) -> ModuleType:
     module = ModuleType(Path(location).stem)
     try:
         with in_file(location):
-            vars(module)["app"] = application(text)
+            vars(module)["app"] = application(text, Path(location).resolve().parent)
     except PlanError as error:
         raise PlanError(f"{location}: {error}") from error
     return module

@@ -1,0 +1,134 @@
+"""INSERT INTO and PRINT of topics in a format with a schema registry: both ask the registry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.decode import declared_schemas
+from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id, with_prefix
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.ksql.catalog import Entry
+from lakehouse.ksql.properties import traits_of_sql
+from lakehouse.ksql.sinks import check_names, written_formats
+from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import Column, parse_schema
+from lakehouse.registry.client import Registry
+from lakehouse.registry.opening import open_registry
+from lakehouse.run.start.registry import SchemaLookUp
+from lakehouse.settings.config import Settings
+
+_ANY_SCHEMA = "avro"
+PARTS = ("key", "value")
+
+
+def written_source(source: Source, target: Entry, position: int) -> Source:
+    """Return the source of a stream or table with the options by which its records are written. Raises SqlError."""
+    if not source.is_registered:
+        return source
+    check_names(target, position)
+    key_format, value_format = (parse_format(name).options for name in written_formats(target))
+    return replace(
+        source,
+        key_format=_with_options(source.key_format, key_format),
+        value_format=_with_options(source.value_format, value_format),
+    )
+
+
+def _with_options(format_name: str, options: str) -> str:
+    format = parse_format(format_name)
+    return str(replace(format, options=options)) if format.traits.is_registered else format_name
+
+
+def with_registered_ids(
+    parts: tuple[bytes | None, bytes | None], source: Source, settings: Settings, position: int
+) -> tuple[bytes | None, bytes | None]:
+    """Return a key and a value with the ids of their schemas, which are registered if settings allow it.
+
+    Raises SqlError for a schema that is neither registered nor may be; RegistryUnavailable, SchemaRefused.
+    """
+    formats = (source.key_format, source.value_format)
+    needing_id = [
+        data is not None and parse_format(format).traits.is_registered
+        for data, format in zip(parts, formats, strict=True)
+    ]
+    if not any(needing_id):
+        return parts
+    registry = open_registry(settings.registry)
+    try:
+        key, value = (
+            _with_id(data, source, part_name, registry, settings, position) if needs_id and data is not None else data
+            for data, part_name, needs_id in zip(parts, PARTS, needing_id, strict=True)
+        )
+    finally:
+        registry.close()
+    return key, value
+
+
+def _with_id(
+    data: bytes, source: Source, part_name: str, registry: Registry, settings: Settings, position: int
+) -> bytes:
+    (schema,) = declared_schemas(source, part_name).values()
+    subject = f"{source.topic}-{part_name}"
+    if settings.registry.auto_register:
+        id: int | None = registry.register(subject, schema.text, schema.kind)
+    else:
+        id = registry.lookup(subject, schema.text, schema.kind)
+    if id is None:
+        raise SqlError(
+            f"the registry's subject {subject} does not have the schema of these columns, and registry.auto_register "
+            f"is off. Register it: {schema.text}",
+            position,
+        )
+    return with_prefix(id, data[PREFIX_LENGTH:])
+
+
+class TopicPrinter:
+    """Shows keys and values of a topic as JSON where a stream or table declares them in a format with a registry.
+
+    They are read by their writers' schemas alone. Other parts, and those that can't be read, stay bytes.
+    """
+
+    def __init__(self, topic: str, entries: tuple[Entry, ...], settings: Settings) -> None:
+        formats = next((entry.formats for entry in entries if entry.topic == topic), None)
+        self._is_registered = [traits_of_sql(format).is_registered for format in formats or ("", "")]
+        self._look_up = SchemaLookUp(settings)
+        self._schemas: dict[int, WriterSchemas] = {}
+
+    def __call__(self, key: bytes | None, value: bytes | None) -> tuple[object, ...]:
+        """Return a record's key and value as they are shown. Raises RegistryUnavailable."""
+        return tuple(
+            self._shown(data) if is_registered and data is not None else data
+            for data, is_registered in zip((key, value), self._is_registered, strict=True)
+        )
+
+    def _shown(self, data: bytes) -> object:
+        id = schema_id(data)
+        if id is None:
+            return data
+        if id not in self._schemas:
+            schema = self._look_up(id)
+            self._schemas[id] = WriterSchemas({} if schema is None else {id: schema})
+        try:
+            return _as_json(data, id, self._schemas[id])
+        except (PlanError, Unfit):
+            return data
+
+
+def _as_json(data: bytes, id: int, schemas: WriterSchemas) -> str:
+    """Return a value as JSON, with all the fields that its writer gave it. Raises PlanError, Unfit."""
+    if id not in schemas:
+        raise Unfit(f"schema {id} is unknown")
+    try:
+        avro_type = schemas[id].avro_type
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+    codec = codec_of(_ANY_SCHEMA).with_schemas(schemas)
+    if avro_type.kind == "record":
+        columns = tuple(column.in_topic for column in parse_schema(schema_text(avro_type, "PRINT"), "PRINT"))
+        return json.dumps(codec.write_value(data, columns), ensure_ascii=False)
+    return json.dumps(codec.write_key(data, (Column("value", type_of_avro(avro_type, "PRINT")),)), ensure_ascii=False)
