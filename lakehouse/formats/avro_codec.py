@@ -62,8 +62,7 @@ class AvroCodec(Codec):
         return None if value is None else self._with_id(value_writer(own_type)(value))
 
     def _with_id(self, data: bytes) -> bytes:
-        id = parse_avro_options(self.format.options).id
-        return with_prefix(DECLARED_ID if id is None else id, data)
+        return with_prefix(_id_of(self.format), data)
 
     def with_schemas(self, schemas: WriterSchemas) -> AvroCodec:
         return replace(self, schemas=schemas)
@@ -128,4 +127,9 @@ def _written_type(format: RecordFormat, columns: tuple[Column, ...], *, is_key: 
 @lru_cache(maxsize=1024)
 def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
     text = json.dumps(write_avro(avro_of_format(format, columns, is_key=is_key)))
-    return WriterSchemas({DECLARED_ID: WriterSchema(REGISTRY_KIND, text)})
+    return WriterSchemas({_id_of(format): WriterSchema(REGISTRY_KIND, text)})
+
+
+def _id_of(format: RecordFormat) -> int:
+    id = parse_avro_options(format.options).id
+    return DECLARED_ID if id is None else id

@@ -145,6 +145,11 @@ def declared_schemas(source: Source, part_name: str) -> WriterSchemas:
     """Return the schemas by which what tests write of a source can be read."""
     is_key = part_name == "key"
     format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    return written_schemas(format, columns, is_key=is_key)
+
+
+def written_schemas(format: str, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+    """Return the schemas by which what a format writes of columns can be read."""
     codec = codec_of(format)
     topic_columns = tuple(column.in_topic for column in columns)
     if codec.format.is_named:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import lakehouse as lh
-from lakehouse.errors import RegistryUnavailable, SqlError
+from lakehouse.errors import ConfigError, RegistryUnavailable, SchemaRefused, SqlError
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
+from lakehouse.plan.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
+from lakehouse.registry.opening import open_registry
 from lakehouse.run.lake import Lake
 from lakehouse.run.sql.session import SqlSession
+from lakehouse.run.start.registry import with_registered_id
 from lakehouse.spark.silver import query, schema_ticks
 
 T = 1_700_000_000_000
@@ -143,7 +147,7 @@ def test_sql_inserts_prints_and_selects(cluster, registry, with_registry) -> Non
     closed = SqlSession(replace(settings, registry=replace(settings.registry, auto_register=False)), session.script)
     list(closed.run(inserted.format(3, "Oslo")))
     more = "CREATE STREAM more (id BIGINT KEY, n INT) WITH (KAFKA_TOPIC='avro-visits', FORMAT='AVRO');"
-    with pytest.raises(SqlError, match=r"avro-visits-value does not have the schema .* registry\.auto_register is off"):
+    with pytest.raises(SqlError, match=r"auto_register is false\. Register it under the subject avro-visits-value"):
         list(closed.run(more + "INSERT INTO more (id, n) VALUES (1, 2);"))
 
 
@@ -168,3 +172,48 @@ def test_while_the_registry_is_away_bronze_and_other_topics_go_on(
     lake = with_registry()
     lake.run(app, until="caught_up")
     assert rows(lake, orders) == {1: ("Rome", Decimal("12.50"), None)}
+
+
+def test_a_changelog_in_avro_is_read_by_others_and_restores_the_table(cluster, broker, registry, lake, records) -> None:
+    cluster.create("avro-clicks", partitions=2)
+    clicks = lh.stream("avro-clicks", key="page string", schema="user string, cost decimal(8, 2)")
+    totals = clicks.group_by("page").agg(n=lh.count(), cost=lh.sum("cost")).table("avro_totals")
+    app = lh.app(totals.changes().to_topic("avro-totals", format="avro", key_format="avro"))
+    clicked = [
+        ProducerRecord(page.encode(), json.dumps({"user": "u", "cost": cost}).encode(), T + number)
+        for number, (page, cost) in enumerate([("a", 1.5), ("b", 2), ("a", 0.25), ("a", -3), ("c", 7)])
+    ]
+    produce(broker.bootstrap_servers, {}, "avro-clicks", clicked)
+
+    def named(name: str, **section: Any) -> Lake:
+        settings = lake(name).settings
+        return Lake(settings=replace(settings, registry=replace(settings.registry, url=registry.url, **section)))
+
+    with pytest.raises(ConfigError, match=r"auto_register is false\. Register it under the subject avro-totals-"):
+        named("careful", auto_register=False).run(app, until="caught_up")
+    first = named("first")
+    first.run(app, until="caught_up")
+    client = SchemaRegistryClient({"url": registry.url})
+    read_key, read_value = AvroDeserializer(client), AvroDeserializer(client)
+    table: dict[str, Any] = {}
+    for message in records("avro-totals"):
+        key = read_key(message.key(), SerializationContext("avro-totals", MessageField.KEY))
+        table[key] = read_value(message.value(), SerializationContext("avro-totals", MessageField.VALUE))
+    expected = {"a": {"n": 3, "cost": Decimal("-1.25")}, "b": {"n": 1, "cost": Decimal("2.00")}}
+    assert table == {**expected, "c": {"n": 1, "cost": Decimal("7.00")}}
+    assert json.loads(client.get_latest_version("avro-totals-value").schema.schema_str)["name"] == "avro_totals_value"
+
+    second = named("second")
+    assert second.restore(totals, "avro-totals") == 3
+    assert {row.page: (row.n, row.cost) for row in second.read(totals).collect()} == {
+        page: (row["n"], row["cost"]) for page, row in table.items()
+    }
+    produce(broker.bootstrap_servers, {}, "avro-clicks", [ProducerRecord(b"b", b'{"cost": 1}', T + 9)])
+    second.run(app, until="caught_up")
+    assert {row.page: row.n for row in second.read(totals).collect()} == {"a": 3, "b": 2, "c": 1}
+
+    section = second.settings.registry
+    for schema in ("n bigint, cost string", "n bigint, cost decimal(20, 4)", "n string, cost decimal(18, 2)"):
+        other_columns = parse_schema(schema, "test")
+        with closing(open_registry(section)) as opened, pytest.raises(SchemaRefused, match=r"(?s)registered: .*new: "):
+            with_registered_id(opened, section, "avro-totals", "value", "avro", other_columns)

@@ -106,8 +106,12 @@ def read_block_count(data: bytes, place: int) -> tuple[int, int]:
         count = -count
         _, place = read_long(data, place)
     if count > len(data) - place:  # an item has a byte at least
-        raise Unfit(f"the bytes end too early: expected {count} items, found {len(data) - place} bytes")
+        raise _too_few_items(count, len(data) - place)
     return count, place
+
+
+def _too_few_items(count: int, left_count: int) -> Unfit:
+    return Unfit(f"the bytes end too early: expected {count} items, found {left_count} bytes")
 
 
 def skip(avro_type: AvroType, data: bytes, place: int) -> int:
@@ -136,13 +140,17 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
             for part in avro_type.parts:
                 place = skip(part, data, place)
             return place
-    count, place = read_block_count(data, place)
+    count, place = read_long(data, place)
     while count:
+        if count < 0:  # the size of the block in bytes follows
+            place = _skip_bytes(data, place)
+        elif count > len(data) - place:
+            raise _too_few_items(count, len(data) - place)
         for _ in range(count):
             if avro_type.kind == "map":
                 place = _skip_bytes(data, place)
             place = skip(avro_type.parts[0], data, place)
-        count, place = read_block_count(data, place)
+        count, place = read_long(data, place)
     return place
 
 

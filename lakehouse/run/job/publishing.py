@@ -18,11 +18,14 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import sink_lease
 from lakehouse.lake.properties import RESTORED
 from lakehouse.plan.app import App, has_state_topic, input_stream
-from lakehouse.plan.schema import state_topic
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.schema import Column, state_topic
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
+from lakehouse.registry.opening import open_registry
 from lakehouse.run.job.transactions import Transaction, cut_changes
+from lakehouse.run.start.registry import with_registered_id
 from lakehouse.run.start.resume_point import (
     OwnPublication,
     ResumePoint,
@@ -111,6 +114,7 @@ class _OpenSink:
 
     def __init__(self, lake: OpenLake, settings: Settings, cluster: Cluster, sink: Sink) -> None:
         self._lake, self._cluster, self.sink = lake, cluster, sink
+        self._written_sink = _with_registered_ids(lake, settings, sink)
         self._options, self.topic = settings.kafka.options, sink.topic
         self._own_publication: OwnPublication | None = None
         topic_id = cluster.topics([sink.topic])[sink.topic].id
@@ -146,7 +150,7 @@ class _OpenSink:
         own_publication = self._own_publication or self._describe_own()
         self._own_publication = own_publication  # nobody else can create the table while this job holds its lease
         changes = published.producer_records(
-            self._lake, self.sink, point_before.tick, tick, own_publication.origin,
+            self._lake, self._written_sink, point_before.tick, tick, own_publication.origin,
             whole=point_before.whole, covered=self._covered_offsets() if self._is_joined else point_before.covered,
             with_state=point_before.has_state_topic(self._publisher.topic_id),
         )  # fmt: skip
@@ -226,6 +230,32 @@ class _OpenSink:
         path = open_table.visible.path
         restored = restored_of(read_properties(open_table.spark, path).get(RESTORED))
         return OwnPublication(node, origin, tick, table_id(open_table.spark, path), restored)
+
+
+def _with_registered_ids(lake: OpenLake, settings: Settings, sink: Sink) -> Sink:
+    """Return a sink whose formats have the ids of their schemas; the sink itself if it needs none.
+
+    Raises as `with_registered_id` does.
+    """
+    if not any(parse_format(format).traits.is_registered for format in (sink.format, sink.key_format)):
+        return sink
+    key_columns, value_columns = published.columns_of(lake.spark, sink.of)
+    registry = open_registry(settings.registry)
+    try:
+
+        def registered(part_name: str, format: str, columns: tuple[Column, ...]) -> str:
+            if not parse_format(format).traits.is_registered:
+                return format
+            return with_registered_id(registry, settings.registry, sink.topic, part_name, format, columns)
+
+        key_format = published.key_format(key_columns, sink.format, sink.key_format)
+        return replace(
+            sink,
+            format=registered("value", sink.format, value_columns),
+            key_format=registered("key", key_format, key_columns) if key_format == sink.key_format else sink.key_format,
+        )
+    finally:
+        registry.close()
 
 
 def _source_topics(sink: Sink) -> tuple[str, ...]:

@@ -104,14 +104,14 @@ def restore(open_table: OpenTable, published: Published) -> int:
         initial_properties[SKIP] = json.dumps(changelog_cover.next)
         if changelog_cover.clock is not None:
             initial_properties[CLOCK] = json.dumps(changelog_cover.clock)
-        spark = open_table.spark
+        lake = open_table.lake
         state_schema = tables.state_schema(open_table.spark, table)
         visible_schema = tables.visible_schema(open_table.spark, table)
         state_rows = restored_rows.decode_rows(
-            spark, table, changelog_cover, read_changelog.state_records, state_schema, going_on=True, is_state=True
+            lake, table, changelog_cover, read_changelog.state_records, state_schema, going_on=True, is_state=True
         )
         visible_rows = restored_rows.decode_rows(
-            spark, table, changelog_cover, read_changelog.visible_records, visible_schema
+            lake, table, changelog_cover, read_changelog.visible_records, visible_schema
         )
         with (
             rows_as_frame(open_table.lake, state_schema, state_rows) as state_frame,
@@ -151,7 +151,7 @@ def changelog_rows(open_table: OpenTable, published: Published, tick: int) -> It
     with rows_as_frame(
         open_table.lake,
         schema,
-        restored_rows.decode_rows(open_table.spark, table, changelog_cover, last_records, schema),
+        restored_rows.decode_rows(open_table.lake, table, changelog_cover, last_records, schema),
     ) as changelog_frame:
         yield changelog_frame
 

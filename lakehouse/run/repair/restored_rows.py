@@ -5,42 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.errors import NotFound, StorageError
+from lakehouse.errors import NotFound, RegistryUnavailable, StorageError
 from lakehouse.formats.decode import decode_columns
+from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from lakehouse.spark.open_lake import OpenLake
 
 INSTEAD = "Build the table from bronze; or delete the topic, so that its lake publishes it again, and restore then."
 
 
 def decode_rows(
-    spark: SparkSession, table: Table, cover: Cover, newest: Iterable[Newest], schema: StructType,
+    lake: OpenLake, table: Table, cover: Cover, newest: Iterable[Newest], schema: StructType,
     *, going_on: bool = False, is_state: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:  # fmt: skip
     """Yield the rows from the newest records, each with its size in bytes.
 
     going_on: with all that the table needs to take in more. is_state: the records are from the topic of the whole
-    state.
+    state. Raises NotFound, StorageError; RegistryUnavailable if a record was written by a schema that can't be asked
+    for.
     """
-    key_columns, value_columns = columns_of(spark, table)
-    hidden_columns = accumulators_of(spark, table, kept=is_state)
+    key_columns, value_columns = columns_of(lake.spark, table)
+    hidden_columns = accumulators_of(lake.spark, table, kept=is_state)
+    schemas = _Schemas(lake)
     shifts_by_origin = tick_shifts(cover)
     for record in newest:
         headers = record.headers
         try:
-            if (visible_values := decode_columns(headers.formats[0], value_columns, record.value)) is None:
+            value_format, own_key_format = headers.formats[0], key_format(key_columns, *headers.formats)
+            value_schemas = schemas.find(value_format, record.value)
+            visible_values = decode_columns(value_format, value_columns, record.value, value_schemas)
+            if visible_values is None:
                 continue
             accumulators = decode_columns("json", hidden_columns, headers.accumulators or b"{}") or {}
-            key_values = decode_columns(key_format(key_columns, *headers.formats), key_columns, record.key) or {}
+            key_schemas = schemas.find(own_key_format, record.key)
+            key_values = decode_columns(own_key_format, key_columns, record.key, key_schemas) or {}
         except Unfit as error:
             raise NotFound(f"record {headers.where} is not a row of table {table.name!r}: {error}. {INSTEAD}") from None
         if going_on and hidden_columns and headers.accumulators is None:
@@ -58,6 +67,26 @@ def decode_rows(
             "_position": tuple(headers.position._replace(tick=headers.position.tick - tick_shift)),
         }
         yield record.size, tuple(row.get(field.name) for field in schema)
+
+
+class _Schemas:
+    """The schemas by which a changelog was written, each asked for once. The columns may have been others then."""
+
+    def __init__(self, lake: OpenLake) -> None:
+        self._look_up = lake.look_up_schema
+        self._by_id: dict[int, WriterSchemas] = {}
+
+    def find(self, format: str, data: bytes | None) -> WriterSchemas:
+        """Return the schema of a key or a value, by its id; none where the format needs none, or nobody has it."""
+        id = schema_id(data or b"") if parse_format(format).traits.is_registered else None
+        if id is None:
+            return NO_SCHEMAS
+        if id not in self._by_id:
+            if self._look_up is None:
+                raise RegistryUnavailable(f"No registry is known that has schema {id}: see [registry] in the settings.")
+            schema = self._look_up(id)
+            self._by_id[id] = NO_SCHEMAS if schema is None else WriterSchemas({id: schema})
+        return self._by_id[id]
 
 
 def tick_shifts(cover: Cover) -> dict[str, int]:

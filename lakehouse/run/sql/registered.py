@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lakehouse.errors import PlanError, SqlError
+from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.decode import declared_schemas
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
+from lakehouse.plan.names.avro_options import parse_avro_options
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
-from lakehouse.run.start.registry import SchemaLookUp
+from lakehouse.run.start.registry import SchemaLookUp, with_registered_id
 from lakehouse.settings.config import Settings
 
 _ANY_SCHEMA = "avro"
@@ -72,18 +72,16 @@ def with_registered_ids(
 def _with_id(
     data: bytes, source: Source, part_name: str, registry: Registry, settings: Settings, position: int
 ) -> bytes:
-    (schema,) = declared_schemas(source, part_name).values()
-    subject = f"{source.topic}-{part_name}"
-    if settings.registry.auto_register:
-        id: int | None = registry.register(subject, schema.text, schema.kind)
-    else:
-        id = registry.lookup(subject, schema.text, schema.kind)
-    if id is None:
-        raise SqlError(
-            f"the registry's subject {subject} does not have the schema of these columns, and registry.auto_register "
-            f"is off. Register it: {schema.text}",
-            position,
+    is_key = part_name == "key"
+    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    try:
+        registered_format = with_registered_id(
+            registry, settings.registry, source.topic, part_name, format, tuple(column.in_topic for column in columns)
         )
+    except ConfigError as error:
+        raise SqlError(str(error), position) from error
+    id = parse_avro_options(parse_format(registered_format).options).id
+    assert id is not None
     return with_prefix(id, data[PREFIX_LENGTH:])
 
 
