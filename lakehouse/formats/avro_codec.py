@@ -25,7 +25,6 @@ from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, UnfitSchema, WriterSchema, write_avro
 from lakehouse.plan.names.avro_options import parse_avro_options
-from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.schema import Column
 
@@ -40,8 +39,9 @@ class AvroCodec(Codec):
         id, schema = split_registered(data, self.schemas)
         if len(data) > LENGTH_MAX:
             raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
+        traits = self.format.traits
         try:
-            row, end = _reader(schema, columns, self.format.traits)(data, PREFIX_LENGTH)
+            row, end = _reader(schema, columns, traits.ignores_case, traits.is_bare)(data, PREFIX_LENGTH)
         except Unfit as error:
             raise Unfit(f"schema {id}: {error}") from error
         if end != len(data):
@@ -109,12 +109,12 @@ class AvroBareCodec(AvroCodec):
 
 
 @lru_cache(maxsize=1024)
-def _reader(schema: WriterSchema, columns: tuple[Column, ...], traits: FormatTraits) -> ReadBytes:
+def _reader(schema: WriterSchema, columns: tuple[Column, ...], ignores_case: bool, is_bare: bool) -> ReadBytes:
     """Return the reader of a row. Raises Unfit for a schema that does not fit the columns; it says so each time."""
     try:
-        if traits.is_bare:
+        if is_bare:
             return bare_reader(schema.avro_type, columns)
-        return row_reader(schema.avro_type, columns, ignores_case=traits.ignores_case)
+        return row_reader(schema.avro_type, columns, ignores_case=ignores_case)
     except UnfitSchema as error:
         raise Unfit(str(error)) from error
 

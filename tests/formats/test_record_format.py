@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.errors import PlanError
 from lakehouse.formats.codecs import CODECS
+from lakehouse.plan.names.avro_options import AvroOptions, check_full_name, parse_avro_options
 from lakehouse.plan.names.format_traits import FORMAT_ALIASES, KEY_FORMATS, TRAITS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.semantics.window import Hopping, Session
@@ -46,6 +48,18 @@ def test_which_formats_find_fields_by_name() -> None:
         "json_any_case",
         "json_bare",
     ]
+
+
+def test_options_of_avro_stand_in_the_name_of_a_format() -> None:
+    for options in (AvroOptions(), AvroOptions(7, "io.shop.Order", has_millis=True), AvroOptions(name="é+%&=")):
+        format = RecordFormat("avro", is_named=True, options=str(options))
+        assert parse_format(str(format)) == format
+        assert parse_avro_options(format.options) == options
+    assert str(AvroOptions(7, "io.shop.Order", has_millis=True)) == "id=7&name=io.shop.Order&timestamps=millis"
+    assert check_full_name("io.shop.Order_2", "name") == "io.shop.Order_2"
+    for name in ("", "a..b", "1a", "a b", "ä"):
+        with pytest.raises(PlanError, match="expected a record's full name in Avro"):
+            check_full_name(name, "name")
 
 
 def test_each_kind_has_a_codec() -> None:

@@ -269,7 +269,7 @@ def test_refused(tmp_path: Path, text: str, expected: str) -> None:
         ("value", {"type": "record", "name": "R", "fields": []}, "record R has no fields"),
         ("value", {"type": "record"}, "a record without a name"),
         ("value", {"type": "record", "name": "R", "fields": [SKU, {"name": "Sku", "type": "int"}]},
-         "duplicate column name: SKU"),
+         "duplicate column name: SKU. The pinned schema has a field 'Sku', and another column has its name"),
         ("value", {"type": "record", "name": "R", "fields": [{"name": "rowtime", "type": "int"}]},
          "'ROWTIME' is a reserved column name"),
         ("key", {"type": "map", "values": "int"}, "a key can't be a MAP"),

@@ -57,7 +57,10 @@ def _read(statement: CreateSource, topic: str, folder: Path, part_name: str, dec
 
 
 def _elements(avro_type: AvroType, statement: CreateSource, part_name: str, role: str) -> tuple[SchemaElement, ...]:
-    """Return the columns of a key or a value. Raises PlanError for a type that no column can have."""
+    """Return the columns of a key or a value.
+
+    Raises PlanError for a type that no column can have, or a name that another column has.
+    """
     subject = f"{statement.kind} {statement.name}: {part_name}"
     if avro_type.kind == "record":
         fields = tuple(zip(avro_type.fields, avro_type.parts, strict=True))
@@ -65,6 +68,15 @@ def _elements(avro_type: AvroType, statement: CreateSource, part_name: str, role
             raise PlanError(f"{subject}: {avro_type} has no fields, so there is no column. Name the columns")
     else:
         fields = ((_ALONE_NAMES[part_name], avro_type),)
+    taken_names = {element.name for element in statement.elements}
+    for name, _ in fields:
+        if sql_name(name) in taken_names:
+            raise PlanError(
+                f"{subject}: duplicate column name: {sql_name(name)}. The pinned schema has a field {name!r}, and "
+                "another column has its name in upper case. Give a key that is one value alone another name, or name "
+                "the columns of the value yourself, without this one"
+            )
+        taken_names.add(sql_name(name))
     return tuple(
         SchemaElement(sql_name(name), kind_of_avro(part, f"{subject}: field {name!r}"), role,
                       position=statement.position)
