@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
 from lakehouse.formats.avro.avro_bytes import ReadBytes
 from lakehouse.formats.avro.avro_columns import avro_of_columns
+from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.avro.avro_writer import value_writer
 from lakehouse.formats.codec import Codec, Row
@@ -67,10 +69,20 @@ class AvroCodec(Codec):
         return _declared_schemas(columns, is_key)
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
-        (column, *others) = columns
-        if others or column.type != "string":
-            raise Unfit("a value in Avro can't be typed here unless it is one string")
-        return self.encode_key({column.name: text}, columns) or b""
+        """Return the bytes of a JSON text, by the newest schema of the topic's writers that fits it and the columns.
+
+        A text that is one string alone stands without quotes. Raises Unfit.
+        """
+        reasons = []
+        for id in sorted(self.schemas, reverse=True):
+            try:
+                _reader(self.schemas[id], columns, self.format.traits.ignores_case)
+                avro_type = self.schemas[id].avro_type
+                is_text = all(branch.kind == "string" for branch in avro_type.branches)
+                return with_prefix(id, text_writer(avro_type)(json.dumps(text) if is_text else text))
+            except Unfit as error:
+                reasons.append(f"schema {id}: {error}")
+        raise Unfit(reasons[0] if reasons else "no schema of the topic's writers is known by which it could be written")
 
     def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
         return decode_object(write_json(row).encode(), columns) or {}
@@ -81,7 +93,7 @@ class AvroCodec(Codec):
 
     def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         row = self.decode(data, columns)
-        return None if row is None else json.loads(encode_object(row, columns))
+        return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ from lakehouse.errors import RegistryUnavailable
 from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
+from lakehouse.registry.schemas import RegisteredSchema
 from lakehouse.settings.config import Settings
 
 
@@ -27,7 +28,10 @@ class SchemaLookUp:
         except RegistryUnavailable:
             self._registry = None  # the embedded one may come back at another port
             raise
-        if registered is None:
-            return None
-        references = tuple(reference.text for reference in registered.dependencies())
-        return WriterSchema(registered.kind, registered.text, references)
+        return None if registered is None else writer_schema(registered)
+
+
+def writer_schema(registered: RegisteredSchema) -> WriterSchema:
+    """Return a schema of the registry as those who read and write by it have it."""
+    references = tuple(reference.text for reference in registered.dependencies())
+    return WriterSchema(registered.kind, registered.text, references)
