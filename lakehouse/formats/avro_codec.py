@@ -73,16 +73,22 @@ class AvroCodec(Codec):
 
         A text that is one string alone stands without quotes. Raises Unfit.
         """
-        reasons = []
+        reasons: list[str] = []
+        unfit_schemas: list[str] = []
         for id in sorted(self.schemas, reverse=True):
             try:
                 _reader(self.schemas[id], columns, self.format.traits.ignores_case)
-                avro_type = self.schemas[id].avro_type
-                is_text = all(branch.kind == "string" for branch in avro_type.branches)
+            except Unfit as error:
+                unfit_schemas.append(f"schema {id}: {error}")
+                continue
+            avro_type = self.schemas[id].avro_type
+            is_text = all(branch.kind == "string" for branch in avro_type.branches)
+            try:
                 return with_prefix(id, text_writer(avro_type)(json.dumps(text) if is_text else text))
             except Unfit as error:
                 reasons.append(f"schema {id}: {error}")
-        raise Unfit(reasons[0] if reasons else "no schema of the topic's writers is known by which it could be written")
+        unknown = "no schema of the topic's writers is known by which it could be written"
+        raise Unfit([*reasons, *unfit_schemas, unknown][0])
 
     def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
         return decode_object(write_json(row).encode(), columns) or {}

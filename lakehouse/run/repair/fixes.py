@@ -145,7 +145,8 @@ def bytes_of_text(
     try:
         return codec.with_schemas(find_schemas(source.topic, part)).encode_typed(text, columns)
     except Unfit as error:
-        advice = " Or give the bytes: in a file, or by a fix function." if codec.format.traits.is_registered else ""
+        is_registered = codec.format.traits.is_registered
+        advice = f" Or give the bytes: by --{part}-file, or by a function, --fix." if is_registered else ""
         raise ConfigError(f"{part} {text!r}: {error}.{advice}") from error
 
 
