@@ -19,6 +19,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.registry.embedded import EmbeddedRegistry
+from lakehouse.run.explain.capture import capture as captured
 from lakehouse.run.lake import Lake
 from lakehouse.spark.silver import query, schema_ticks
 
@@ -107,6 +108,11 @@ def test_rows_of_two_writers_reach_the_tables_and_rebuild_without_the_registry(
     assert elsewhere.backfill(app, orders).differing.equal
     assert rows(elsewhere, orders) == expected
     assert [step.did for step in elsewhere.explain(orders, "1")[0].steps] == ["inserted", "updated"]
+    scenario = captured(Layout(lake.settings.lake.path), app, "app:app", orders, "1", None)
+    assert [line["value"] for line in json.loads(scenario.text, parse_float=str)["inputs"]] == [
+        {"city": "Rome", "amount": "12.50", "note": None},
+        {"city": "Rome", "amount": "-0.05", "note": "é"},
+    ]
 
 
 def test_while_the_registry_is_away_bronze_and_other_topics_go_on(
