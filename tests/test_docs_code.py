@@ -1,7 +1,7 @@
 """The Python in the docs: declarations can be declared, calls of a lake are calls that it takes, output is as shown.
 
 Those of alerts.md, flights-joined.md and tables-from-tables.md: tests/plan/test_lineage.py. The README's application
-is examples/house: tests/test_examples.py.
+is examples/house: tests/test_examples.py. That of avro.md, which needs its pinned schemas: tests/cli/test_docs_run.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import lakehouse as lh
 from lakehouse.cli.start.template import files_of_app
 
 PROJECT = Path(__file__).parent.parent
-ELSEWHERE = ("alerts", "flights-joined", "tables-from-tables")
+ELSEWHERE = ("alerts", "avro", "flights-joined", "tables-from-tables")
 PAGES = [page for page in sorted((PROJECT / "docs").glob("*.md")) if page.stem not in ELSEWHERE]
 RUNNING = {"lake", "Lake", "layout", "plan", "replay", "Replay", "DeltaTable", "before", "frame"}
 FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -31,11 +31,11 @@ ROOMS = (
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/stream", "spark/fold",
     "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",
-    "run/start", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run", "run/drill",
-    "run/sql",
+    "run/start", "run/schemas", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run",
+    "run/drill", "run/sql",
     "lakehouse", "testing", "page", "airflow",
-    "cli/terminal", "cli/start", "cli/kafka", "cli/look", "cli/past", "cli/repair", "cli/test", "cli/serve", "cli/sql",
-    "cli",
+    "cli/terminal", "cli/start", "cli/kafka", "cli/schema", "cli/look", "cli/past", "cli/repair", "cli/test",
+    "cli/serve", "cli/sql", "cli",
 )  # fmt: skip
 UNKNOWN = {
     "durable": {"errors"},

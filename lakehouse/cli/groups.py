@@ -16,6 +16,8 @@ from lakehouse.cli.kafka import acls, broker, produce, registry
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
+from lakehouse.cli.schema import check as schema_check
+from lakehouse.cli.schema import pull
 from lakehouse.cli.serve import airflow
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
@@ -59,6 +61,11 @@ GROUPS = (
         "registry",
         "The schema registry on this machine",
         {"up": registry.up, "down": registry.down},
+    ),
+    Group(
+        "schema",
+        "The registry's schemas beside an application",
+        {"pull": pull.pull, "check": schema_check.check},
     ),
     Group(
         "look",
@@ -124,7 +131,7 @@ GROUPS = (
     ),
 )
 YOUNGER = ("replay", "acls")  # than the groups
-YOUNGER_GROUPS = ("airflow", "registry")  # than the names without a group
+YOUNGER_GROUPS = ("airflow", "registry", "schema")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
     name: group.name

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes
 from lakehouse.formats.avro.avro_columns import avro_of_format
+from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
-from lakehouse.formats.avro.avro_writer import value_writer
+from lakehouse.formats.avro.avro_writer import WriteBytes, value_writer
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.registered import (
     DECLARED_ID,
@@ -49,17 +52,17 @@ class AvroCodec(Codec):
         return row  # type: ignore[no-any-return]
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
-        return self._with_id(value_writer(_written_type(self.format, columns, is_key=False))(row))
+        return self._with_id(_row_writer(self.format, columns, is_key=False)(row))
 
     def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         key_type = _written_type(self.format, columns, is_key=True)
         if key_type.kind == "record":
-            return self._with_id(value_writer(key_type)(row))
-        return self._encode_alone(key_type, row, columns[0])
+            return self._with_id(_row_writer(self.format, columns, is_key=True)(row))
+        return self._encode_alone(row, columns, is_key=True)
 
-    def _encode_alone(self, own_type: AvroType, row: Row, column: Column) -> bytes | None:
-        value = row.get(column.name)
-        return None if value is None else self._with_id(value_writer(own_type)(value))
+    def _encode_alone(self, row: Row, columns: tuple[Column, ...], *, is_key: bool) -> bytes | None:
+        value = row.get(columns[0].name)
+        return None if value is None else self._with_id(_row_writer(self.format, columns, is_key=is_key)(value))
 
     def _with_id(self, data: bytes) -> bytes:
         return with_prefix(_id_of(self.format), data)
@@ -71,10 +74,26 @@ class AvroCodec(Codec):
         return _declared_schemas(self.format, columns, is_key)
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
-        (column, *others) = columns
-        if others or column.type != "string":
-            raise Unfit("a value in Avro can't be typed here unless it is one string")
-        return self.encode_key({column.name: text}, columns) or b""
+        """Return the bytes of a JSON text, by the newest schema of the topic's writers that fits it and the columns.
+
+        A text that is one string alone stands without quotes. Raises Unfit.
+        """
+        reasons: list[str] = []
+        unfit_schemas: list[str] = []
+        for id in sorted(self.schemas, reverse=True):
+            try:
+                _reader(self.schemas[id], columns, self.format.traits.ignores_case, self.format.traits.is_bare)
+            except Unfit as error:
+                unfit_schemas.append(f"schema {id}: {error}")
+                continue
+            avro_type = self.schemas[id].avro_type
+            is_text = all(branch.kind == "string" for branch in avro_type.branches)
+            try:
+                return with_prefix(id, text_writer(avro_type)(json.dumps(text) if is_text else text))
+            except Unfit as error:
+                reasons.append(f"schema {id}: {error}")
+        unknown = "no schema of the topic's writers is known by which it could be written"
+        raise Unfit([*reasons, *unfit_schemas, unknown][0])
 
     def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
         return decode_object(write_json(row).encode(), columns) or {}
@@ -88,7 +107,7 @@ class AvroCodec(Codec):
 
     def _written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         row = self.decode(data, columns)
-        return None if row is None else json.loads(encode_object(row, columns))
+        return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +115,7 @@ class AvroBareCodec(AvroCodec):
     """The only column's value without a record around it, as SQL reads and writes it. People write the value alone."""
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
-        return self._encode_alone(_written_type(self.format, columns, is_key=False), row, columns[0])
+        return self._encode_alone(row, columns, is_key=False)
 
     def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         return self.encode(row, columns)
@@ -122,6 +141,17 @@ def _reader(schema: WriterSchema, columns: tuple[Column, ...], ignores_case: boo
 @lru_cache(maxsize=1024)  # each record that is written asks
 def _written_type(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> AvroType:
     return avro_of_format(format, columns, is_key=is_key)
+
+
+@lru_cache(maxsize=1024)
+def _row_writer(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> WriteBytes:
+    has_millis = parse_avro_options(format.options).has_millis
+    return value_writer(_written_type(format, columns, is_key=is_key), _without_micros if has_millis else None)
+
+
+def _without_micros(value: Any, avro_type: AvroType) -> Any:
+    """Return a value; of a timestamp only the milliseconds, which SQL has in all its formats."""
+    return value.replace(microsecond=value.microsecond // 1000 * 1000) if isinstance(value, datetime) else value
 
 
 @lru_cache(maxsize=1024)

@@ -143,15 +143,28 @@ def find_declared(sources: Iterable[Source]) -> FindSchemas:
 
 def declared_schemas(source: Source, part_name: str) -> WriterSchemas:
     """Return the schemas by which what tests write of a source can be read."""
-    is_key = part_name == "key"
-    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
-    return written_schemas(format, columns, is_key=is_key)
+    codec, columns = part_in_topic(source, part_name)
+    return codec.declared_schemas(columns, is_key=part_name == "key")
 
 
 def written_schemas(format: str, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
     """Return the schemas by which what a format writes of columns can be read."""
+    codec, topic_columns = _in_topic(format, columns)
+    return codec.declared_schemas(topic_columns, is_key=is_key)
+
+
+def part_in_topic(source: Source, part_name: str) -> tuple[Codec, tuple[Column, ...]]:
+    """Return the codec of a source's "key" or "value", and its columns with the names and types of the topic's fields.
+
+    Without the bounds of a window, which stand behind a key's own bytes.
+    """
+    format, columns = (source.key_format, source.key) if part_name == "key" else (source.value_format, source.value)
+    return _in_topic(format, columns)
+
+
+def _in_topic(format: str, columns: tuple[Column, ...]) -> tuple[Codec, tuple[Column, ...]]:
     codec = codec_of(format)
     topic_columns = tuple(column.in_topic for column in columns)
-    if codec.format.is_named:
-        topic_columns = fields_of(topic_columns)
-    return codec.declared_schemas(topic_columns, is_key=is_key)
+    if codec.format.window is not None:
+        topic_columns = topic_columns[:-2]
+    return codec, fields_of(topic_columns) if codec.format.is_named else topic_columns

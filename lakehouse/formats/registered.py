@@ -85,7 +85,7 @@ def _unfit_prefix(data: bytes) -> Unfit:
     start = f"0x{data[:16].hex()}"
     if data[:1] in b'{["':
         return Unfit(f"{expected}, found {start}: it looks like JSON")
-    advice = "If the id is in a header (__value_schema_id), let the producer write it into the value"
+    advice = "If the id is in a header (__key_schema_id, __value_schema_id), let the producer write it into the bytes"
     return Unfit(f"{expected}, found {start}. {advice}")
 
 

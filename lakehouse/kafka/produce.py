@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -20,6 +20,8 @@ from lakehouse.kafka.options import librdkafka_options, refused_options_error
 from lakehouse.kafka.topics import Cluster
 from lakehouse.semantics import iso_text
 
+Writers = Mapping[str, Callable[[str], bytes]]  # by "key", "value"; they raise ValueError for a text that does not fit
+NO_WRITERS: Writers = {}
 DELIVERY_TIMEOUT_SECONDS = 60.0
 _ONE_AT_A_TIME = threading.Lock()
 # A number in a value is only skipped, so a long one may stay text; a timestamp has few digits.
@@ -147,7 +149,9 @@ def _send_record(producer: Producer, topic: str, record: ProducerRecord, deliver
             return
 
 
-def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterator[ProducerRecord]:
+def parse_lines(
+    lines: Iterable[str], format: Literal["json", "tsv"], writers: Writers = NO_WRITERS
+) -> Iterator[ProducerRecord]:
     """Yield records from lines of text; empty lines are skipped. Raises LakehouseError with the line's number.
 
     ``json``: an object ``{"key":, "value":, "timestamp":, "headers":, "partition":}``; only value is required. A JSON
@@ -155,18 +159,19 @@ def parse_lines(lines: Iterable[str], format: Literal["json", "tsv"]) -> Iterato
     writing it again could change it. Blanks between the parts of a key are dropped, so that equal keys have equal bytes
     and one partition. ``tsv``: key, value and timestamp, separated by tabs; an empty key is a null key, and without a
     tab after the key the value is null. A timestamp is milliseconds since 1970, or ISO 8601 (UTC by default).
+    writers: for lines of JSON, write the text of a "key" or a "value" that is not null in another way.
     """
-    parse_line = _parse_json_line if format == "json" else _parse_tsv_line
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield parse_line(line.rstrip("\r\n"))
+            line = line.rstrip("\r\n")
+            yield _parse_json_line(line, writers) if format == "json" else _parse_tsv_line(line)
         except ValueError as error:
             raise LakehouseError(f"Line {number}: {error}") from None
 
 
-def _parse_json_line(line: str) -> ProducerRecord:
+def _parse_json_line(line: str, writers: Writers) -> ProducerRecord:
     try:
         parsed = _DECODER.decode(line)
     except json.JSONDecodeError as error:
@@ -192,12 +197,21 @@ def _parse_json_line(line: str) -> ProducerRecord:
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
         raise ValueError(f"found partition {partition!r}; expected a whole number")
     return ProducerRecord(
-        _value_bytes(parsed.get("key"), _BLANKS.sub(r"\1", member_texts.get("key", ""))),
-        _value_bytes(parsed["value"], member_texts["value"]),
+        _written_part("key", parsed.get("key"), _BLANKS.sub(r"\1", member_texts.get("key", "")), writers),
+        _written_part("value", parsed["value"], member_texts["value"], writers),
         _parse_timestamp_ms(parsed.get("timestamp")),
         tuple((name, _value_bytes(value, header_texts[name])) for name, value in headers.items()),
         partition,
     )
+
+
+def _written_part(part_name: str, value: object, text: str, writers: Writers) -> bytes | None:
+    if value is None or part_name not in writers:
+        return _value_bytes(value, text)
+    try:
+        return writers[part_name](text)
+    except ValueError as error:
+        raise ValueError(f"{part_name}: {error}") from error
 
 
 def _member_texts(text: str) -> dict[str, str]:

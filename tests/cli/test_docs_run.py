@@ -1,8 +1,8 @@
 """The command lines of the docs, one after the other, on a Kafka, a lake and Spark: each ends as its page says.
 
 your-own-topic.md from an empty folder; then the pages about a table that exists, over the shop of time-travel.md, whose
-three runs ingested three ticks. The README's: tests/setup/test_wheel.py, flights-joined.md: tests/demo; clickstream.md
-and sql.md: tests/ksql; what `airflow` does: tests/airflow.
+three runs ingested three ticks; avro.md in a folder of its own. The README's: tests/setup/test_wheel.py,
+flights-joined.md: tests/demo; clickstream.md and sql.md: tests/ksql; what `airflow` does: tests/airflow.
 """
 
 from __future__ import annotations
@@ -110,6 +110,28 @@ def test_a_topic_of_one_s_own_from_an_empty_folder(shop, monkeypatch, capsys):
             path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
             subprocess.run(["sh", "-c", line], env={"PATH": path}, check=True, capture_output=True)
     main(["kafka", "down"])
+
+
+def test_a_topic_in_avro_from_an_empty_folder(tmp_path, spark, monkeypatch, capsys):
+    whole = (PROJECT / "docs" / "avro.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    try:
+        for block in re.split(r"(?=Save this as )", whole.split("## Declaring")[0]):
+            for name, content in re.findall(r"Save this as `([\w.]+)`:\n\n```\w+\n(.*?)```", block, re.DOTALL):
+                Path(name).write_text(content)
+            for line in map(commented, lines(block)):
+                code, told = run(line, capsys)
+                assert code == 0, f"{line}\n{told}"
+                shown = block.split(line)[-1].split("    lakehouse ")[0]
+                rows = re.findall(r"^    (│ .*|schemas/.*)$", shown, re.MULTILINE)
+                assert all(row in told for row in rows), f"{line}\n{told}"
+        assert run("lakehouse registry up", capsys)[0] == 0
+        for line in ("lakehouse schema pull --app app.py", "lakehouse schema check --app app.py"):
+            assert line in whole
+            assert run(line, capsys)[0] == 0
+    finally:
+        main(["kafka", "down"])
+        main(["registry", "down"])
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.avro.avro_columns import avro_of_columns
+from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_columns, decode_record, find_declared
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.registered import WriterSchemas, schema_id, with_prefix
@@ -110,6 +111,36 @@ def test_any_bytes_give_a_row_or_a_reason(data: bytes) -> None:
     for whole in (data, with_prefix(1, data)):
         with suppress(Unfit):
             decode_columns("avro", COLUMNS, whole, schemas)
+
+
+def test_a_typed_text_is_written_by_the_newest_schema_that_fits() -> None:
+    columns = parse_schema("city string, amount decimal(9, 2)", "test")
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    written = {3: record_of(city="string"), 5: record_of(city="string", amount=amount), 8: record_of(city="int")}
+    schemas = WriterSchemas({id: WriterSchema("AVRO", json.dumps(schema)) for id, schema in written.items()})
+    codec = codec_of("avro").with_schemas(schemas)
+    for text, id, row in (
+        ('{"city": "Rome", "amount": 2.50}', 5, {"city": "Rome", "amount": Decimal("2.50")}),
+        ('{"city": "Rome"}', 3, {"city": "Rome", "amount": None}),
+    ):
+        data = codec.encode_typed(text, columns)
+        assert (schema_id(data), codec.decode(data, columns)) == (id, row)
+    with pytest.raises(Unfit, match="schema 5: field town: record R has no such field; it has city, amount"):
+        codec.encode_typed('{"town": "Rome"}', columns)
+    only_unfit = codec_of("avro").with_schemas(WriterSchemas({8: schemas[8]}))
+    with pytest.raises(Unfit, match="schema 8: field city: int, declared string"):
+        only_unfit.encode_typed('{"city": "Rome"}', columns)
+    alone = codec_of("avro").with_schemas(WriterSchemas({1: WriterSchema("AVRO", '"string"')}))
+    assert alone.encode_typed('say "x"', parse_schema("id string", "test"))[5:] == b'\x0esay "x"'
+    with pytest.raises(Unfit, match="no schema of the topic's writers is known"):
+        codec_of("avro").encode_typed("{}", columns)
+
+
+def test_people_see_a_decimal_with_all_its_digits() -> None:
+    columns = parse_schema("d decimal(38, 2)", "test")
+    codec = codec_of("avro").with_schemas(codec_of("avro").declared_schemas(columns, is_key=False))
+    row = {"d": Decimal("123456789012345678901234567890.10")}
+    assert str(codec.write_value(codec.encode(row, columns) or b"", columns)["d"]) == str(row["d"])
 
 
 @pytest.mark.parametrize(
@@ -291,8 +322,8 @@ def test_what_people_write_is_read_back() -> None:
         (b'{"n": 1}', "found 0x7b226e223a20317d: it looks like JSON"),
         (b"\0\0\0\0\0\0\0\0\x07\x02", "found the id 0: an id of 8 bytes?"),
         (b"\x01" + b"g" * 16, "found the byte 1: a schema's GUID, which is not read"),
-        (b"\x04\x02", "found 0x0402. If the id is in a header (__value_schema_id), let the producer write it into the "
-         "value"),
+        (b"\x04\x02", "found 0x0402. If the id is in a header (__key_schema_id, __value_schema_id), let the producer "
+         "write it into the bytes"),
         (b"\0\0\0\0\x63\x02", "schema 99: the registry has no schema of that id"),
     ],
 )  # fmt: skip

@@ -22,9 +22,10 @@ from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.plan.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
+from lakehouse.run.explain.capture import capture as captured
 from lakehouse.run.lake import Lake
+from lakehouse.run.schemas.written import with_registered_id
 from lakehouse.run.sql.session import SqlSession
-from lakehouse.run.start.registry import with_registered_id
 from lakehouse.spark.silver import query, schema_ticks
 
 T = 1_700_000_000_000
@@ -112,6 +113,11 @@ def test_rows_of_two_writers_reach_the_tables_and_rebuild_without_the_registry(
     assert elsewhere.backfill(app, orders).differing.equal
     assert rows(elsewhere, orders) == expected
     assert [step.did for step in elsewhere.explain(orders, "1")[0].steps] == ["inserted", "updated"]
+    scenario = captured(Layout(lake.settings.lake.path), app, "app:app", orders, "1", None)
+    assert [line["value"] for line in json.loads(scenario.text, parse_float=str)["inputs"]] == [
+        {"city": "Rome", "amount": "12.50", "note": None},
+        {"city": "Rome", "amount": "-0.05", "note": "é"},
+    ]
 
 
 SQL = """

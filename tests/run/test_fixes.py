@@ -25,7 +25,9 @@ from lakehouse.lake.record.quarantine import (
     read_quarantined,
     read_reasons,
 )
+from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.model import Decoded
+from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.run.repair.fixes import (
     Edit,
     Fixes,
@@ -210,6 +212,21 @@ def test_a_text_becomes_bytes_as_the_stream_is_declared() -> None:
     with pytest.raises(ConfigError, match="key 'seven': expected int, found 'seven'"):
         bytes_of_text(source, "key", "seven")
     assert bytes_of_text(source_of(app(), "orders"), "value", "ü") == "ü".encode()
+
+
+def test_a_text_becomes_avro_by_the_newest_schema_that_the_lake_keeps(lake: Layout) -> None:
+    orders = lh.stream("paid", key="id bigint", schema="amount decimal(9, 2)", format="avro", key_format="avro")
+    source = source_of(lh.app(orders.latest("t")), "paid")
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    text = json.dumps({"type": "record", "name": "Paid", "fields": [{"name": "amount", "type": amount}]})
+    schemas = LakeSchemas(lake)
+    schemas.keep("paid", {"key": {3: WriterSchema("AVRO", '"long"')}, "value": {7: WriterSchema("AVRO", text)}}, 1)
+    assert bytes_of_text(source, "key", "-2", schemas.find) == b"\0\0\0\0\3\3"
+    assert bytes_of_text(source, "value", '{"amount": 1.28}', schemas.find) == b"\0\0\0\0\7\4\0\x80"
+    with pytest.raises(ConfigError, match=r"schema 7: field amount: expected .* Or give the bytes: by --value-file"):
+        bytes_of_text(source, "value", '{"amount": "much"}', schemas.find)
+    with pytest.raises(ConfigError, match="no schema of the topic's writers is known by which it could be written"):
+        bytes_of_text(source, "value", '{"amount": 1}')
 
 
 def test_functions_are_found_by_name(tmp_path: Path) -> None:

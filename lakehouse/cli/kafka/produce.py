@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, NotFound
+
+if TYPE_CHECKING:
+    from lakehouse.run.schemas.produced import ProducedSchema
+    from lakehouse.settings.config import Settings
 
 STDIN = Path("-")
 # The topics of a lake are its truth: Kafka keeps their records until somebody changes that.
@@ -23,6 +28,7 @@ class Format(StrEnum):
 
     json = "json"
     tsv = "tsv"
+    avro = "avro"
 
 
 def produce(
@@ -31,14 +37,22 @@ def produce(
     format: Annotated[
         Format | None,
         typer.Option(
-            help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp. By default tsv for a file "
-            "named .tsv, else json.",
+            help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp; avro: as json, with the value "
+            "written in Avro. By default tsv for a file named .tsv, else json.",
             show_default=False,
         ),
     ] = None,
     partitions: Annotated[
         int | None,
         typer.Option(min=1, max=10_000, metavar="N", help="Create the topic with N partitions if it does not exist."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --format avro: the value's schema; the registry's newest if left out."),
+    ] = None,
+    key_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --format avro: write the key in Avro, too, by this schema."),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -47,11 +61,12 @@ def produce(
     """Write records to a topic, one for each line.
 
     JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value is
-    there, null deletes. TSV: key, value and timestamp with tabs between.
+    there, null deletes. TSV: key, value and timestamp with tabs between. Avro: as JSON, each value with the type that
+    its schema gives it: a decimal as a number, a timestamp as ISO text, bytes as base64.
 
     Example: lakehouse kafka produce orders orders.jsonl --partitions 4
     """
-    from lakehouse.kafka.produce import parse_lines
+    from lakehouse.kafka.produce import NO_WRITERS, parse_lines
     from lakehouse.kafka.produce import produce as send
     from lakehouse.kafka.topics import Cluster
     from lakehouse.plan.schema import check_topic
@@ -62,16 +77,51 @@ def produce(
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
     line_format = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
+    if line_format is not Format.avro and (schema or key_schema):
+        option = "--schema" if schema else "--key-schema"
+        raise ConfigError(f"{option} says how a value is written in Avro; expected it with --format avro.")
     with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
-        if partitions is not None:
-            cluster = Cluster(servers, settings.kafka.options)
-            if topic not in cluster.names():
-                cluster.create(topic, partitions, TOPIC_CONFIG)
+        cluster = Cluster(servers, settings.kafka.options)
+        if partitions is not None and topic not in cluster.names():
+            cluster.create(topic, partitions, TOPIC_CONFIG)
+        writers, schemas = NO_WRITERS, {}
+        if line_format is Format.avro:
+            cluster.topics([topic])  # raises NotFound before a schema is registered
+            schemas = _schemas(settings, topic, {"value": schema, "key": key_schema})
+            writers = {part_name: produced.writer() for part_name, produced in schemas.items()}
+        text_format: Literal["json", "tsv"] = "tsv" if line_format is Format.tsv else "json"
         try:
-            record_count = send(servers, settings.kafka.options, topic, parse_lines(lines, line_format.value))
+            record_count = send(servers, settings.kafka.options, topic, parse_lines(lines, text_format, writers))
         except UnicodeDecodeError as error:
             raise ConfigError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}.") from None
     if json:
-        show.as_json({"topic": topic, "records": record_count})
+        schema_facts = {name: {"subject": known.subject, "id": known.id} for name, known in schemas.items()}
+        show.as_json({"topic": topic, "records": record_count} | ({"schemas": schema_facts} if schemas else {}))
     else:
-        show.say(f"{record_count:,} records were written to topic {topic}.")
+        by_schemas = ", ".join(f"{known.subject} (schema {known.id})" for known in schemas.values())
+        show.say(f"{record_count:,} records were written to topic {topic}{f', by {by_schemas}' if schemas else ''}.")
+
+
+def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None]) -> dict[str, ProducedSchema]:
+    """Return the schemas to write by, of the "value", and of the "key" if there is one.
+
+    Raises NotFound if neither a file nor the registry has the value's.
+    """
+    from lakehouse.registry.opening import open_registry
+    from lakehouse.run.schemas.newest import is_named_by_topic
+    from lakehouse.run.schemas.produced import newest_for, schema_in_file
+
+    registry, schemas = open_registry(settings.registry), {}
+    for part_name, schema_file in files.items():
+        if schema_file is not None:
+            schemas[part_name] = schema_in_file(registry, settings.registry, topic, part_name, schema_file)
+        elif (part_name == "value" or is_named_by_topic(settings.registry)) and (
+            newest := newest_for(registry, settings.registry, topic, part_name)
+        ) is not None:
+            schemas[part_name] = newest
+    if "value" not in schemas:
+        raise NotFound(
+            f"The schema registry at {registry.url} has no schema of the values of topic {topic!r}. Give one: --schema "
+            "value.avsc."
+        )
+    return schemas

@@ -14,6 +14,7 @@ from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.semantics.moment import to_datetime
 
 if TYPE_CHECKING:
+    from lakehouse.formats.registered import FindSchemas
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fixed, Fixes, FixFunction, StillBad
@@ -73,16 +74,16 @@ def attempt_fix(
     A plan that the replay would refuse is refused after the results were shown, with the error of the replay.
     """
     from lakehouse.lake.layout import Layout
+    from lakehouse.lake.record.writer_schemas import LakeSchemas
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, source_of
     from lakehouse.run.start.application import find_app
 
     found_app = find_app(fix_attempt.app)
     source = source_of(found_app.app, fix_attempt.stream)
-    fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits)
-    fix_result = fixed_records(
-        Layout(settings.lake.path), found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function
-    )
+    layout = Layout(settings.lake.path)
+    fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits, LakeSchemas(layout).find)
+    fix_result = fixed_records(layout, found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function)
     lake_api, repair_plan, refusal, replay_tick = Lake(settings=settings), None, None, None
     if fix_result.fixed:
         try:
@@ -138,7 +139,11 @@ def _say_results(fix_result: Fixes, limit: int | None) -> None:
 
 
 def _fix_function(
-    found_app: LoadedApp, source: Source, function_name: str | None, edits: Mapping[str, NewBytes]
+    found_app: LoadedApp,
+    source: Source,
+    function_name: str | None,
+    edits: Mapping[str, NewBytes],
+    find_schemas: FindSchemas,
 ) -> FixFunction:
     from lakehouse.run.repair.fixes import KEEP, Edit, unchanged
     from lakehouse.run.start.application import load_function
@@ -154,12 +159,13 @@ def _fix_function(
     if not edited_parts:
         return unchanged
     new_values = {
-        name: _new_bytes(source, name, edits[name]) if name in edited_parts else KEEP for name in ("key", "value")
+        name: _new_bytes(source, name, edits[name], find_schemas) if name in edited_parts else KEEP
+        for name in ("key", "value")
     }
     return Edit(**new_values)
 
 
-def _new_bytes(source: Source, part: str, new_value: NewBytes) -> bytes | None:
+def _new_bytes(source: Source, part: str, new_value: NewBytes, find_schemas: FindSchemas) -> bytes | None:
     from lakehouse.run.repair.fixes import bytes_of_text
 
     if new_value.file is not None:
@@ -167,7 +173,7 @@ def _new_bytes(source: Source, part: str, new_value: NewBytes) -> bytes | None:
             raise ConfigError(f"{new_value.file}: no such file; expected the bytes of a {part}.")
         return new_value.file.read_bytes()
     record_part: Literal["key", "value"] = "key" if part == "key" else "value"
-    return None if new_value.text is None else bytes_of_text(source, record_part, new_value.text)
+    return None if new_value.text is None else bytes_of_text(source, record_part, new_value.text, find_schemas)
 
 
 def _values_before_and_after(tried_record: Fixed | StillBad) -> tuple[Any, ...]:

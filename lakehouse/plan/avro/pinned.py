@@ -1,11 +1,13 @@
 """The schemas of a registry that are pinned in files beside the application: a plan does not depend on the network.
 
-schemas/orders-value.avsc   the schema of the values of topic orders; `lakehouse schema pull` writes it
+schemas/orders-value.avsc   the schema of the values of topic orders; `lakehouse schema pull orders` writes it
 schemas/orders-key.avsc     that of its keys
 """
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -28,7 +30,7 @@ def read_pinned(folder: Path, topic: str, part_name: str, subject: str, *, decla
     """
     path = pinned_file(folder, topic, part_name)
     declaration = declaration or ("key=..." if part_name == "key" else "schema=...")
-    advice = f"`lakehouse schema pull` writes it out of the registry; or declare the columns, {declaration}"
+    advice = f"`{pull_line(folder, topic)}` writes it out of the registry; or declare the columns, {declaration}"
     try:
         return parse_avro(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -37,6 +39,12 @@ def read_pinned(folder: Path, topic: str, part_name: str, subject: str, *, decla
         raise PlanError(f"{subject}: {path}: {reason_of_error(error)}. {advice}") from error
     except (UnfitSchema, UnicodeDecodeError) as error:
         raise PlanError(f"{subject}: {path}: {error}. {advice}") from error
+
+
+def pull_line(folder: Path, topic: str) -> str:
+    """Return the command line that writes a topic's schemas beside the application's file. folder: that file's."""
+    elsewhere = "" if folder.resolve() == Path.cwd() else f" --folder {shlex.quote(os.path.relpath(folder))}"
+    return f"lakehouse schema pull {topic}{elsewhere}"
 
 
 def declaring_folder() -> Path:

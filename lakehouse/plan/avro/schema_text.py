@@ -30,14 +30,23 @@ def schema_text(avro_type: AvroType, subject: str) -> str:
 
     Raises PlanError for another type than a record, or a field that no type of a column can hold.
     """
-    if avro_type.kind != "record" or not avro_type.fields:
+    if avro_type.kind != "record":
         raise PlanError(f"{subject}: expected a record with fields, found {avro_type}. Declare the columns.")
     columns = []
-    for name, part in zip(avro_type.fields, avro_type.parts, strict=True):
-        column_type = type_of_avro(part, f"{subject}: field {name!r}")
+    for name, column_type in column_types(avro_type, subject).items():
         own_name = name if IDENTIFIER.fullmatch(name) else suggest_name(name)
         columns.append(f"{own_name} {column_type}" + (f" from {quote_field(name)}" if own_name != name else ""))
     return ", ".join(columns)
+
+
+def column_types(avro_type: AvroType, subject: str) -> dict[str, str]:
+    """Return the types of the columns by their fields' names; of one value alone by the name "". Raises PlanError."""
+    if avro_type.kind != "record":
+        return {"": type_of_avro(avro_type, subject)}
+    if not avro_type.fields:
+        raise PlanError(f"{subject}: expected a record with fields, found {avro_type}. Declare the columns.")
+    parts = zip(avro_type.fields, avro_type.parts, strict=True)
+    return {name: type_of_avro(part, f"{subject}: field {name!r}") for name, part in parts}
 
 
 def type_of_avro(avro_type: AvroType, subject: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
 from lakehouse.formats.codec import Codec
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.decode import part_in_topic
+from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined
@@ -129,19 +130,24 @@ def source_of(app: App, stream: str) -> Source:
     raise PlanError(f"stream {stream!r} is not in this application. There are: {stream_names}.")
 
 
-def bytes_of_text(source: Source, part: Literal["key", "value"], text: str) -> bytes:
+def bytes_of_text(
+    source: Source, part: Literal["key", "value"], text: str, find_schemas: FindSchemas = find_no_schemas
+) -> bytes:
     """Return the bytes of a text: its UTF-8; for a stream of numbers (format kafka) the number's.
 
-    Raises ConfigError for a text that is not such a number.
+    For a registered format they are those of the JSON in the text, by the newest schema that fits. find_schemas: gives
+    the schemas of the topic's writers.
+    Raises ConfigError for a text that is not such a number, or fits no known schema.
     """
-    format, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
-    codec = codec_of(format)
+    codec, columns = part_in_topic(source, part)
     if codec.format.window is not None:
         return Codec.encode_typed(codec, text, columns)  # it has the bounds of the window, too
     try:
-        return codec.encode_typed(text, columns)
+        return codec.with_schemas(find_schemas(source.topic, part)).encode_typed(text, columns)
     except Unfit as error:
-        raise ConfigError(f"{part} {text!r}: {error}.") from error
+        is_registered = codec.format.traits.is_registered
+        advice = f" Or give the bytes: by --{part}-file, or by a function, --fix." if is_registered else ""
+        raise ConfigError(f"{part} {text!r}: {error}.{advice}") from error
 
 
 def _try_fix(fix: FixFunction, record: Record) -> tuple[Record, str | None]:

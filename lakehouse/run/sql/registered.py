@@ -19,7 +19,8 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
-from lakehouse.run.start.registry import SchemaLookUp, with_registered_id
+from lakehouse.run.schemas.written import with_registered_id
+from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.settings.config import Settings
 
 _ANY_SCHEMA = "avro"

@@ -100,6 +100,22 @@ def _describe_missing_app(module: ModuleType, location: str, name: str, app_name
     return f"{location} has no {name!r}.{suggestion} {existing_apps or 'Declare one: app = lh.app(...).'}"
 
 
+def folder_of_app(target: str) -> Path:
+    """Return the folder of the file that `target` names; it is not loaded. Raises ConfigError for a missing module."""
+    location = target.rpartition(":")[0] or target
+    if location.endswith((".py", ".sql")):
+        return Path(location).absolute().parent
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        spec = importlib.util.find_spec(location)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        raise ConfigError(f"application {target!r}: there is no such module. Expected a file (flights.py) or a module.")
+    return Path(spec.origin).absolute().parent
+
+
 def load_function(target: str, loaded_app: LoadedApp) -> Callable[..., Any]:
     """Return the function that `target` names: "fixes.py:repair", "package.fixes:repair", or "repair" beside the app.
 

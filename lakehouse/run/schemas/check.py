@@ -1,0 +1,140 @@
+"""Compares what an application declares and has pinned with the registry's newest schemas: nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lakehouse.errors import PlanError
+from lakehouse.formats.avro.avro_reader import row_reader
+from lakehouse.formats.decode import part_in_topic
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.lake.record.writer_schemas import PARTS
+from lakehouse.plan.app import App
+from lakehouse.plan.avro.avro_schema import UnfitSchema
+from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.schema_text import column_types
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.schema import Column
+from lakehouse.plan.table import Sink
+from lakehouse.registry.client import Registry
+from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
+from lakehouse.run.schemas.pull import column_differences, pinned_columns, registered_parts
+from lakehouse.run.schemas.written import refusals, schema_to_write
+from lakehouse.settings.sections import RegistrySection
+
+Compared = Literal["pinned", "declared", "published"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """A comparison of a file, a stream's declaration or a published topic with a subject of the registry.
+
+    version: the subject's newest; None if it has none. problems: empty if they fit. own, registered: the two schemas,
+    or the columns of them, where they do not fit. note: why there is nothing to compare.
+    """
+
+    compared: Compared
+    name: str
+    subject: str
+    version: int | None = None
+    problems: tuple[str, ...] = ()
+    own: str = ""
+    registered: str = ""
+    note: str = ""
+
+
+def check_schemas(registry: Registry, settings: RegistrySection, app: App, folder: Path) -> list[SchemaCheck]:
+    """Return all comparisons of an application. folder: that of its file, where its pinned schemas are.
+
+    Raises ConfigError if the subjects are not named by topics, RegistryUnavailable.
+    """
+    checks: list[SchemaCheck] = []
+    newest_by_subject: dict[str, NewestSchema | None] = {}
+
+    def newest_of(subject: str) -> NewestSchema | None:
+        if subject not in newest_by_subject:
+            newest_by_subject[subject] = newest_schema(registry, subject)
+        return newest_by_subject[subject]
+
+    for topic, part_name in registered_parts(app):
+        subject = topic_subject(settings, topic, part_name)
+        file = pinned_file(folder, topic, part_name)
+        if (pinned := pinned_columns(file)) is not None:
+            checks.append(_check_pinned(str(file), subject, pinned, newest_of(subject)))
+    for source in app.sources:
+        for part_name in PARTS:
+            codec, columns = part_in_topic(source, part_name)
+            if codec.format.traits.is_registered:
+                subject = topic_subject(settings, source.topic, part_name)
+                name = f"stream {source.name}, {part_name}"
+                ignores_case = codec.format.traits.ignores_case
+                checks.append(_check_declared(name, subject, columns, newest_of(subject), ignores_case))
+    for sink in app.sinks:
+        for part_name, columns in _published_parts(sink):
+            subject = topic_subject(settings, sink.topic, part_name)
+            checks.append(_check_published(registry, sink, part_name, columns, subject, newest_of(subject)))
+    return checks
+
+
+def _check_pinned(name: str, subject: str, pinned: dict[str, str], newest: NewestSchema | None) -> SchemaCheck:
+    if newest is None:
+        return SchemaCheck("pinned", name, subject, problems=("the registry has no such schema",))
+    try:
+        newest_columns = column_types(newest.schema.avro_type, subject)
+    except (UnfitSchema, PlanError) as error:
+        return SchemaCheck("pinned", name, subject, newest.version, (str(error),), registered=newest.schema.text)
+    problems = tuple(column_differences(pinned, newest_columns))
+    if not problems:
+        return SchemaCheck("pinned", name, subject, newest.version)
+    texts = [json.dumps(columns, ensure_ascii=False) for columns in (pinned, newest_columns)]
+    return SchemaCheck("pinned", name, subject, newest.version, problems, *texts)
+
+
+def _check_declared(
+    name: str, subject: str, columns: tuple[Column, ...], newest: NewestSchema | None, ignores_case: bool
+) -> SchemaCheck:
+    if newest is None:
+        return SchemaCheck("declared", name, subject, note="the registry has no such schema yet")
+    try:
+        row_reader(newest.schema.avro_type, columns, ignores_case=ignores_case)
+    except (Unfit, UnfitSchema) as error:
+        own = ", ".join(map(str, columns))
+        return SchemaCheck("declared", name, subject, newest.version, (str(error),), own, newest.schema.text)
+    return SchemaCheck("declared", name, subject, newest.version)
+
+
+def _published_parts(sink: Sink) -> Iterator[tuple[str, tuple[Column, ...]]]:
+    """Yield the parts of a published topic that are in a registered format, with their columns."""
+    columns_by_name = {column.name: column.plain for column in sink.of.columns}
+    key = tuple(columns_by_name[name] for name in sink.of.key)
+    # A key that names a window is JSON.
+    if parse_format(sink.key_format).traits.is_registered and not set(WINDOW_COLUMNS) & {c.name for c in key}:
+        yield "key", key
+    if parse_format(sink.format).traits.is_registered:
+        yield "value", tuple(column for column in columns_by_name.values() if column not in key)
+
+
+def _check_published(
+    registry: Registry,
+    sink: Sink,
+    part_name: str,
+    columns: tuple[Column, ...],
+    subject: str,
+    newest: NewestSchema | None,
+) -> SchemaCheck:
+    name = f"topic {sink.topic}, {part_name}"
+    version = None if newest is None else newest.version
+    if untyped := [column.name for column in columns if not column.type]:
+        note = f"only Spark can tell the type of {', '.join(untyped)}; a cast would tell it here"
+        return SchemaCheck("published", name, subject, version, note=note)
+    if newest is None:
+        return SchemaCheck("published", name, subject, note="the registry has no such schema yet; a run registers it")
+    schema = schema_to_write(sink.topic, part_name, sink.key_format if part_name == "key" else sink.format, columns)
+    if not (problems := tuple(refusals(registry, subject, schema, newest.schema))):
+        return SchemaCheck("published", name, subject, version)
+    return SchemaCheck("published", name, subject, version, problems, schema.text, newest.schema.text)

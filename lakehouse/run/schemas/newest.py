@@ -1,0 +1,62 @@
+"""The newest schema that the registry has for a topic's keys or values, and the subject that it stands under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.errors import ConfigError
+from lakehouse.plan.avro.avro_schema import AvroType, WriterSchema
+from lakehouse.registry.client import Registry
+from lakehouse.run.start.registry import writer_schema
+from lakehouse.settings.sections import RegistrySection
+
+_BY_TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSchema:
+    """The newest schema of a subject: its version there, its id, and the schema."""
+
+    subject: str
+    version: int
+    id: int
+    schema: WriterSchema
+
+
+def is_named_by_topic(settings: RegistrySection) -> bool:
+    """Whether a topic's name tells the subjects of its schemas."""
+    return settings.subject_strategy == _BY_TOPIC
+
+
+def topic_subject(settings: RegistrySection, topic: str, part_name: str) -> str:
+    """Return the subject of a topic's "key" or "value". Raises ConfigError if the topic alone does not tell it."""
+    if not is_named_by_topic(settings):
+        raise ConfigError(
+            f"registry.subject_strategy is {settings.subject_strategy!r}: subjects are named by records, so the topic "
+            f"{topic!r} does not tell which schema is the newest of its {part_name}s. Expected {_BY_TOPIC!r}, or a "
+            "file with the schema."
+        )
+    return f"{topic}-{part_name}"
+
+
+def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, avro_type: AvroType) -> str:
+    """Return the subject of a schema, as producers with this strategy name it.
+
+    Raises ConfigError for one without a name where the strategy needs it.
+    """
+    if is_named_by_topic(settings):
+        return topic_subject(settings, topic, part_name)
+    if not (name := avro_type.name):
+        raise ConfigError(
+            f"registry.subject_strategy is {settings.subject_strategy!r}: found {avro_type} for the {part_name} "
+            f"of topic {topic!r}, which has no name; expected a record."
+        )
+    return name if settings.subject_strategy == "record" else f"{topic}-{name}"
+
+
+def newest_schema(registry: Registry, subject: str) -> NewestSchema | None:
+    """Return the newest schema of a subject; None if it has none. Raises RegistryUnavailable."""
+    if (answer := registry.latest(subject)) is None:
+        return None
+    version, registered = answer
+    return NewestSchema(subject, version, registered.id, writer_schema(registered))

@@ -1,0 +1,142 @@
+"""Writes the registry's newest schemas into the files that are pinned beside an application.
+
+A file has the schema's own text, indented. One that refers to other schemas is written with all of them in it, without
+its docs, defaults and aliases, which say nothing of how bytes are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lakehouse.durable import write_durably
+from lakehouse.errors import NotFound, PlanError
+from lakehouse.lake.record.writer_schemas import PARTS
+from lakehouse.plan.app import App
+from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avro, write_avro
+from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.schema_text import column_types
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.registry.client import Registry
+from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
+from lakehouse.settings.sections import RegistrySection
+
+PullState = Literal["new", "unchanged", "changed", "refused"]
+TopicPart = tuple[str, str]  # a topic, and "key" or "value"
+
+
+@dataclass(frozen=True, slots=True)
+class PulledSchema:
+    """A pinned file after a pull. version: of the subject. differences: of the columns, from the file before.
+
+    reason: why the schema can't be read here, so that the file was left as it was ("refused").
+    """
+
+    file: Path
+    subject: str
+    version: int
+    state: PullState
+    differences: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def registered_parts(app: App) -> list[TopicPart]:
+    """Return the topics of an application, with the "key" and the "value", that are in a registered format."""
+    formats = (
+        (source.topic, zip(PARTS, (source.key_format, source.value_format), strict=True)) for source in app.sources
+    )
+    return list(
+        dict.fromkeys(
+            (topic, part_name)
+            for topic, by_part in formats
+            for part_name, format in by_part
+            if parse_format(format).traits.is_registered
+        )
+    )
+
+
+def parts_of_topics(topics: Iterable[str]) -> list[TopicPart]:
+    """Return the keys and values of topics whose formats are not known."""
+    return [(topic, part_name) for topic in topics for part_name in PARTS]
+
+
+def pull_schemas(
+    registry: Registry, settings: RegistrySection, folder: Path, parts: Iterable[TopicPart]
+) -> list[PulledSchema]:
+    """Write the newest schema of each part that has one; return what became of each file.
+
+    folder: that of the application's file. Raises NotFound for a topic without any schema, ConfigError if the subjects
+    are not named by topics, RegistryUnavailable.
+    """
+    pulled_by_topic: dict[str, list[PulledSchema]] = {}
+    for topic, part_name in parts:
+        subject = topic_subject(settings, topic, part_name)
+        pulled = pulled_by_topic.setdefault(topic, [])
+        if (newest := newest_schema(registry, subject)) is not None:
+            pulled.append(_pull(pinned_file(folder, topic, part_name), newest))
+    for topic, pulled in pulled_by_topic.items():
+        if not pulled:
+            subjects = " or ".join(topic_subject(settings, topic, part) for name, part in parts if name == topic)
+            raise NotFound(
+                f"topic {topic!r}: the schema registry at {registry.url} has no schema {subjects}. Its producer "
+                "registers one with the first record; check the topic's name and registry.url."
+            )
+    return [one for pulled in pulled_by_topic.values() for one in pulled]
+
+
+def _pull(file: Path, newest: NewestSchema) -> PulledSchema:
+    before = pinned_columns(file)
+    try:
+        text = _pretty(newest.schema)
+        new_columns = columns_of(newest.schema, newest.subject)
+    except (UnfitSchema, PlanError) as error:
+        return PulledSchema(file, newest.subject, newest.version, "refused", reason=str(error))
+    if before is not None and file.read_bytes() == text.encode():
+        return PulledSchema(file, newest.subject, newest.version, "unchanged")
+    write_durably(file, text)
+    if before is None:
+        return PulledSchema(file, newest.subject, newest.version, "new")
+    differences = tuple(column_differences(before, new_columns))
+    return PulledSchema(file, newest.subject, newest.version, "changed", differences)
+
+
+def pinned_columns(file: Path) -> dict[str, str] | None:
+    """Return the types of a pinned file's columns by name; None without a file, and none of one that can't be read."""
+    if not file.is_file():
+        return None
+    try:
+        return column_types(parse_avro(file.read_text(encoding="utf-8")), file.name)
+    except (UnfitSchema, PlanError, UnicodeDecodeError):
+        return {}
+
+
+def columns_of(schema: WriterSchema, subject: str) -> dict[str, str]:
+    """Return the types of a schema's columns by name. Raises UnfitSchema, and PlanError for one without a column."""
+    return column_types(schema.avro_type, subject)
+
+
+def column_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the columns that differ, each in words: added, removed, or of another type."""
+    return [
+        *(f"added {_column(name, type_text)}" for name, type_text in after.items() if name not in before),
+        *(f"removed {_column(name, type_text)}" for name, type_text in before.items() if name not in after),
+        *(
+            f"{name or 'the value'} is {after[name]} now, was {type_text}"
+            for name, type_text in before.items()
+            if after.get(name, type_text) != type_text
+        ),
+    ]
+
+
+def _column(name: str, type_text: str) -> str:
+    return f"{name} {type_text}" if name else f"one {type_text} alone"
+
+
+def _pretty(schema: WriterSchema) -> str:
+    """Return a schema as the text of a file. Raises UnfitSchema."""
+    avro_type = schema.avro_type
+    content: Any = write_avro(avro_type) if schema.references else json.loads(schema.text)
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,100 @@
+"""The schemas by which an application writes: each is registered, or looked up, before its first record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from lakehouse.errors import ConfigError, SchemaRefused
+from lakehouse.formats.avro.changes import changes_of_meaning
+from lakehouse.formats.decode import written_schemas
+from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
+from lakehouse.plan.names.avro_options import DEFAULT_NAME, parse_avro_options
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.schema import Column
+from lakehouse.registry.client import Registry
+from lakehouse.run.start.registry import writer_schema
+from lakehouse.settings.config import RegistrySection
+
+
+def with_registered_id(
+    registry: Registry, section: RegistrySection, topic: str, part_name: str, format: str, columns: tuple[Column, ...]
+) -> str:
+    """Return a registered format with the id under which columns are written to a topic's "key" or "value".
+
+    The schema is registered, or only looked up if the settings say so. Raises SchemaRefused, with both schemas, for one
+    by which readers could not read the earlier records; ConfigError for one that is not there; RegistryUnavailable.
+    """
+    schema = schema_to_write(topic, part_name, format, columns)
+    avro_type = schema.avro_type
+    subject = subject_of(section.subject_strategy, topic, part_name, avro_type.name or avro_type.kind)
+    id = registry.lookup(subject, schema.text, schema.kind)
+    if id is None and section.auto_register:
+        id = _register(registry, subject, schema)
+    if id is None:
+        raise ConfigError(
+            f"topic {topic!r}: the registry does not have this schema of its {part_name}, and [registry] auto_register "
+            f"is false. Register it under the subject {subject}: {schema.text}"
+        )
+    own_format = parse_format(format)
+    return str(replace(own_format, options=str(replace(parse_avro_options(own_format.options), id=id))))
+
+
+def schema_to_write(topic: str, part_name: str, format: str, columns: tuple[Column, ...]) -> WriterSchema:
+    """Return the schema in which a format writes columns to a topic's "key" or "value".
+
+    A record has the name that the format says, or else one made of the topic's.
+    """
+    own_format = parse_format(format)
+    options = parse_avro_options(own_format.options)
+    if options.name == DEFAULT_NAME:
+        options = replace(options, name=_record_name(topic, part_name))
+    named_format = str(replace(own_format, options=str(options)))
+    (schema,) = written_schemas(named_format, columns, is_key=part_name == "key").values()
+    return schema
+
+
+def refusals(registry: Registry, subject: str, schema: WriterSchema, latest: WriterSchema | None) -> list[str]:
+    """Return why a schema can't be the next one of a subject; empty if it can. latest: the subject's newest one.
+
+    Raises as `Registry.check_compatible` does.
+    """
+    if latest is None or latest.kind != schema.kind:
+        return registry.check_compatible(subject, schema.text, schema.kind)
+    try:
+        changes = list(changes_of_meaning(latest.avro_type, schema.avro_type))
+    except UnfitSchema:
+        changes = []  # such as a type in itself: nothing of it can be compared here
+    if changes:
+        advice = "who reads the earlier records by the new schema gets other values, though the registry would take it"
+        return [f"{'; '.join(changes)}: {advice}. Give the column another name, or write another topic."]
+    return registry.check_compatible(subject, schema.text, schema.kind)
+
+
+def _register(registry: Registry, subject: str, schema: WriterSchema) -> int:
+    """Register a new schema of a subject; return its id. Raises SchemaRefused, with both schemas."""
+    registered = registry.latest(subject)
+    latest = None if registered is None else writer_schema(registered[1])
+    both_schemas = f"\n  registered: {'none' if latest is None else latest.text}\n  new:        {schema.text}"
+    if reasons := refusals(registry, subject, schema, latest):
+        raise SchemaRefused(f"subject {subject}: {' '.join(reasons)}{both_schemas}")
+    try:
+        return registry.register(subject, schema.text, schema.kind)
+    except SchemaRefused as error:
+        raise SchemaRefused(f"{error}{both_schemas}") from error
+
+
+def subject_of(strategy: str, topic: str, part_name: str, record_name: str) -> str:
+    """Return the subject of a schema, as Confluent's naming strategies have it."""
+    match strategy:
+        case "record":
+            return record_name
+        case "topic_record":
+            return f"{topic}-{record_name}"
+    return f"{topic}-{part_name}"
+
+
+def _record_name(topic: str, part_name: str) -> str:
+    """Return the full name of the record in which a topic's keys or values are written, if none is declared."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    return f"lakehouse.{'_' if name[0].isdigit() else ''}{name}_{part_name}"

@@ -1,0 +1,275 @@
+"""`lakehouse schema pull` and `check`, and `lakehouse kafka produce --format avro`, with a registry and a broker."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+
+import lakehouse as lh
+from lakehouse.formats.registered import PREFIX_LENGTH, schema_id
+from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.topics import Cluster
+from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.registry.client import Registry
+from lakehouse.registry.embedded import EmbeddedRegistry
+from lakehouse.run.schemas.check import check_schemas
+from lakehouse.settings.sections import RegistrySection
+from tests.cli.conftest import Command
+
+APP = """
+import lakehouse as lh
+
+orders = lh.stream("{topic}", key="id", format="avro", key_format="avro", name="orders")
+app = lh.app(orders.latest("current"))
+"""
+AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+CITY, NOTE = {"name": "city", "type": "string"}, {"name": "note", "type": ["null", "string"], "default": None}
+FIRST = [CITY, {"name": "amount", "type": AMOUNT}]
+Register = Callable[..., int]
+
+
+def order(fields: list[Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+
+
+@pytest.fixture
+def register(registry: EmbeddedRegistry, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
+    """register(subject, schema): the id of a schema in the registry, which the commands use."""
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY_URL", registry.url)
+    client = SchemaRegistryClient({"url": registry.url})
+
+    def register(subject: str, schema: Any, kind: str = "AVRO", references: Any = ()) -> int:
+        return client.register_schema(subject, Schema(json.dumps(schema), kind, list(references)))
+
+    return register
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_pull_before_the_application_can_be_loaded_and_again(lakehouse: Command, register: Register, folder: Path):
+    register("pull-value", order(FIRST))
+    register("pull-key", "long")
+    Path("app.py").write_text(APP.format(topic="pull"))
+    missing = lakehouse("schema", "check", "--app", "app.py")
+    assert missing.code == 2
+    assert "`lakehouse schema pull pull` writes it out of the registry" in words(missing.err)
+    first = lakehouse("schema", "pull", "pull")
+    assert first.out.splitlines() == [
+        "schemas/pull-key.avsc: pull-key, version 1: new.",
+        "schemas/pull-value.avsc: pull-value, version 1: new.",
+    ]
+    assert json.loads(pinned_file(folder, "pull", "value").read_text()) == order(FIRST)
+    assert lakehouse("schema", "check", "--app", "app.py").code == 0
+    again = [json.loads(line) for line in lakehouse("schema", "pull", "--app", "app.py", "--json").out.splitlines()]
+    assert [(one["subject"], one["state"]) for one in again] == [("pull-key", "unchanged"), ("pull-value", "unchanged")]
+
+    register("pull-value", order([*FIRST, NOTE]))
+    checked = lakehouse("schema", "check", "--app", "app.py")
+    assert checked.code == 1
+    assert "differs pinned schemas/pull-value.avsc: pull-value, version 2 added note string" in words(checked.out)
+    assert "ok declared stream orders, value: pull-value, version 2" in words(checked.out)
+    second = lakehouse("schema", "pull", "--app", "app.py")
+    assert second.out.splitlines()[1] == "schemas/pull-value.avsc: pull-value, version 2: added note string."
+    as_before = json.loads(lakehouse("schema", "check", "--app", "app.py", "--json").out)
+    assert as_before["ok"]
+    assert [check["problems"] for check in as_before["checks"]] == [[]] * 4
+    pinned_file(folder, "pull", "value").write_text(json.dumps(order([{"name": "city", "type": "int"}])))
+    assert "added amount decimal(9, 2); added note string; city is string now, was int." in words(
+        lakehouse("schema", "pull", "pull").out
+    )
+
+
+def test_pull_into_another_folder_and_of_nothing(lakehouse: Command, register: Register, folder: Path) -> None:
+    register("elsewhere-value", order(FIRST))
+    Path("apps").mkdir()
+    Path("apps/app.py").write_text(APP.format(topic="elsewhere"))
+    advice = "`lakehouse schema pull elsewhere --folder apps`"
+    assert advice in words(lakehouse("schema", "check", "--app", "apps/app.py").err)
+    assert lakehouse("schema", "pull", "elsewhere", "--folder", "apps").code == 0
+    pinned = Path("apps/schemas/elsewhere-value.avsc")
+    assert pinned.is_file()
+    pinned.unlink()
+    assert lakehouse("schema", "pull", "elsewhere", "--app", "apps/app.py").code == 0
+    assert pinned.is_file()
+    absent = lakehouse("schema", "pull", "no-such-topic")
+    assert absent.code == 2
+    assert "has no schema no-such-topic-key or no-such-topic-value" in words(absent.err)
+    assert "expected that of the application's file" in words(lakehouse("schema", "pull", "x", "--folder", "gone").err)
+    Path("plain.py").write_text(
+        'import lakehouse as lh\napp = lh.app(lh.stream("a", key="k", schema="v int").latest("t"))'
+    )
+    assert "has no stream in a format with schemas" in words(lakehouse("schema", "pull", "--app", "plain.py").err)
+    assert "there is nothing to check" in words(lakehouse("schema", "check", "--app", "plain.py").out)
+
+
+def test_a_schema_that_can_t_be_read_here_is_not_written(lakehouse: Command, register: Register, folder: Path) -> None:
+    register("unread-value", order([{"name": "x", "type": ["string", "long"]}]))
+    register("unread-key", {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}, "JSON")
+    outcome = lakehouse("schema", "pull", "unread")
+    assert outcome.code == 1
+    assert "not written, for it can't be read here: unread-value: field 'x': union of" in words(outcome.out)
+    assert "expected a schema of Avro, found one of JSON" in words(outcome.out)
+    assert not Path("schemas").exists()
+
+
+def test_a_schema_with_references_is_written_whole(lakehouse: Command, register: Register, folder: Path) -> None:
+    register("city", {"type": "record", "name": "City", "namespace": "shop", "fields": [CITY]})
+    reference = SchemaReference("shop.City", "city", 1)
+    register("parts-value", order([{"name": "place", "type": "shop.City"}, NOTE]), references=[reference])
+    assert lakehouse("schema", "pull", "parts").code == 0
+    place = {"type": "record", "name": "City", "namespace": "shop", "fields": [CITY]}
+    expected = order([{"name": "place", "type": place}, NOTE])
+    assert json.loads(pinned_file(folder, "parts", "value").read_text()) == expected
+
+
+def test_subjects_by_records_are_refused_with_a_reason(lakehouse: Command, register: Register) -> None:
+    Path("lakehouse.toml").write_text('[registry]\nsubject_strategy = "record"\n')
+    outcome = lakehouse("schema", "pull", "orders")
+    assert outcome.code == 2
+    assert "registry.subject_strategy is 'record': subjects are named by records" in words(outcome.err)
+
+
+def test_a_declaration_that_no_longer_fits_and_one_without_a_schema(lakehouse: Command, register: Register) -> None:
+    register("typed-value", order([{"name": "city", "type": "int"}]))
+    Path("app.py").write_text(
+        "import lakehouse as lh\n"
+        'typed = lh.stream("typed", key="id bigint", schema="city string", format="avro", key_format="avro")\n'
+        'app = lh.app(typed.latest("current"))\n'
+    )
+    outcome = lakehouse("schema", "check", "--app", "app.py")
+    assert outcome.code == 1
+    shown = words(outcome.out)
+    assert "differs declared stream typed, value: typed-value, version 1 field city: int, declared string" in shown
+    assert 'here: city string registry: {"type": "record", "name": "Order"' in shown
+    assert "- declared stream typed, key: typed-key: the registry has no such schema yet." in shown
+
+
+def test_what_is_published_is_compared(registry: EmbeddedRegistry, register: Register, tmp_path: Path) -> None:
+    orders = lh.stream("in", key="id bigint", schema="city string, amount decimal(9, 2)")
+    totals = orders.group_by("city").agg(n=lh.count(), total=lh.sum("amount")).table("totals")
+
+    def problems(topic: str, sinks_of: lh.Table = totals) -> dict[str, Any]:
+        sink = replace(sinks_of.changes().to_topic(topic), format="avro", key_format="avro")
+        settings = RegistrySection(tmp_path / "none", url=registry.url)
+        checks = check_schemas(Registry(settings, registry.url), settings, lh.app(sinks_of, sink), tmp_path)
+        return {check.name: check.problems or check.note for check in checks}
+
+    new = "the registry has no such schema yet; a run registers it"
+    assert problems("out") == {"topic out, key": new, "topic out, value": new}
+    total = {"name": "total", "type": ["null", {**AMOUNT, "precision": 19}], "default": None}
+    register("out-value", order([{"name": "n", "type": ["null", "long"], "default": None}, total]))
+    register("out-key", "string")
+    assert problems("out") == {"topic out, key": "", "topic out, value": ""}
+    register("other-value", order([{"name": "n", "type": "string"}]))
+    assert problems("other")["topic other, value"] != ""
+    doubled = orders.select("amount * 2 AS twice").latest("doubled")
+    assert problems("other", doubled)["topic other, value"].startswith("only Spark can tell the type of twice")
+
+
+def records(broker: Broker, topic: str, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        return [(message.key(), message.value()) for message in consumer.consume(count, timeout=20.0)]
+    finally:
+        consumer.close()
+
+
+def read(data: bytes | None, schema: Any) -> Any:
+    assert data is not None
+    return fastavro.schemaless_reader(io.BytesIO(data[PREFIX_LENGTH:]), fastavro.parse_schema(schema), None)
+
+
+def test_lines_become_records_in_avro(
+    lakehouse: Command, register: Register, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    schema = order(
+        [
+            *FIRST,
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "raw", "type": ["bytes", "null"]},
+        ]
+    )
+    Path("value.avsc").write_text(json.dumps(schema))
+    Path("key.avsc").write_text('"long"')
+    Path("orders.jsonl").write_text(
+        '{"key": 7, "value": {"city": "Rome", "amount": 12.50, "at": "2026-01-31T12:00:00Z", "raw": "aGk="}}\n'
+        '{"key": 7, "value": null}\n'
+    )
+    line = ("kafka", "produce", "made", "orders.jsonl", "--format", "avro")
+    absent = lakehouse(*line, "--schema", "value.avsc")
+    assert absent.code == 2
+    assert not lakehouse("schema", "pull", "made").out  # nothing was registered for a topic that does not exist
+    Cluster(broker.bootstrap_servers).create("made", partitions=1)
+    unknown = lakehouse(*line)
+    assert unknown.code == 2
+    assert "has no schema of the values of topic 'made'. Give one: --schema value.avsc." in words(unknown.err)
+    produced = lakehouse(*line, "--schema", "value.avsc", "--key-schema", "key.avsc", "--json")
+    facts = json.loads(produced.out)["schemas"]
+    assert {name: fact["subject"] for name, fact in facts.items()} == {"value": "made-value", "key": "made-key"}
+    by_newest = lakehouse(*line)
+    assert "2 records were written to topic made, by made-value (schema" in words(by_newest.out)
+    row = {"city": "Rome", "amount": Decimal("12.50"), "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "raw": b"hi"}
+    for key, value in records(broker, "made", 4)[::2]:
+        assert (schema_id(key or b""), schema_id(value or b"")) == (facts["key"]["id"], facts["value"]["id"])
+        assert (read(key, "long"), read(value, schema)) == (7, row)
+    assert [value for _, value in records(broker, "made", 4)[1::2]] == [None, None]
+
+    Path("bad.jsonl").write_text('{"value": null}\n{"value": {"city": "Rome", "amount": 1.234}}\n')
+    bad = lakehouse("kafka", "produce", "made", "bad.jsonl", "--format", "avro")
+    assert bad.code == 1
+    assert "Line 2: value: field amount: expected decimal(9, 2), found 1.234" in words(bad.err)
+    Path("bad.jsonl").write_text('{"key": "x", "value": null}\n')
+    assert "Line 1: key: expected long, found 'x'" in words(
+        lakehouse("kafka", "produce", "made", "bad.jsonl", "--format", "avro").err
+    )
+
+
+def test_a_schema_that_may_not_be_registered_or_is_none(
+    lakehouse: Command, register: Register, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY_AUTO_REGISTER", "false")
+    Path("value.avsc").write_text(json.dumps(order(FIRST)))
+    Path("lines.jsonl").write_text('{"value": {"city": "Rome", "amount": 1}}')
+    line = (
+        "kafka",
+        "produce",
+        "kept",
+        "lines.jsonl",
+        "--partitions",
+        "1",
+        "--format",
+        "avro",
+        "--schema",
+        "value.avsc",
+    )
+    refused = lakehouse(*line)
+    assert refused.code == 2
+    assert "registry.auto_register is false. Register it there first." in words(refused.err)
+    id = register("kept-value", order(FIRST))
+    assert json.loads(lakehouse(*line, "--json").out)["schemas"] == {"value": {"subject": "kept-value", "id": id}}
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY_SUBJECT_STRATEGY", "topic_record")
+    id = register("kept-shop.Order", order(FIRST))
+    assert json.loads(lakehouse(*line, "--json").out)["schemas"] == {"value": {"subject": "kept-shop.Order", "id": id}}
+    assert "subjects are named by records" in words(lakehouse(*line[:-2]).err)
+    Path("value.avsc").write_text("{}")
+    assert "value.avsc: expected a type, found null. Expected a schema of Avro, in JSON." in words(lakehouse(*line).err)
+    assert "Expected a file with a schema of Avro" in words(lakehouse(*line[:-1], "gone.avsc").err)
+    assert "--schema says how a value is written in Avro; expected it with --format avro." in words(
+        lakehouse("kafka", "produce", "kept", "lines.jsonl", "--schema", "value.avsc").err
+    )
