@@ -134,7 +134,8 @@ def _check_published(
         return SchemaCheck("published", name, subject, version, note=note)
     if newest is None:
         return SchemaCheck("published", name, subject, note="the registry has no such schema yet; a run registers it")
-    schema = schema_to_write(sink.topic, part_name, sink.key_format if part_name == "key" else sink.format, columns)
+    format = sink.key_format if part_name == "key" else sink.format
+    schema = schema_to_write(sink.topic, part_name, format, columns, newest.schema)
     if not (problems := tuple(refusals(registry, subject, schema, newest.schema))):
         return SchemaCheck("published", name, subject, version)
     return SchemaCheck("published", name, subject, version, problems, schema.text, newest.schema.text)

@@ -25,12 +25,17 @@ def with_registered_id(
     The schema is registered, or only looked up if the settings say so. Raises SchemaRefused, with both schemas, for one
     by which readers could not read the earlier records; ConfigError for one that is not there; RegistryUnavailable.
     """
-    schema = schema_to_write(topic, part_name, format, columns)
-    avro_type = schema.avro_type
-    subject = subject_of(section.subject_strategy, topic, part_name, avro_type.name or avro_type.kind)
+    schema, subject, latest = schema_to_write(topic, part_name, format, columns), f"{topic}-{part_name}", None
+    if section.subject_strategy == "topic":
+        latest = _latest(registry, subject)
+        schema = schema_to_write(topic, part_name, format, columns, latest)
+    else:
+        avro_type = schema.avro_type
+        record_name = avro_type.name or avro_type.kind
+        subject = record_name if section.subject_strategy == "record" else f"{topic}-{record_name}"
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
-        id = _register(registry, subject, schema)
+        id = _register(registry, subject, schema, latest or _latest(registry, subject))
     if id is None:
         raise ConfigError(
             f"topic {topic!r}: the registry does not have this schema of its {part_name}, and [registry] auto_register "
@@ -40,15 +45,18 @@ def with_registered_id(
     return str(replace(own_format, options=str(replace(parse_avro_options(own_format.options), id=id))))
 
 
-def schema_to_write(topic: str, part_name: str, format: str, columns: tuple[Column, ...]) -> WriterSchema:
+def schema_to_write(
+    topic: str, part_name: str, format: str, columns: tuple[Column, ...], latest: WriterSchema | None = None
+) -> WriterSchema:
     """Return the schema in which a format writes columns to a topic's "key" or "value".
 
-    A record has the name that the format says, or else one made of the topic's.
+    A record has the name that the format says; else that of the subject's latest schema, for a record of another name
+    could not follow it; else one made of the topic's.
     """
     own_format = parse_format(format)
     options = parse_avro_options(own_format.options)
     if options.name == DEFAULT_NAME:
-        options = replace(options, name=_record_name(topic, part_name))
+        options = replace(options, name=_name_in(latest) or _record_name(topic, part_name))
     named_format = str(replace(own_format, options=str(options)))
     (schema,) = written_schemas(named_format, columns, is_key=part_name == "key").values()
     return schema
@@ -71,10 +79,13 @@ def refusals(registry: Registry, subject: str, schema: WriterSchema, latest: Wri
     return registry.check_compatible(subject, schema.text, schema.kind)
 
 
-def _register(registry: Registry, subject: str, schema: WriterSchema) -> int:
-    """Register a new schema of a subject; return its id. Raises SchemaRefused, with both schemas."""
+def _latest(registry: Registry, subject: str) -> WriterSchema | None:
     registered = registry.latest(subject)
-    latest = None if registered is None else writer_schema(registered[1])
+    return None if registered is None else writer_schema(registered[1])
+
+
+def _register(registry: Registry, subject: str, schema: WriterSchema, latest: WriterSchema | None) -> int:
+    """Register a new schema of a subject; return its id. Raises SchemaRefused, with both schemas."""
     both_schemas = f"\n  registered: {'none' if latest is None else latest.text}\n  new:        {schema.text}"
     if reasons := refusals(registry, subject, schema, latest):
         raise SchemaRefused(f"subject {subject}: {' '.join(reasons)}{both_schemas}")
@@ -84,14 +95,12 @@ def _register(registry: Registry, subject: str, schema: WriterSchema) -> int:
         raise SchemaRefused(f"{error}{both_schemas}") from error
 
 
-def subject_of(strategy: str, topic: str, part_name: str, record_name: str) -> str:
-    """Return the subject of a schema, as Confluent's naming strategies have it."""
-    match strategy:
-        case "record":
-            return record_name
-        case "topic_record":
-            return f"{topic}-{record_name}"
-    return f"{topic}-{part_name}"
+def _name_in(schema: WriterSchema | None) -> str:
+    """Return the name of a schema's record; empty if there is none, or it can't be read here."""
+    try:
+        return "" if schema is None or schema.avro_type.kind != "record" else schema.avro_type.name
+    except UnfitSchema:
+        return ""
 
 
 def _record_name(topic: str, part_name: str) -> str:
