@@ -119,9 +119,15 @@ class Source(Node):
         return (self,)
 
     @property
+    def registered_parts(self) -> tuple[str, ...]:
+        """Which of "key" and "value" name the schemas of their writers in a registry."""
+        formats = (("key", self.key_format), ("value", self.value_format))
+        return tuple(name for name, format in formats if parse_format(format).traits.is_registered)
+
+    @property
     def is_registered(self) -> bool:
         """Whether its records name the schemas of their writers in a registry."""
-        return any(parse_format(format).traits.is_registered for format in (self.key_format, self.value_format))
+        return bool(self.registered_parts)
 
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self

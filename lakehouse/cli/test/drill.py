@@ -65,6 +65,7 @@ def drill(
             else None
         )
         from lakehouse.run.drill.drill import DAMAGES, drill
+        from lakehouse.run.start.registry import SchemaLookUp
         from lakehouse.spark.changelog.upstream import open_lake
 
         if store.is_remote(layout.root):  # executors on other machines do not see the folder of the copies
@@ -72,8 +73,9 @@ def drill(
         spark = Lake(settings=settings).spark
         # The damages made on purpose would fill the screen with stack traces; the result says what was detected.
         spark.sparkContext.setLogLevel("OFF")
+        lake_opened = open_lake(spark, layout, look_up_schema=SchemaLookUp(settings))
         drill_result = drill(
-            open_lake(spark, layout).open(declared_table), published_changelog, tuple(damage or DAMAGES),
+            lake_opened.open(declared_table), published_changelog, tuple(damage or DAMAGES),
             _say_case_as_json if json else _show_case,
         )  # fmt: skip
     if json:

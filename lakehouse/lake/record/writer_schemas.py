@@ -1,14 +1,14 @@
 """The schemas by which a topic's records were written: kept in the lake, so that a rebuild needs no registry.
 
-    schemas/<topic>.json   {"tick": 7, "key": {}, "value": {"12": {"kind": "AVRO", "text": ..., "references": [...]}}}
+    schemas/<topic>.json   {"value": {"tick": 7, "schemas": {"12": {"kind": "AVRO", "text": "...", "references": []}}}}
 
-`tick`: the last one in whose records every id was looked up. An id whose schema the registry did not have is null, and
-stays so: a record is bad or not, however often a table is built.
+`tick`: the last one in whose records every id of this part was looked up. An id whose schema the registry did not have
+is null, and stays so: a record is bad or not, however often a table is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -49,18 +49,23 @@ class LakeSchemas:
         """Return the ids that the registry did not know."""
         return self._topic(topic).unknown[part_name]
 
-    def tick(self, topic: str) -> int:
-        """Return the last tick in whose records all ids were looked up."""
-        return self._topic(topic).tick
+    def tick(self, topic: str, part_names: Iterable[str]) -> int:
+        """Return the last tick in whose records all ids of these parts were looked up."""
+        return min(self._topic(topic).ticks[part_name] for part_name in part_names)
 
-    def reach(self, topic: str, tick: int) -> None:
-        """Read a topic's schemas again if this process has not seen them at a tick. Raises StorageError if none has."""
-        if self._topic(topic).tick < tick:
-            self.reload(topic)
-        if (own_tick := self._topic(topic).tick) < tick:
+    def reach(self, source: Source, tick: int) -> None:
+        """Make sure that the schemas of a source's records up to a tick are known; another process may have kept them.
+
+        Raises StorageError if no process has.
+        """
+        if not source.registered_parts:
+            return
+        if self.tick(source.topic, source.registered_parts) < tick:
+            self.reload(source.topic)
+        if (own_tick := self.tick(source.topic, source.registered_parts)) < tick:
             raise StorageError(
-                f"the schemas of topic {topic!r} are known up to tick {own_tick} of bronze, and tick {tick} is read. "
-                "Run its application while the registry can be reached."
+                f"the schemas of topic {source.topic!r} are known up to tick {own_tick} of bronze, and tick {tick} is "
+                "read. Run its application while the registry can be reached."
             )
 
     def reload(self, topic: str) -> None:
@@ -68,9 +73,10 @@ class LakeSchemas:
         self._by_topic.pop(topic, None)
 
     def keep(self, topic: str, looked_up: LookedUp, tick: int) -> None:
-        """Keep schemas, or null for ids that the registry does not have, and that all ids up to a tick were looked up.
+        """Keep the schemas of parts, or null for ids that the registry does not have.
 
-        What is kept already stays as it is. Raises StorageError, and LeaseHeld while another process writes.
+        tick: up to it all ids of these parts were looked up. What is kept already stays as it is. Raises StorageError,
+        and LeaseHeld while another process writes.
         """
         path = self._layout.schemas(topic)
         if not note.are_kept(path):
@@ -80,10 +86,10 @@ class LakeSchemas:
             )
         with schemas_lease(self._layout, topic).acquire_within(PATIENCE_SECONDS):
             content = note.read(path) or {}
-            for part_name in PARTS:
-                entries = {str(id): _entry(schema) for id, schema in looked_up.get(part_name, {}).items()}
-                content[part_name] = entries | content.get(part_name, {})
-            content["tick"] = max(tick, content.get("tick", NO_TICK))
+            for part_name, schemas in looked_up.items():
+                kept = content.get(part_name, {})
+                entries = {str(id): _entry(schema) for id, schema in schemas.items()} | kept.get("schemas", {})
+                content[part_name] = {"tick": max(tick, kept.get("tick", NO_TICK)), "schemas": entries}
             note.write(path, content)
         self._by_topic[topic] = _TopicSchemas(content, self._by_topic.get(topic))
 
@@ -97,11 +103,12 @@ class _TopicSchemas:
     """A file's content, parsed. earlier: what was known before; equal schemas stay the same objects."""
 
     def __init__(self, content: Mapping[str, Any], earlier: _TopicSchemas | None = None) -> None:
-        self.tick: int = content.get("tick", NO_TICK)
+        self.ticks: dict[str, int] = {}
         self.known: dict[str, WriterSchemas] = {}
         self.unknown: dict[str, frozenset[int]] = {}
         for part_name in PARTS:
-            entries = content.get(part_name, {})
+            entries = content.get(part_name, {}).get("schemas", {})
+            self.ticks[part_name] = content.get(part_name, {}).get("tick", NO_TICK)
             schemas = {int(id): _schema(entry) for id, entry in entries.items() if entry is not None}
             known_earlier = earlier.known[part_name] if earlier is not None else NO_SCHEMAS
             self.known[part_name] = known_earlier if dict(known_earlier) == schemas else WriterSchemas(schemas)

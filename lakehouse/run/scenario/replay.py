@@ -16,7 +16,6 @@ from lakehouse.formats.decode import find_declared
 from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
-from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.model.event import Late, to_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
@@ -117,8 +116,9 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
                 f"tick {tick} follows tick {bronze_state.tick - 1}: expected ticks from 1 on, without a hole"
             )
     find_schemas = find_declared(app.sources)
-    for topic in {source.topic for source in app.sources if source.is_registered}:
-        lake.schemas.keep(topic, {part: find_schemas(topic, part) for part in PARTS}, bronze_state.tick)
+    for source in app.sources:
+        for part_name in source.registered_parts:
+            lake.schemas.keep(source.topic, {part_name: find_schemas(source.topic, part_name)}, bronze_state.tick)
     return bronze_state.tick
 
 

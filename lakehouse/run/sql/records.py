@@ -40,7 +40,8 @@ def last_tick(layout: Layout, sources: Iterable[Source]) -> int:
     """Return the last complete tick of bronze that these sources can read: with the schemas of all its records."""
     complete_tick = reader.read_progress(reader.open_table(layout.records, "bronze"), INGEST).tick
     schemas = LakeSchemas(layout)
-    return min([complete_tick, *(schemas.tick(source.topic) for source in sources if source.is_registered)])
+    schema_ticks = (schemas.tick(item.topic, item.registered_parts) for item in sources if item.is_registered)
+    return min([complete_tick, *schema_ticks])
 
 
 def new_ticks(layout: Layout, sources: Sequence[Source], wait: Wait, *, earliest: bool) -> Iterator[tuple[int, int]]:

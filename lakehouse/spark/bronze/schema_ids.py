@@ -6,31 +6,21 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH
-from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.origin import Source
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
 
 
-def read_schema_ids(lake: OpenLake, source: Source, after_tick: int, to_tick: int) -> dict[str, list[int]]:
-    """Return the ids in the keys and in the values of a topic's ticks, in (after_tick, to_tick], the usual ones first.
+def read_schema_ids(
+    lake: OpenLake, topic: str, part_name: str, after_tick: int, to_tick: int, *, own_table: bool, limit: int
+) -> list[int]:
+    """Return the ids in a topic's "key" or "value", in the ticks in (after_tick, to_tick]: the `limit` most usual ones.
 
-    Only of those parts that have a registered format.
+    own_table: whether the topic has a table of its own.
     """
-    formats = {"key": source.key_format, "value": source.value_format}
-    part_names = [name for name, format in formats.items() if parse_format(format).traits.is_registered]
-    own_topics = [source.topic] if source.own_table else []
-    topic_rows = bronze.between_ticks(bronze.read_topic_records(lake, [source.topic], own_topics), after_tick, to_tick)
-    counted = topic_rows.groupBy(*[schema_id_of(F.col(name)).alias(name) for name in part_names]).count()
-    counts_by_part: dict[str, dict[int, int]] = {name: {} for name in part_names}
-    for row in counted.collect():
-        for name, counts in counts_by_part.items():
-            if row[name] is not None:
-                counts[row[name]] = counts.get(row[name], 0) + row["count"]
-    return {
-        name: sorted(counts, key=lambda id, counts=counts: (-counts[id], id))  # type: ignore[misc]
-        for name, counts in counts_by_part.items()
-    }
+    bronze_rows = bronze.read_topic_records(lake, [topic], [topic] if own_table else [])
+    ids = bronze.between_ticks(bronze_rows, after_tick, to_tick).select(schema_id_of(F.col(part_name)).alias("id"))
+    counts = ids.where(F.col("id").isNotNull()).groupBy("id").count()
+    return [row["id"] for row in counts.orderBy(F.desc("count"), "id").limit(limit).collect()]
 
 
 def schema_id_of(data: Column) -> Column:

@@ -88,8 +88,7 @@ class Quarantine:
                 written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
             )
             new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
-            if source.is_registered:
-                self._lake.schemas.reach(source.topic, to_tick)
+            self._lake.schemas.reach(source, to_tick)
             find_schemas = self._lake.schemas.find
             make_records = partial(decode_records, source, new_rows, find_schemas)
             decoded_records = cache.make_once(self._lake.spark, source, after_tick, to_tick, make_records)

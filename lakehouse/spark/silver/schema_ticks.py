@@ -7,7 +7,7 @@ While it can't be reached, the tables of these topics wait, and bronze goes on: 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import RegistryUnavailable
@@ -21,11 +21,12 @@ from lakehouse.spark.bronze.schema_ids import read_schema_ids
 from lakehouse.spark.open_lake import OpenLake
 
 RETRY_SECONDS = 2.0
+RETRY_SHARE = 4  # times as long as the last try took: a slow one holds up the tables that do not need it
 PATIENCE_SECONDS = 60.0  # of those who can't wait for good: a registry may be started anew
 # A follower of a registry may lag behind the one where a producer has registered its schema.
 UNKNOWN_SECONDS = 20.0
-# A topic has some schemas. More ids in one tick are the bytes of other records, and none of them is asked for.
-IDS_MAX = 1_000
+# A topic has some schemas. More ids, in one read or in all, are bytes of something else, and nobody is asked for them.
+IDS_MAX, UNKNOWN_MAX = 1_000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,26 @@ class SchemaTicks:
 
     def __init__(self, lake: OpenLake, app: App) -> None:
         self._lake, self._declarations = lake, app.declarations
-        sources = (source for source in app.sources if source.is_registered)
-        self._sources = {source.topic: source for source in sources}
-        self._reasons: dict[str, str] = {}
-        self._first_asked: dict[tuple[str, int], float] = {}  # unknown ids, by the clock of time.monotonic
+        self._sources = [source for source in app.sources if source.is_registered]
+        self._own_topics = {source.topic for source in app.sources if source.own_table}
+        parts = ((source.topic, part_name) for source in self._sources for part_name in source.registered_parts)
+        self._parts = tuple(dict.fromkeys(parts))
+        self._reasons: dict[str, str] = {}  # by topic
+        self._first_asked: dict[tuple[str, str, int], float] = {}  # unknown ids, by the clock of time.monotonic
         self._next_try = 0.0
 
     def refresh(self, tick: int) -> bool:
         """Look up the ids of all records up to a tick; return whether the schemas of more records are known now."""
-        ticks_before = {topic: self._lake.schemas.tick(topic) for topic in self._sources}
-        behind = [source for source in self._sources.values() if not self._reaches(source.topic, tick)]
-        if behind and time.monotonic() >= self._next_try:
-            for source in behind:
-                self._take_in(source, tick)
+        ticks_before = [self._tick(*part) for part in self._parts]
+        behind = [part for part in self._parts if not self._reaches(*part, tick)]
+        if behind and (began := time.monotonic()) >= self._next_try:
+            self._reasons.clear()
+            for part in behind:
+                self._take_in(*part, tick)
             if self._reasons:
-                self._next_try = time.monotonic() + RETRY_SECONDS
-        return any(self._lake.schemas.tick(topic) > before for topic, before in ticks_before.items())
+                now = time.monotonic()
+                self._next_try = now + max(RETRY_SECONDS, RETRY_SHARE * (now - began))
+        return ticks_before != [self._tick(*part) for part in self._parts]
 
     def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
         """Return the last tick, up to this one, whose schemas are known in all topics behind a declaration."""
@@ -66,15 +71,14 @@ class SchemaTicks:
 
     def limit_of(self, sources: Iterable[Source], tick: int) -> int:
         """Return the last tick, up to this one, whose schemas are known in the topics of these sources."""
-        topics = {source.topic for source in sources if source.is_registered}
-        return min([tick, *(self._lake.schemas.tick(topic) for topic in topics)])
+        return min([tick, *(self._tick_of(source) for source in sources if source.is_registered)])
 
     def waiting(self, tick: int) -> list[SchemaWaiting]:
-        """Return what can't have this tick yet, for each topic whose schemas are not known."""
+        """Return what can't have this tick yet, for each stream whose schemas are not known."""
         return [
-            SchemaWaiting(topic, self._lake.schemas.tick(topic), self._reasons.get(topic, ""), self._readers(source))
-            for topic, source in self._sources.items()
-            if self._lake.schemas.tick(topic) < tick
+            SchemaWaiting(item.topic, self._tick_of(item), self._reasons.get(item.topic, ""), self._readers(item))
+            for item in self._sources
+            if self._tick_of(item) < tick
         ]
 
     def check(self, tick: int) -> None:
@@ -92,43 +96,55 @@ class SchemaTicks:
             if source in input_stream(item).sources
         )
 
-    def _reaches(self, topic: str, tick: int) -> bool:
-        if self._lake.schemas.tick(topic) < tick:
-            self._lake.schemas.reload(topic)  # another process may have looked them up
-        return self._lake.schemas.tick(topic) >= tick
+    def _tick(self, topic: str, part_name: str) -> int:
+        return self._lake.schemas.tick(topic, [part_name])
 
-    def _take_in(self, source: Source, tick: int) -> None:
-        """Look up the new ids of a topic up to a tick, and keep their schemas; note why it is not possible now."""
-        topic, schemas = source.topic, self._lake.schemas
-        ids_by_part = read_schema_ids(self._lake, source, schemas.tick(topic), tick)
-        looked_up: dict[str, dict[int, WriterSchema | None]] = {part: {} for part in PARTS}
-        self._reasons.pop(topic, None)
-        for part, ids in ids_by_part.items():
-            known_ids = schemas.find(topic, part).keys() | schemas.unknown_ids(topic, part)
-            new_ids = [id for id in ids if id not in known_ids]
-            looked_up[part] = dict.fromkeys(new_ids[IDS_MAX:])
-            for id in new_ids[:IDS_MAX]:
-                try:
-                    schema = self._look_up(id)
-                except RegistryUnavailable as error:
-                    self._reasons[topic] = str(error)
-                    break
-                if schema is not None or self._is_settled(topic, id):
-                    looked_up[part][id] = schema
-        is_complete = topic not in self._reasons
-        schemas.keep(topic, looked_up, tick if is_complete else schemas.tick(topic))
+    def _tick_of(self, source: Source) -> int:
+        return self._lake.schemas.tick(source.topic, source.registered_parts)
+
+    def _reaches(self, topic: str, part_name: str, tick: int) -> bool:
+        if self._tick(topic, part_name) < tick:
+            self._lake.schemas.reload(topic)  # another process may have looked them up
+        return self._tick(topic, part_name) >= tick
+
+    def _take_in(self, topic: str, part_name: str, tick: int) -> None:
+        """Look up the new ids of a topic's part up to a tick, and keep their schemas; note why it can't be done now."""
+        schemas, after_tick = self._lake.schemas, self._tick(topic, part_name)
+        unknown_ids = schemas.unknown_ids(topic, part_name)
+        known_ids = schemas.find(topic, part_name).keys() | unknown_ids
+        limit, own_table = IDS_MAX + len(known_ids), topic in self._own_topics
+        ids = read_schema_ids(self._lake, topic, part_name, after_tick, tick, own_table=own_table, limit=limit)
+        looked_up: dict[int, WriterSchema | None] = {}
+        is_complete = True
+        for id in [id for id in ids if id not in known_ids][:IDS_MAX]:
+            try:
+                schema = self._look_up(id)
+            except RegistryUnavailable as error:
+                self._reasons[topic] = str(error)
+                is_complete = False
+                break
+            if schema is not None:
+                looked_up[id] = schema
+            elif not self._is_settled(topic, part_name, id, looked_up):
+                is_complete = False
+            elif len(unknown_ids) < UNKNOWN_MAX:
+                looked_up[id] = None
+        schemas.keep(topic, {part_name: looked_up}, tick if is_complete else after_tick)
 
     def _look_up(self, id: int) -> WriterSchema | None:
         if self._lake.look_up_schema is None:
             raise RegistryUnavailable(f"No registry is known that has schema {id}: see [registry] in the settings.")
         return self._lake.look_up_schema(id)
 
-    def _is_settled(self, topic: str, id: int) -> bool:
-        """Say whether an id that the registry does not have is a record's fault; else note that it is waited for."""
-        first_asked = self._first_asked.setdefault((topic, id), time.monotonic())
-        has_others = any(self._lake.schemas.find(topic, part) for part in PARTS)
+    def _is_settled(self, topic: str, part_name: str, id: int, looked_up: Mapping[int, WriterSchema | None]) -> bool:
+        """Say whether an id that the registry does not have is a record's fault; else note that it is waited for.
+
+        looked_up: the schemas of other ids, as of just now.
+        """
+        first_asked = self._first_asked.setdefault((topic, part_name, id), time.monotonic())
+        has_others = any(self._lake.schemas.find(topic, part) for part in PARTS) or any(looked_up.values())
         if has_others and time.monotonic() - first_asked >= UNKNOWN_SECONDS:
             return True
-        doubt = "" if has_others else ", nor has it any other of this topic: is it the right one?"
-        self._reasons[topic] = f"The registry has no schema {id}{doubt or ' yet.'}"
+        doubt = " yet." if has_others else ", nor has it any other of this topic: is it the right one?"
+        self._reasons[topic] = f"The registry has no schema {id}{doubt}"
         return False

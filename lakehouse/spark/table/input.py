@@ -80,8 +80,7 @@ class Input:
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
         def records(source: Source) -> DataFrame:
-            if source.is_registered:
-                self.lake.schemas.reach(source.topic, to_tick)
+            self.lake.schemas.reach(source, to_tick)
 
             def make_records() -> DataFrame:
                 topic_rows = read_rows().where(F.col("topic") == source.topic)
