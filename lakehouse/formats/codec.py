@@ -76,6 +76,10 @@ class Codec(ABC):
         """Return the row of a value that is written as a row."""
         return written_value
 
+    def written_columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Return the columns of a value's row as people write it."""
+        return columns
+
     def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
         """Return a written row for `encode`. Raises Unfit for a value that would silently give other bytes."""
         return row

@@ -9,6 +9,7 @@ from typing import Any
 from lakehouse.formats.avro_codec import AvroBareCodec, AvroCodec
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.debezium import DebeziumCodec
+from lakehouse.formats.debezium_avro import DebeziumAvroCodec
 from lakehouse.formats.delimited import DelimitedCodec
 from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
 from lakehouse.formats.primitive import PrimitiveCodec
@@ -45,6 +46,7 @@ CODECS: dict[str, type[Codec]] = {
     "delimited": DelimitedCodec,
     "kafka": PrimitiveCodec,
     "debezium": DebeziumCodec,
+    "debezium_avro": DebeziumAvroCodec,
     "avro": AvroCodec,
     "avro_any_case": AvroCodec,
     "avro_bare": AvroBareCodec,

@@ -50,8 +50,12 @@ from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
 
-_ROW_AFTER = ("c", "u", "r")
-_DELETED = ("true", True)
+ROW_AFTER = ("c", "u", "r")
+DELETED = ("true", True)
+NOT_SENT = (
+    "not sent (TOAST): the database's log has no value of a large column that did not change. ALTER TABLE ... REPLICA "
+    "IDENTITY FULL makes PostgreSQL log it"
+)
 _NOTHING_DECLARED = DeclaredValues()
 
 
@@ -111,12 +115,12 @@ class _Event:
         operation = parts.get("op")
         if operation == "d":
             return None
-        if operation not in _ROW_AFTER:
-            raise _unfit_operation(parts)
+        if operation not in ROW_AFTER:
+            raise unfit_operation(parts)
         after = _document(parts.get("after")) if self.options.documents else parts.get("after")
         if not isinstance(after, Members):
-            raise _unfit_after(operation, after)
-        own_columns, meta_columns = _split_columns(columns, self.options.meta)
+            raise unfit_after(operation, after)
+        own_columns, meta_columns = split_columns(columns, self.options.meta)
         row = self._sent_row(after, schema.of_after, own_columns)
         meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
         return row | read_fields(meta_members, meta_columns, None, _NOTHING_DECLARED)
@@ -125,10 +129,10 @@ class _Event:
         parts = dict(members)
         if isinstance(parts.get("op"), str) and "source" in parts and ("after" in parts or "before" in parts):
             raise Unfit("expected a row alone, found an envelope with op, source and after: leave out flattened=True")
-        if parts.get("__deleted") in _DELETED or parts.get("__op") == "d":
+        if parts.get("__deleted") in DELETED or parts.get("__op") == "d":
             return None
-        if "__op" in parts and parts["__op"] not in _ROW_AFTER:
-            raise _unfit_operation({"op": parts["__op"]})
+        if "__op" in parts and parts["__op"] not in ROW_AFTER:
+            raise unfit_operation({"op": parts["__op"]})
         return self._sent_row(members, schema.of_row, columns)
 
     def _sent_row(self, members: Members, field_schemas: Fields | None, columns: tuple[Column, ...]) -> Row:
@@ -137,14 +141,11 @@ class _Event:
     def _check_sent(self, value: Any) -> None:
         texts, others = self._placeholders
         if value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others:
-            raise Unfit(
-                "not sent (TOAST): the database's log has no value of a large column that did not change. ALTER TABLE "
-                "... REPLICA IDENTITY FULL makes PostgreSQL log it"
-            )
+            raise Unfit(NOT_SENT)
 
 
 @lru_cache(maxsize=256)
-def _split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     return tuple(c for c in columns if c.name not in meta), tuple(c for c in columns if c.name in meta)
 
 
@@ -214,7 +215,7 @@ def _document(value: Any) -> Any:
     return plain_json(parse_value(value)) if isinstance(value, str) and not isinstance(value, JsonNumber) else value
 
 
-def _unfit_operation(parts: Mapping[str, Any]) -> Unfit:
+def unfit_operation(parts: Mapping[str, Any]) -> Unfit:
     operation = parts.get("op")
     if operation == "t":
         return Unfit(
@@ -231,7 +232,7 @@ def _unfit_operation(parts: Mapping[str, Any]) -> Unfit:
     return Unfit(f"expected op c, u, r, d, t or m, found {clip_text(write_parsed(operation))}")
 
 
-def _unfit_after(operation: Any, after: Any) -> Unfit:
+def unfit_after(operation: Any, after: Any) -> Unfit:
     if isinstance(after, str):
         return Unfit(
             f"op {operation}: expected an object in after, found a text, as MongoDB's connector writes: declare "

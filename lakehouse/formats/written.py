@@ -64,7 +64,7 @@ def encode_written_value(source: Source, value: Any) -> bytes | None:
     codec = codec_of(source.value_format)
     if (value_text := codec.value_text(value)) is not None:
         return _encode_utf8(value_text)
-    columns = tuple(column.in_topic for column in source.value)
+    columns = codec.written_columns(tuple(column.in_topic for column in source.value))
     return _encode_row(codec, columns, codec.value_row(value, columns), encode_value)
 
 

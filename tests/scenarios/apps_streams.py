@@ -135,6 +135,25 @@ def a_database_s_table() -> lh.App:
     return lh.app(customers.latest("customers"))
 
 
+customers_in_avro = lh.debezium(
+    "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro"
+)
+visits = lh.stream(
+    "visits", key="id bigint", format="avro", key_format="avro",
+    schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
+    event_time="at",
+)  # fmt: skip
+
+
+def a_database_s_table_in_avro() -> lh.App:
+    return lh.app(customers_in_avro.latest("customers"))
+
+
+def tables_of_avro() -> lh.App:
+    per_city = visits.group_by("city").agg(n=lh.count(), cost=lh.sum("cost")).table("per_city")
+    return lh.app(visits.select("city", "home.zip AS zip", "size(tags) AS tags").latest("visited"), per_city)
+
+
 def merges_what_differs() -> lh.App:
     return lh.app(trains.merge(texts).latest("never"))
 

@@ -5,10 +5,11 @@
 | any                | null; a field that the writer does not have is null; other fields are left out            |
 | integers           | int and long in the type's range, also as times of day and as local and nanosecond times  |
 | float; double      | float; int, float, double                                                                 |
-| decimal            | a decimal with at most as many digits before and after the point; int and long, if all fit |
+| decimal            | a decimal with at most as many digits before and after the point; int and long, if all    |
+|                    | fit; Debezium's VariableScaleDecimal, if its digits do                                    |
 | string             | string, enum                                                                              |
 | binary             | bytes, fixed; also a decimal's                                                            |
-| date; timestamp    | date; timestamp-millis, timestamp-micros; in the years 1 to 9999                          |
+| date; timestamp    | date; timestamp-millis, timestamp-micros, Debezium's ISO text; in the years 1 to 9999     |
 | struct, array, map | record, array, map; of a map's equal keys the last counts                                 |
 
 A type is judged once, before any value: its units and its digits are never converted with a loss.
@@ -37,9 +38,15 @@ from lakehouse.formats.avro.avro_bytes import (
     skip,
 )
 from lakehouse.formats.avro.avro_columns import item_type, member_types
-from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, precision_and_scale
+from lakehouse.formats.values.connect_value import decimal_of_unscaled
+from lakehouse.formats.values.text_value import (
+    INTEGER_BITS,
+    check_integer_range,
+    parse_timestamp,
+    precision_and_scale,
+)
 from lakehouse.formats.values.unfit import Unfit, unfit_value
-from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
 from lakehouse.plan.schema import Column, base_type
 
 _EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
@@ -123,6 +130,8 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
     if base_name == "timestamp" and avro_type.logical in _MICROS:
         micros = _MICROS[avro_type.logical]
         return _checked(read_long, lambda number: _timestamp(number * micros))
+    if base_name == "timestamp" and avro_type.logical == ISO_TIMESTAMP:
+        return _checked(read_string, parse_timestamp)
     if base_name in ("struct", "array", "map") and avro_type.kind == {"struct": "record"}.get(base_name, base_name):
         return _nested_reader(avro_type, declared_type, ignores_case)
     if (plain_reader := _PLAIN_READERS.get((avro_type.kind, base_name))) is None:
@@ -157,6 +166,9 @@ def _with_null(avro_type: AvroType, read_record: ReadBytes) -> ReadBytes:
 
 def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None:
     precision, scale = precision_and_scale(declared_type)
+    if avro_type.kind == "record" and set(avro_type.fields) == {"scale", "value"}:  # Debezium's VariableScaleDecimal
+        read_parts = _record_reader(avro_type, {"scale": "int", "value": "binary"}, ignores_case=False)
+        return _checked(read_parts, lambda parts: _variable_decimal(parts, precision, scale))
     if avro_type.kind in _INTEGER_DIGITS and not avro_type.logical:
         if precision - scale < _INTEGER_DIGITS[avro_type.kind]:
             return None
@@ -183,6 +195,12 @@ def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None
 def _make_decimal(unscaled: int, scale: int) -> Decimal:
     """Return a decimal by its digits: arithmetic would round it to 28 of them."""
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _variable_decimal(parts: dict[str, Any], precision: int, scale: int) -> Decimal:
+    if not parts["value"] or parts["scale"] is None:
+        raise unfit_value("the bytes and the scale of a decimal", "none")
+    return decimal_of_unscaled(int.from_bytes(parts["value"], "big", signed=True), parts["scale"], precision, scale)
 
 
 def _date(days: int) -> date:

@@ -117,10 +117,10 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
         # With its own precision, the library would take the lower 64 bits of a longer number.
         wide = replace(avro_type, precision=_DIGITS)
         return wide, wide
-    if base_name in ("date", "timestamp"):
+    if base_name in ("date", "timestamp") and avro_type.kind in _INTEGERS:
         return avro_type, avro_type
     match avro_type.kind:
-        case "boolean" | "string" | "bytes" if base_name != "decimal":
+        case "boolean" | "string" | "bytes" if base_name not in ("decimal", "timestamp"):
             return plain, plain
         case "enum" if all(map(_SYMBOL.fullmatch, avro_type.symbols)):
             named = AvroType("enum", path, symbols=avro_type.symbols)
@@ -129,7 +129,7 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
         case "fixed" if base_name == "binary":
             named = AvroType("fixed", path, size=avro_type.size)
             return named, named
-        case "record":
+        case "record" if base_name == "struct":
             return _read_record(avro_type, member_types(declared_type), path, ignores_case)
         case "array":
             parts = _read_value(avro_type.parts[0], item_type(declared_type), f"{path}_i", ignores_case)

@@ -205,16 +205,17 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
         unscaled = parts.get("value")
         if parts.keys() != {"scale", "value"} or not isinstance(unscaled, str) or isinstance(unscaled, JsonNumber):
             raise unfit_value(f"{type_text}: a number, or an object of scale and value", json_for_reason(value))
-        return _exact(_unscaled(unscaled), _scale(parts["scale"]), precision, scale)
+        return decimal_of_unscaled(_unscaled(unscaled), _scale(parts["scale"]), precision, scale)
     if not _is_text(value):
         raise unfit_value(type_text, json_for_reason(value))
     if _semantic_type(schema) == _DECIMAL:
-        return _exact(_unscaled(value), _scale(_part(_part(schema, "parameters"), "scale")), precision, scale)
+        own_scale = _scale(_part(_part(schema, "parameters"), "scale"))
+        return decimal_of_unscaled(_unscaled(value), own_scale, precision, scale)
     if _part(schema, "type") == "string" or (schema is None and decimals == "string"):
         parse_decimal(value, precision, scale)  # its digits fit, rounded: then an exact one can be made
         return _exact_decimal(exact_decimal(value), precision, scale)
     if schema is None and decimals == "precise":
-        return _exact(_unscaled(value), scale, precision, scale)
+        return decimal_of_unscaled(_unscaled(value), scale, precision, scale)
     raise Unfit(
         f"a text may be the bytes of a {type_text} or its digits, and no schema says which: declare "
         "decimals='precise' or decimals='string' (Debezium's decimal.handling.mode); found "
@@ -239,7 +240,9 @@ def _scale(value: Any) -> int:
     return scale
 
 
-def _exact(unscaled: int, own_scale: int, precision: int, scale: int) -> Decimal:
+def decimal_of_unscaled(unscaled: int, own_scale: int, precision: int, scale: int) -> Decimal:
+    """Return a decimal of a column's scale; own_scale: how many of its digits are after the point. Raises Unfit."""
+    _scale(own_scale)
     if unscaled.bit_length() > 4096:
         raise unfit_value(f"decimal({precision}, {scale})", f"a number of {unscaled.bit_length()} bits")
     sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))

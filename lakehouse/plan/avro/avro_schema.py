@@ -26,6 +26,18 @@ LOGICAL_TYPES = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
+# Debezium's types that Avro has no logical type for: (the type, the name here) by "connect.name".
+ISO_TIMESTAMP = "iso-timestamp"
+CONNECT_TYPES = {
+    "io.debezium.time.Date": ("int", "date"),
+    "io.debezium.time.Time": ("int", "time-millis"),
+    "io.debezium.time.MicroTime": ("long", "time-micros"),
+    "io.debezium.time.Timestamp": ("long", "timestamp-millis"),
+    "io.debezium.time.MicroTimestamp": ("long", "timestamp-micros"),
+    "io.debezium.time.NanoTimestamp": ("long", "timestamp-nanos"),
+    "io.debezium.time.ZonedTimestamp": ("string", ISO_TIMESTAMP),
+    "io.debezium.time.IsoTimestamp": ("string", ISO_TIMESTAMP),
+}
 REGISTRY_KIND = "AVRO"  # as registries call schemas of Avro
 DEPTH_MAX, TYPES_MAX = 64, 10_000
 
@@ -38,9 +50,9 @@ class UnfitSchema(ValueError):
 class AvroType:
     """A type. kind: a primitive, or "record", "enum", "array", "map", "fixed", "union".
 
-    name: the full name of a record, an enum or a fixed. logical: one of `LOGICAL_TYPES`, or empty. precision, scale: of
-    a decimal. size: of a fixed, in bytes. symbols: of an enum. fields: the names of a record's fields. parts: the types
-    of its fields, of an array's items, of a map's values, or the branches of a union.
+    name: the full name of a record, an enum or a fixed. logical: of `LOGICAL_TYPES` or `CONNECT_TYPES`, or empty.
+    precision, scale: of a decimal. size: of a fixed, in bytes. symbols: of an enum. fields: the names of a record's
+    fields. parts: the types of its fields, of an array's items, of a map's values, or the branches of a union.
     """
 
     kind: str
@@ -235,6 +247,9 @@ def _union(branches: tuple[AvroType, ...]) -> AvroType:
 def _with_logical(plain_type: AvroType, node: Mapping[str, Any]) -> AvroType:
     """Return a type with its logical type; without it where it is unknown or impossible, as Avro's own readers do."""
     logical = node.get("logicalType")
+    kind, connect_logical = CONNECT_TYPES.get(str(node.get("connect.name")), ("", ""))
+    if kind == plain_type.kind:
+        return replace(plain_type, logical=connect_logical)
     if not isinstance(logical, str) or plain_type.kind not in LOGICAL_TYPES.get(logical, ()):
         return plain_type
     if logical != "decimal":

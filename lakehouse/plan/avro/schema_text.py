@@ -14,13 +14,14 @@
 from __future__ import annotations
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.avro.avro_schema import AvroType
+from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
 from lakehouse.plan.names.field import IDENTIFIER, quote_field, suggest_name
 
 NUMBER_TYPES = {"int": "int", "long": "bigint", "float": "float", "double": "double"}
 _PLAIN_TYPES = {**NUMBER_TYPES, "boolean": "boolean", "string": "string", "bytes": "binary", "enum": "string",
                 "fixed": "binary", "null": "string"}  # fmt: skip
-_MOMENT_TYPES = {"date": "date", "timestamp-millis": "timestamp", "timestamp-micros": "timestamp"}
+_TIMESTAMPS = (ISO_TIMESTAMP, "timestamp-millis", "timestamp-micros")
+_MOMENT_TYPES = {"date": "date", **dict.fromkeys(_TIMESTAMPS, "timestamp")}
 _NULL = AvroType("null")
 _DIGITS_MAX = 38
 

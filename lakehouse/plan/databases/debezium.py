@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lakehouse.errors import PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import DECIMALS, UNAVAILABLE, UNITS, DebeziumOptions, placeholder_bytes
-from lakehouse.plan.names.format_traits import DEBEZIUM, KEY_FORMATS
+from lakehouse.plan.names.format_traits import DEBEZIUM, DEBEZIUM_AVRO, JSON, KEY_FORMATS
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.near import suggest_near
@@ -17,6 +17,7 @@ from lakehouse.plan.stream import Stream
 _COMMITTED = Column("debezium_source_ts_ms", "bigint", "source.ts_ms")
 _ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
 _MOMENTS = ("timestamp", "date")
+_KINDS = {JSON: DEBEZIUM, "avro": DEBEZIUM_AVRO}
 
 
 def debezium(
@@ -30,14 +31,15 @@ def debezium(
     times: Mapping[str, str] | None = None,
     meta: str = "",
     unavailable: str = UNAVAILABLE,
-    key_format: str = DEBEZIUM,
+    format: str = JSON,
+    key_format: str | None = None,
     event_time: str | None = None,
     name: str | None = None,
     own_table: bool = False,
     headers: str = "",
     max_ahead: str | None = None,
 ) -> Stream:
-    """Declare the changes of a database's table, as Debezium writes them in JSON, as a stream: docs/databases.md.
+    """Declare the changes of a database's table, as Debezium writes them, as a stream: docs/databases.md.
 
     A create, an update and a row of a snapshot are a record with the row after the change; a delete is a record with a
     null value. So `.latest("orders")` is the database's table. What is no row goes to the quarantine with its reason.
@@ -49,9 +51,10 @@ def debezium(
     decimals: what a text for a decimal is, "precise" (its bytes) or "string" (its digits); times: what a number for a
     timestamp counts, by column, {"made": "micros"}, or "millis" or "nanos", for a date also "days", which is the usual.
     meta: columns beside the row, out of the envelope: "op string, lsn bigint from 'source.lsn'". unavailable: the
-    connector's unavailable.value.placeholder. key_format: "debezium", or one of those of `stream`. event_time: as in
-    `stream`; if left out, when the database made the change, source.ts_ms; of flattened rows, and of deletes, the
-    record's own timestamp. name, own_table, headers, max_ahead: as in `stream`.
+    connector's unavailable.value.placeholder. format: of keys and values, "json", or "avro" with a registry's schemas,
+    which have the types. key_format: "debezium" (JSON), or one of those of `stream`. event_time: as in `stream`; if
+    left out, when the database made the change, source.ts_ms; of flattened rows, and of deletes, the record's own
+    timestamp. name, own_table, headers, max_ahead: as in `stream`.
 
     Raises PlanError for impossible names, types, options or expressions.
     """
@@ -74,12 +77,17 @@ def debezium(
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
     if documents and flattened:
         raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
+    if (value_kind := _KINDS.get(format)) is None:
+        raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, _KINDS))}.")
+    if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
+        raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
     options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths)
-    key_format = check_format_name(key_format, (DEBEZIUM, *KEY_FORMATS), f"{subject}: key_format")
+    key_formats = (*_KINDS.values(), *KEY_FORMATS)
+    key_format = check_format_name(key_format or value_kind, key_formats, f"{subject}: key_format")
     key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""
     stream = declared_source(
         topic, key=key, value_columns=(*row_columns, *meta_columns),
-        value_format=str(RecordFormat(DEBEZIUM, options=str(options))),
+        value_format=str(RecordFormat(value_kind, options=str(options))),
         key_format=str(RecordFormat(key_format, options=str(key_options))),
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-JSON, KAFKA, ABSENT, DEBEZIUM = "json", "kafka", "none", "debezium"
+JSON, KAFKA, ABSENT, DEBEZIUM, DEBEZIUM_AVRO = "json", "kafka", "none", "debezium", "debezium_avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ TRAITS = {
             only_types=("string", "int", "bigint", "double", "binary"),
         ),
         FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True),
+        FormatTraits(DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, ignores_case=True),
         FormatTraits(
             "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, has_moments=True,
             any_case="avro_any_case", bare="avro_bare",

@@ -1,0 +1,171 @@
+"""Debezium's change events in Avro, with a registry's schemas: rows, deletes and reasons as in JSON, types by schema.
+
+See `lakehouse.formats.debezium`. Nothing has to be declared of decimals and times: their types are in the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from lakehouse.formats.avro.avro_bytes import ReadBytes
+from lakehouse.formats.avro.avro_reader import row_reader
+from lakehouse.formats.avro_codec import AvroCodec
+from lakehouse.formats.codec import Row
+from lakehouse.formats.debezium import DELETED, NOT_SENT, ROW_AFTER, split_columns, unfit_after, unfit_operation
+from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, split_registered
+from lakehouse.formats.values.json_value import encode_object
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.avro.avro_schema import AvroType, UnfitSchema, WriterSchema
+from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.schema import Column
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumAvroCodec(AvroCodec):
+    """A change event; its key is the row of the primary key, as in Avro."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        id, schema = split_registered(data, self.schemas)
+        try:
+            event = _event(schema, columns, self.format.options)
+            return event.flattened_row(data) if event.options.flattened else event.row(data)
+        except (Unfit, UnfitSchema) as error:
+            raise Unfit(f"schema {id}: {error}") from error
+
+    def written_columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        return _written_columns(columns, parse_options(self.format.options))
+
+    def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+        return AvroCodec.declared_schemas(self, columns if is_key else self.written_columns(columns), is_key=is_key)
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        written_columns = self.written_columns(columns)
+        row = AvroCodec.decode(self, data, written_columns)
+        return None if row is None else json.loads(encode_object(row, written_columns), parse_float=Decimal)
+
+    def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return AvroCodec.decode(self, data, columns)
+
+
+@lru_cache(maxsize=256)
+def _written_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tuple[Column, ...]:
+    """Return the columns of an event as people write it: its op, the row, and what else of the envelope is read."""
+    if options.flattened:
+        return (*columns, Column("__deleted", "string"), Column("__op", "string"))
+    row_columns, meta_columns = split_columns(columns, options.meta)
+    parts: dict[str, Any] = {"op": "string", "after": {column.name: column.type for column in row_columns}}
+    for column in meta_columns:
+        *names, last_name = column.name.split(".")
+        part = parts
+        for name in names:
+            part = part.setdefault(name, {})
+        part[last_name] = column.type
+    return tuple(Column(name, _type_of_parts(part)) for name, part in parts.items())
+
+
+def _type_of_parts(part: Any) -> str:
+    """Return a type; of a dict that of a struct."""
+    if isinstance(part, str):
+        return part
+    return _struct_type([(name, _type_of_parts(item)) for name, item in part.items()])
+
+
+@lru_cache(maxsize=256)
+def _event(schema: WriterSchema, columns: tuple[Column, ...], options: str) -> _Event:
+    """Return the reader of events. Raises Unfit, UnfitSchema for a schema that is not of such events."""
+    return _Event(schema.avro_type, columns, parse_options(options))
+
+
+class _Event:
+    """Reads the events of one schema. Raises Unfit for a schema that is not of such events, or does not fit."""
+
+    def __init__(self, avro_type: AvroType, columns: tuple[Column, ...], options: DebeziumOptions) -> None:
+        self.options = options
+        data = placeholder_bytes(options.unavailable)
+        self._placeholders = (data, data.decode("utf-8", "replace"))
+        self._names = tuple(column.name for column in columns)
+        if options.flattened:
+            marks = [
+                Column(name, "boolean" if _has_boolean(avro_type, name) else "string")
+                for name in ("__deleted", "__op")
+                if avro_type.field(name) is not None
+            ]
+            self._read = row_reader(avro_type, (*columns, *marks), ignores_case=True)
+            return
+        if avro_type.field("op") is None or avro_type.field("after") is None:
+            raise Unfit(
+                "expected Debezium's envelope with op, before, after and source (rows alone: flattened=True), found "
+                f"{avro_type}"
+            )
+        row_columns, meta_columns = split_columns(columns, options.meta)
+        after = Column("after", _struct_type([(column.name, column.type) for column in row_columns]))
+        self._read = row_reader(avro_type, (Column("op", "string"), after), ignores_case=True)
+        self._metas = [(column.name.split("."), _meta_reader(avro_type, column)) for column in meta_columns]
+
+    def row(self, data: bytes) -> Row | None:
+        """Return the row after a change; None for a delete."""
+        envelope = self._read_whole(data)
+        operation, after = envelope["op"], envelope["after"]
+        if operation == "d":
+            return None
+        if operation not in ROW_AFTER:
+            raise unfit_operation(envelope)
+        if after is None:
+            raise unfit_after(operation, None)
+        self._check_sent(after)
+        metas = {".".join(path): _value_at(read(data, PREFIX_LENGTH)[0], path) for path, read in self._metas}
+        return {**after, **metas}
+
+    def flattened_row(self, data: bytes) -> Row | None:
+        """Return the row that stands alone; None if its field __deleted is true."""
+        row = self._read_whole(data)
+        if row.pop("__deleted", None) in DELETED or row.get("__op") == "d":
+            return None
+        operation = row.pop("__op", None)
+        if operation is not None and operation not in ROW_AFTER:
+            raise unfit_operation({"op": operation})
+        self._check_sent(row)
+        return row
+
+    def _read_whole(self, data: bytes) -> Row:
+        row, end = self._read(data, PREFIX_LENGTH)
+        if end != len(data):
+            raise Unfit(f"expected the end, found {len(data) - end} more bytes")
+        if row is None:
+            raise Unfit("expected a change event, found a null")
+        return row  # type: ignore[no-any-return]
+
+    def _check_sent(self, row: Row) -> None:
+        for name, value in row.items():
+            if value in self._placeholders:
+                raise Unfit(f"field {name}: {NOT_SENT}")
+
+
+def _has_boolean(avro_type: AvroType, name: str) -> bool:
+    field_type = avro_type.field(name)
+    return field_type is not None and any(branch.kind == "boolean" for branch in field_type.branches)
+
+
+def _meta_reader(avro_type: AvroType, column: Column) -> ReadBytes:
+    """Return the reader of the part of an envelope that has a meta column, such as source.lsn."""
+    first, *others = column.name.split(".")
+    declared_type = column.type
+    for name in reversed(others):
+        declared_type = _struct_type([(name, declared_type)])
+    return row_reader(avro_type, (Column(first, declared_type),), ignores_case=True)
+
+
+def _value_at(row: Any, path: list[str]) -> Any:
+    for name in path:
+        row = None if row is None else row.get(name)
+    return row
+
+
+def _struct_type(members: list[tuple[str, str]]) -> str:
+    """Return a struct's type. Names are of any characters."""
+    quoted = ((name.replace("`", "``"), declared_type) for name, declared_type in members)
+    return f"struct<{', '.join(f'`{name}`: {declared_type}' for name, declared_type in quoted)}>"

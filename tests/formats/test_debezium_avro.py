@@ -1,0 +1,160 @@
+"""A database's changes in Avro, as Debezium's connectors write them: rows, deletes, reasons; types by the schema."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.formats.decode import decode_record
+from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.model.model import BadRecord
+from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.origin import Source
+from lakehouse.semantics.record import Record
+
+SCHEMA = (
+    "name string, amount decimal(10, 2), made timestamp, seen timestamp, born date, photo binary, wide decimal(20, 4)"
+)
+
+
+def connect(type: str, name: str) -> dict[str, Any]:
+    return {"type": type, "connect.version": 1, "connect.name": name}
+
+
+DECIMAL = {"type": "bytes", "scale": 2, "precision": 10, "connect.version": 1, "logicalType": "decimal",
+           "connect.name": "org.apache.kafka.connect.data.Decimal"}  # fmt: skip
+VARIABLE = {
+    "type": "record", "name": "VariableScaleDecimal", "namespace": "io.debezium.data",
+    "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+    "connect.name": "io.debezium.data.VariableScaleDecimal",
+}  # fmt: skip
+FIELDS: dict[str, Any] = {
+    "ID": "int", "NAME": ["null", "string"], "AMOUNT": ["null", DECIMAL],
+    "MADE": ["null", connect("long", "io.debezium.time.MicroTimestamp")],
+    "SEEN": ["null", connect("string", "io.debezium.time.ZonedTimestamp")],
+    "BORN": ["null", connect("int", "io.debezium.time.Date")], "PHOTO": ["null", "bytes"], "WIDE": ["null", VARIABLE],
+}  # fmt: skip
+
+
+def record(record_name: str, /, **types: Any) -> dict[str, Any]:
+    return {"type": "record", "name": record_name, "fields": [{"name": name, "type": types[name]} for name in types]}
+
+
+ROW = record("Value", **FIELDS)
+ENVELOPE = record(
+    "Envelope", before=["null", ROW], after=["null", "Value"],
+    source=record("Source", version="string", ts_ms="long", lsn=["null", "long"]),
+    op="string", ts_ms=["null", "long"],
+)  # fmt: skip
+FLATTENED = record("Flat", **FIELDS, __deleted=["null", "string"])
+KEY = record("Key", ID="int")
+EMPTY = dict.fromkeys(FIELDS)
+
+
+def decoded(value: Any, schema: Any = ENVELOPE, key: int = 1, **options: Any) -> Any:
+    """Return the row of a value that another library writes, None for a delete, or the reason."""
+    source = lh.debezium("shop.orders", key="id int", schema=SCHEMA, format="avro", **options).source
+    assert isinstance(source, Source)
+    data = []
+    for id, own_schema, item in ((1, KEY, {"ID": key}), (2, schema, value)):
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(own_schema))), item)
+        data.append(with_prefix(id, written.getvalue()))
+    schemas = WriterSchemas({1: WriterSchema("AVRO", json.dumps(KEY)), 2: WriterSchema("AVRO", json.dumps(schema))})
+    result = decode_record(source, Record("shop.orders", "t", 0, 0, 1, *data, 1, 1), lambda topic, part: schemas)
+    if isinstance(result, BadRecord):
+        return result.reason
+    assert result.key == {"id": key}
+    return result.value
+
+
+def event(operation: str = "c", **after: Any) -> dict[str, Any]:
+    row = {**EMPTY, "ID": 1, **after} if after else None
+    return {
+        "before": None,
+        "after": row,
+        "source": {"version": "3", "ts_ms": 7, "lsn": 33},
+        "op": operation,
+        "ts_ms": 9,
+    }
+
+
+def test_types_come_from_the_schema_and_names_from_the_declaration() -> None:
+    row = decoded(
+        event(
+            NAME="a", AMOUNT=Decimal("-0.05"), MADE=1_500_001, SEEN="2026-01-01T02:00:00.5+01:00", BORN=1, PHOTO=b"\0",
+            WIDE={"scale": 1, "value": (123).to_bytes(1, "big")},
+        )
+    )  # fmt: skip
+    assert row == {
+        "name": "a", "amount": Decimal("-0.05"), "made": datetime(1970, 1, 1, 0, 0, 1, 500_001, tzinfo=UTC),
+        "seen": datetime(2026, 1, 1, 1, 0, 0, 500_000, tzinfo=UTC), "born": date(1970, 1, 2), "photo": b"\0",
+        "wide": Decimal("12.3000"), "debezium_source_ts_ms": 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", ["c", "u", "r"])
+def test_operations_with_a_row(operation: str) -> None:
+    assert decoded(event(operation, NAME="a"))["name"] == "a"
+
+
+def test_a_delete_is_a_null_value() -> None:
+    assert decoded(event("d")) is None
+
+
+def test_flattened_rows_say_that_they_are_deleted() -> None:
+    row = {**EMPTY, "ID": 1, "NAME": "a"}
+    assert decoded({**row, "__deleted": "false"}, FLATTENED, flattened=True)["name"] == "a"
+    assert decoded({**row, "__deleted": "true"}, FLATTENED, flattened=True) is None
+    with_boolean = record("Flat", **FIELDS, __deleted="boolean", __op="string")
+    assert decoded({**row, "__deleted": True, "__op": "d"}, with_boolean, flattened=True) is None
+    assert "op t" in decoded({**row, "__deleted": False, "__op": "t"}, with_boolean, flattened=True)
+
+
+def test_meta_columns_come_out_of_the_envelope() -> None:
+    row = decoded(event(NAME="a"), meta="op string, lsn bigint from 'source.lsn', txn bigint from 'transaction.id'")
+    assert {name: row[name] for name in ("op", "lsn", "txn")} == {"op": "c", "lsn": 33, "txn": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "expected"),
+    [
+        (event("t"), ENVELOPE, "value: schema 2: op t: the database's table was truncated"),
+        (event("x"), ENVELOPE, "value: schema 2: expected op c, u, r, d, t or m, found"),
+        (event("u"), ENVELOPE, "value: schema 2: op u: expected the whole row in after, found none"),
+        (event("u", NAME="__debezium_unavailable_value"), ENVELOPE, "value: schema 2: field name: not sent (TOAST)"),
+        (event("u", PHOTO=b"__debezium_unavailable_value"), ENVELOPE, "value: schema 2: field photo: not sent (TOAST)"),
+        (
+            event("u", WIDE={"scale": 5, "value": b"\x01"}),
+            ENVELOPE,
+            "value: schema 2: field after: field wide: expected",
+        ),
+        ({**EMPTY, "ID": 1}, ROW, "value: schema 2: expected Debezium's envelope with op, before, after and source"),
+        (
+            {"op": "c", "after": {"NAME": 7}},
+            record("E", op="string", after=record("V", NAME="int")),
+            "value: schema 2: field after: field NAME: int, declared string",
+        ),
+    ],
+)
+def test_what_is_no_row_has_a_reason(value: Any, schema: Any, expected: str) -> None:
+    assert decoded(value, schema).startswith(expected)
+
+
+@pytest.mark.parametrize("options", [{"decimals": "precise"}, {"times": {"made": "millis"}}, {"documents": True}])
+def test_what_the_schema_says_is_not_declared(options: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="in Avro the schema says the types"):
+        decoded(event(NAME="a"), **options)
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(PlanError, match="format='xml': expected 'json' or 'avro'"):
+        lh.debezium("t", key="id int", schema="n int", format="xml")
