@@ -119,11 +119,11 @@ class Bench:
 def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     log = str(tmp_path / "decoded")
 
-    def logged(name: str, format: str, columns: Any, data: bytes | None) -> Any:
+    def logged(name: str, format: str, columns: Any, data: bytes | None, schemas: Any) -> Any:
         if format == "delimited" and data is not None:
             with Path(log).open("a") as file:
                 file.write(data.decode() + "\n")
-        return decode_part(name, format, columns, data)
+        return decode_part(name, format, columns, data, schemas)
 
     monkeypatch.setattr(record_part, "decode_part", logged)
     return Bench(spark, tmp_path)
