@@ -143,6 +143,11 @@ visits = lh.stream(
     schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
     event_time="at",
 )  # fmt: skip
+visits_in_json = lh.stream(
+    "sr-visits", key="id bigint", format="json_sr", key_format="json_sr",
+    schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
+    event_time="at",
+)  # fmt: skip
 
 
 def a_database_s_table_in_avro() -> lh.App:
@@ -150,6 +155,14 @@ def a_database_s_table_in_avro() -> lh.App:
 
 
 def tables_of_avro() -> lh.App:
+    return tables_of(visits)
+
+
+def tables_of_registered_json() -> lh.App:
+    return tables_of(visits_in_json)
+
+
+def tables_of(visits: lh.Stream) -> lh.App:
     per_city = visits.group_by("city").agg(n=lh.count(), cost=lh.sum("cost")).table("per_city")
     return lh.app(visits.select("city", "home.zip AS zip", "size(tags) AS tags").latest("visited"), per_city)
 
