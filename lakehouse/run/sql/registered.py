@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id, with_prefix
-from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
@@ -112,7 +112,7 @@ class TopicPrinter:
         if id is None:
             return data
         if not traits.reads_by_schema:
-            return data[PREFIX_LENGTH:]
+            return _text_or_bytes(data)
         if id not in self._schemas:
             schema = self._look_up(id)
             self._schemas[id] = WriterSchemas({} if schema is None else {id: schema})
@@ -120,6 +120,14 @@ class TopicPrinter:
             return _as_json(data, id, self._schemas[id])
         except (PlanError, Unfit):
             return data
+
+
+def _text_or_bytes(data: bytes) -> object:
+    """Return the text behind a prefix; the bytes if there is none."""
+    try:
+        return decode_utf8(data[PREFIX_LENGTH:])
+    except Unfit:
+        return data
 
 
 def _as_json(data: bytes, id: int, schemas: WriterSchemas) -> str:
