@@ -16,7 +16,6 @@ from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
 from lakehouse.formats.avro.avro_writer import WriteBytes, value_writer
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.registered import (
-    DECLARED_ID,
     NO_SCHEMAS,
     PREFIX_LENGTH,
     WriterSchemas,
@@ -27,8 +26,8 @@ from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, UnfitSchema, WriterSchema, write_avro
-from lakehouse.plan.names.avro_options import parse_avro_options
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.schema import Column
 
 
@@ -65,7 +64,7 @@ class AvroCodec(Codec):
         return None if value is None else self._with_id(_row_writer(self.format, columns, is_key=is_key)(value))
 
     def _with_id(self, data: bytes) -> bytes:
-        return with_prefix(_id_of(self.format), data)
+        return with_prefix(parse_schema_options(self.format.options).written_id, data)
 
     def with_schemas(self, schemas: WriterSchemas) -> AvroCodec:
         return replace(self, schemas=schemas)
@@ -145,7 +144,7 @@ def _written_type(format: RecordFormat, columns: tuple[Column, ...], *, is_key: 
 
 @lru_cache(maxsize=1024)
 def _row_writer(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> WriteBytes:
-    has_millis = parse_avro_options(format.options).has_millis
+    has_millis = parse_schema_options(format.options).has_millis
     return value_writer(_written_type(format, columns, is_key=is_key), _without_micros if has_millis else None)
 
 
@@ -157,9 +156,4 @@ def _without_micros(value: Any, avro_type: AvroType) -> Any:
 @lru_cache(maxsize=1024)
 def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
     text = json.dumps(write_avro(avro_of_format(format, columns, is_key=is_key)))
-    return WriterSchemas({_id_of(format): WriterSchema(REGISTRY_KIND, text)})
-
-
-def _id_of(format: RecordFormat) -> int:
-    id = parse_avro_options(format.options).id
-    return DECLARED_ID if id is None else id
+    return WriterSchemas({parse_schema_options(format.options).written_id: WriterSchema(REGISTRY_KIND, text)})

@@ -52,6 +52,10 @@ class Codec(ABC):
         """Return the bytes of a key or a value that somebody types, by default the text's own. Raises Unfit."""
         return text.encode("utf-8", "surrogateescape")
 
+    def with_own_prefix(self, data: bytes) -> bytes:
+        """Return a written text's bytes behind what the format puts before each key and value, by default nothing."""
+        return data
+
     def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:
         """Say whether a producer may have meant this format, if it can read the bytes."""
         return True

@@ -12,6 +12,11 @@ from lakehouse.formats.debezium import DebeziumCodec
 from lakehouse.formats.debezium_avro import DebeziumAvroCodec
 from lakehouse.formats.delimited import DelimitedCodec
 from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.json_registered import (
+    JsonRegisteredAnyCaseCodec,
+    JsonRegisteredBareCodec,
+    JsonRegisteredCodec,
+)
 from lakehouse.formats.primitive import PrimitiveCodec
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import decode_utf8
@@ -50,6 +55,9 @@ CODECS: dict[str, type[Codec]] = {
     "avro": AvroCodec,
     "avro_any_case": AvroCodec,
     "avro_bare": AvroBareCodec,
+    "json_sr": JsonRegisteredCodec,
+    "json_sr_any_case": JsonRegisteredAnyCaseCodec,
+    "json_sr_bare": JsonRegisteredBareCodec,
     "none": AbsentCodec,
 }
 

@@ -10,6 +10,7 @@ from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.format_traits import KEY_FORMATS, traits_of
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column, base_type
 
 DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
@@ -17,9 +18,11 @@ DecodeKey = Callable[[str, tuple[Column, ...], bytes], dict[str, Any] | None]
 
 def other_formats_hint(format: str, columns: tuple[Column, ...], data: bytes, decode: DecodeKey) -> str:
     """Return a hint that begins with ";", or "" if no other format reads the key. decode: decodes a key in a format."""
+    kind = parse_format(format).kind
+    own_names = {name for name in KEY_FORMATS if kind in (name, traits_of(name).any_case, traits_of(name).bare)}
     rows_by_format: dict[str, dict[str, Any]] = {}
     for other_format in _candidate_formats(columns, data):
-        if format.startswith(other_format):
+        if other_format in own_names:
             continue
         with suppress(Unfit):
             if (row := decode(other_format, columns, data)) is not None:

@@ -13,8 +13,6 @@ from lakehouse.plan.avro.avro_schema import WriterSchema
 
 PREFIX_LENGTH = 5
 ID_MAX = (1 << 31) - 1
-# The schema of the declared columns, where tests and scenario files write records.
-DECLARED_ID = 1
 _MAGIC, _GUID_MAGIC = 0, 1
 
 
@@ -62,11 +60,17 @@ def schema_id(data: bytes) -> int | None:
 
 def split_registered(data: bytes, schemas: WriterSchemas) -> tuple[int, WriterSchema]:
     """Return the id and the schema of a value that begins after PREFIX_LENGTH bytes. Raises Unfit."""
-    if (id := schema_id(data)) is None:
-        raise _unfit_prefix(data)
+    id = known_id(data)
     if (schema := schemas.get(id)) is None:
         raise Unfit(f"schema {id}: the registry has no schema of that id")
     return id, schema
+
+
+def known_id(data: bytes) -> int:
+    """Return the id of the schema of a value that begins after PREFIX_LENGTH bytes. Raises Unfit for another prefix."""
+    if (id := schema_id(data)) is None:
+        raise _unfit_prefix(data)
+    return id
 
 
 def with_prefix(id: int, data: bytes) -> bytes:
@@ -91,5 +95,7 @@ def _unfit_prefix(data: bytes) -> Unfit:
 
 def prefix_hint(data: bytes) -> str:
     """Return, for bytes of another format, a hint that they have a registry's prefix; empty if they have none."""
-    id = schema_id(data)
-    return "" if id is None else f" (the byte 0 and then {id}: a value in Avro with a registry's schema {id}?)"
+    if (id := schema_id(data)) is None:
+        return ""
+    language = "JSON" if data[PREFIX_LENGTH:].lstrip()[:1] in (b"{", b"[", b'"') else "Avro"
+    return f" (the byte 0 and then {id}: a value in {language} with a registry's schema {id}?)"

@@ -4,6 +4,7 @@
 |-----------|-------------------------------------------------------|----------------------------------------|
 | json      | the column's value; an object of several columns      | any JSON value, unchanged              |
 | json_bare | the column's value                                    | any JSON value, unchanged              |
+| json_sr   | as json; the bytes get the prefix of a schema         | as json                                |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
 | avro      | the column's value; an object of several columns      | an object                              |
@@ -52,7 +53,7 @@ def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | Non
         return windowed_key.with_window(own_key or b"", window_kind, Span(int(window["start"]), int(window["end"])))
     codec = codec_of(source.key_format)
     if (key_text := codec.key_text(key)) is not None:
-        return _encode_utf8(key_text)
+        return codec.with_own_prefix(_encode_utf8(key_text))
     columns = tuple(column.in_topic for column in source.key)
     return _encode_row(codec, columns, codec.key_row(key, columns), encode_key)
 
@@ -63,7 +64,7 @@ def encode_written_value(source: Source, value: Any) -> bytes | None:
         return None
     codec = codec_of(source.value_format)
     if (value_text := codec.value_text(value)) is not None:
-        return _encode_utf8(value_text)
+        return codec.with_own_prefix(_encode_utf8(value_text))
     columns = codec.written_columns(tuple(column.in_topic for column in source.value))
     return _encode_row(codec, columns, codec.value_row(value, columns), encode_value)
 

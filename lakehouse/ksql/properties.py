@@ -11,16 +11,16 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.syntax.read_statement import UNITS_MS
 from lakehouse.ksql.syntax.statement import CreateAs, CreateSource, Properties
 from lakehouse.ksql.syntax.tree import Name, Value
-from lakehouse.plan.names.avro_options import check_full_name
 from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.names.format_traits import TRAITS, FormatTraits, traits_of
+from lakehouse.plan.names.schema_options import check_full_name
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_topic
 
 FORMATS = tuple(traits.name.upper() for traits in TRAITS.values() if traits.is_declared or traits.is_absent)
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
-LATER = ("PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+LATER = ("PROTOBUF", "PROTOBUF_NOSR")
 OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
@@ -364,7 +364,7 @@ def _format_property(properties: Properties, name: str) -> str | None:
         return None
     if format_text.upper() in LATER:
         raise SqlError(
-            f"{name}='{format_text}' is not here yet: of the formats with a schema registry, AVRO is",
+            f"{name}='{format_text}' is not here yet: of the formats with a schema registry, AVRO and JSON_SR are",
             properties[name].position,
             expected=", ".join(FORMATS),
         )

@@ -18,10 +18,10 @@ from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
 from lakehouse.plan.avro.writable import check_writable
 from lakehouse.plan.expression import name_text
-from lakehouse.plan.names.avro_options import DEFAULT_NAME, AvroOptions
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS, FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.schema_options import DEFAULT_NAME, SchemaOptions
 from lakehouse.plan.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
@@ -138,7 +138,7 @@ def written_formats(entry: Entry) -> tuple[str, str]:
 
     def format_name(traits: FormatTraits, delimiter: str, record_name: str, *, is_bare: bool) -> str:
         kind = (traits.bare if is_bare else "") or traits.name
-        options = AvroOptions(name=record_name or DEFAULT_NAME, has_millis=has_moments)
+        options = SchemaOptions(name=record_name or DEFAULT_NAME, has_millis=has_moments and traits.has_moments)
         return str(
             RecordFormat(
                 kind,
@@ -162,7 +162,7 @@ def written_formats(entry: Entry) -> tuple[str, str]:
 
 
 def check_names(entry: Entry, position: int) -> None:
-    """Raise SqlError for a column that a format with a registry can't hold, or a record's name where there is none."""
+    """Raise SqlError for a column that Avro can't hold, or a record's name where there is none."""
     key_columns = [column for column in entry.columns if column.is_key]
     value_columns = [column for column in entry.columns if not column.is_key]
     is_alone = (
@@ -179,7 +179,7 @@ def check_names(entry: Entry, position: int) -> None:
                 "it out",
                 position,
             )
-        if not traits_of_sql(format).is_registered:
+        if not traits_of_sql(format).reads_by_schema:
             continue
         try:
             check_writable(((c.name, c.kind.spark) for c in columns), f"{part_name}_FORMAT='{format}'")

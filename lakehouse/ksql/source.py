@@ -80,12 +80,29 @@ def _with_inferred_columns(statement: CreateSource, properties: WithClause, fold
     has_key = any(element.role and not element.role.startswith("HEADER") for element in statement.elements)
     has_key = has_key or (properties.key is not None and statement.kind == "TABLE")
     has_value = any(not element.role for element in statement.elements)
-    if not has_value and traits_of_sql(properties.value_format).is_registered:
+    _check_named(statement, properties, has_key=has_key, has_value=has_value)
+    if not has_value and traits_of_sql(properties.value_format).reads_by_schema:
         is_wrapped = properties.is_wrapped is True
         statement = with_value_columns(statement, properties.topic, folder, is_wrapped=is_wrapped)
-    if not has_key and traits_of_sql(properties.key_format).is_registered:
+    if not has_key and traits_of_sql(properties.key_format).reads_by_schema:
         statement = with_key_columns(statement, properties.topic, folder)
     return statement
+
+
+def _check_named(statement: CreateSource, properties: WithClause, *, has_key: bool, has_value: bool) -> None:
+    """Raise SqlError for a key or a value whose columns ksqlDB would infer, and which can't be inferred here."""
+    parts = (
+        ("KEY", has_key, properties.key_format, "(ID BIGINT KEY, ...), or give KEY_FORMAT='NONE'"),
+        ("VALUE", has_value, properties.value_format, "(CITY VARCHAR, ...)"),
+    )
+    for part_name, is_named, format, advice in parts:
+        traits = traits_of_sql(format)
+        if not is_named and traits.is_registered and not traits.reads_by_schema:
+            raise SqlError(
+                f"{part_name}_FORMAT='{format}' and no column is named: columns are not inferred from a JSON Schema. "
+                f"Write them: {statement.name} {advice}",
+                statement.position,
+            )
 
 
 def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:

@@ -48,9 +48,9 @@ def stream(
     them; "deleted string from '__deleted'" reads a field of any name, also inside a struct. In Avro, key and schema may
     be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has written beside
     the application's file; key="id" is the name of a key that is one value alone.
-    format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), or "avro" (with a registry's
-    schemas: docs/avro.md). key_format: "kafka" for a single primitive (the default), "json", "delimited" or "avro" for
-    others. event_time: an expression of type timestamp, or
+    format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), "avro" or "json_sr" (with
+    a registry's schemas: docs/avro.md, docs/json-schema.md). key_format: "kafka" for a single primitive (the default),
+    "json", "delimited", "avro" or "json_sr" for others. event_time: an expression of type timestamp, or
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
     the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
@@ -76,16 +76,22 @@ def stream(
 def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:
     """Say whether a key is only named, and a pinned schema has its type."""
     is_name = isinstance(key, str) and " " not in key.strip()
-    is_registered = parse_format(key_format).traits.is_registered
-    return is_name and is_registered and pinned_file(declaring_folder(), topic, "key").exists()
+    is_pinned = parse_format(key_format).traits.reads_by_schema
+    return is_name and is_pinned and pinned_file(declaring_folder(), topic, "key").exists()
 
 
 def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: str | None = None) -> str:
     """Return the columns of a pinned schema. name: of the column, if it is one value alone. Raises PlanError."""
     what = "key" if part_name == "key" else "schema"
-    if not parse_format(format).traits.is_registered:
+    traits = parse_format(format).traits
+    if not traits.reads_by_schema:
+        reason = (
+            "columns are not taken from a JSON Schema"
+            if traits.is_registered
+            else f"records in {format} don't say what their columns are"
+        )
         raise PlanError(
-            f"{subject}: {what} is missing, and records in {format} don't say what their columns are: "
+            f"{subject}: {what} is missing, and {reason}: "
             + ('key="id string".' if part_name == "key" else 'schema="city string, amount decimal(10, 2)".')
         )
     pinned_type = read_pinned(declaring_folder(), topic, part_name, subject)

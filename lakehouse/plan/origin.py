@@ -120,13 +120,13 @@ class Source(Node):
 
     @property
     def registered_parts(self) -> tuple[str, ...]:
-        """Which of "key" and "value" name the schemas of their writers in a registry."""
+        """Which of "key" and "value" nobody can read without the schemas of their writers, which a registry has."""
         formats = (("key", self.key_format), ("value", self.value_format))
-        return tuple(name for name, format in formats if parse_format(format).traits.is_registered)
+        return tuple(name for name, format in formats if parse_format(format).traits.reads_by_schema)
 
     @property
     def is_registered(self) -> bool:
-        """Whether its records name the schemas of their writers in a registry."""
+        """Whether nobody can read its records without the schemas of their writers."""
         return bool(self.registered_parts)
 
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:

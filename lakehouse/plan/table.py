@@ -315,7 +315,7 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
         if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
             texts = ", ".join(map(str, columns))
             raise PlanError(f"{what}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
-        if traits.is_registered:
+        if traits.reads_by_schema:
             check_writable(((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
     return format, key_format
 
@@ -324,7 +324,7 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
 class Sink(Declaration):
     """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic.
 
-    format: of the values, "json", "delimited", "kafka" or "avro"; key_format: of keys, "" for the
+    format: of the values, "json", "delimited", "kafka", "avro" or "json_sr"; key_format: of keys, "" for the
     usual one, Kafka's own type or JSON.
     """
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import PlanError
 from lakehouse.formats.codecs import CODECS
-from lakehouse.plan.names.avro_options import AvroOptions, check_full_name, parse_avro_options
 from lakehouse.plan.names.format_traits import FORMAT_ALIASES, KEY_FORMATS, TRAITS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions, check_full_name, parse_schema_options
 from lakehouse.semantics.window import Hopping, Session
 
 KINDS = ("json", "json_any_case", "json_bare", "kafka", "none")
@@ -51,11 +51,11 @@ def test_which_formats_find_fields_by_name() -> None:
 
 
 def test_options_of_avro_stand_in_the_name_of_a_format() -> None:
-    for options in (AvroOptions(), AvroOptions(7, "io.shop.Order", has_millis=True), AvroOptions(name="é+%&=")):
+    for options in (SchemaOptions(), SchemaOptions(7, "io.shop.Order", has_millis=True), SchemaOptions(name="é+%&=")):
         format = RecordFormat("avro", is_named=True, options=str(options))
         assert parse_format(str(format)) == format
-        assert parse_avro_options(format.options) == options
-    assert str(AvroOptions(7, "io.shop.Order", has_millis=True)) == "id=7&name=io.shop.Order&timestamps=millis"
+        assert parse_schema_options(format.options) == options
+    assert str(SchemaOptions(7, "io.shop.Order", has_millis=True)) == "id=7&name=io.shop.Order&timestamps=millis"
     assert check_full_name("io.shop.Order_2", "name") == "io.shop.Order_2"
     for name in ("", "a..b", "1a", "a b", "ä"):
         with pytest.raises(PlanError, match="expected a record's full name in Avro"):
@@ -68,8 +68,8 @@ def test_each_kind_has_a_codec() -> None:
 
 def test_which_formats_a_declaration_can_name() -> None:
     assert (VALUE_FORMATS, KEY_FORMATS) == (
-        ("json", "delimited", "kafka", "avro"),
-        ("kafka", "json", "delimited", "avro"),
+        ("json", "delimited", "kafka", "avro", "json_sr"),
+        ("kafka", "json", "delimited", "avro", "json_sr"),
     )
     assert FORMAT_ALIASES == {"csv": "delimited", "primitive": "kafka"}
 
@@ -77,11 +77,11 @@ def test_which_formats_a_declaration_can_name() -> None:
 @pytest.mark.parametrize(
     ("types", "kinds"),
     [
-        (["int"], ["json", "delimited", "kafka", "avro"]),
-        (["decimal"], ["json", "delimited", "avro"]),
-        (["int", "string"], ["json", "delimited", "avro"]),
-        (["struct"], ["json", "avro"]),
-        (["int", "map"], ["json", "avro"]),
+        (["int"], ["json", "delimited", "kafka", "avro", "json_sr"]),
+        (["decimal"], ["json", "delimited", "avro", "json_sr"]),
+        (["int", "string"], ["json", "delimited", "avro", "json_sr"]),
+        (["struct"], ["json", "avro", "json_sr"]),
+        (["int", "map"], ["json", "avro", "json_sr"]),
     ],
 )
 def test_which_formats_hold_columns(types: list[str], kinds: list[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.formats.decode import decode_record
+from lakehouse.formats.decode import decode_record, find_declared
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
@@ -17,7 +17,8 @@ FOLDER = Path(__file__).parents[1] / "scenarios"
 
 
 def run_model(app: App, records: list[Record]) -> Result:
-    return model.run(app, records, decode_record)
+    find_schemas = find_declared(app.sources)
+    return model.run(app, records, lambda source, record: decode_record(source, record, find_schemas))
 
 
 @pytest.mark.parametrize("batch", ["one", "all", 2])

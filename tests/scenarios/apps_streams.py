@@ -138,8 +138,13 @@ def a_database_s_table() -> lh.App:
 customers_in_avro = lh.debezium(
     "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro"
 )
-visits = lh.stream(
+visits_in_avro = lh.stream(
     "visits", key="id bigint", format="avro", key_format="avro",
+    schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
+    event_time="at",
+)  # fmt: skip
+visits_in_json = lh.stream(
+    "sr-visits", key="id bigint", format="json_sr", key_format="json_sr",
     schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
     event_time="at",
 )  # fmt: skip
@@ -150,8 +155,16 @@ def a_database_s_table_in_avro() -> lh.App:
 
 
 def tables_of_avro() -> lh.App:
-    per_city = visits.group_by("city").agg(n=lh.count(), cost=lh.sum("cost")).table("per_city")
-    return lh.app(visits.select("city", "home.zip AS zip", "size(tags) AS tags").latest("visited"), per_city)
+    return tables_of(visits_in_avro)
+
+
+def tables_of_registered_json() -> lh.App:
+    return tables_of(visits_in_json)
+
+
+def tables_of(stream: lh.Stream) -> lh.App:
+    per_city = stream.group_by("city").agg(n=lh.count(), cost=lh.sum("cost")).table("per_city")
+    return lh.app(stream.select("city", "home.zip AS zip", "size(tags) AS tags").latest("visited"), per_city)
 
 
 def merges_what_differs() -> lh.App:

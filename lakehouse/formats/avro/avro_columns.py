@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.names.avro_options import parse_avro_options
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, parse_type, type_text
 
 _WRITTEN_TYPES = {
@@ -25,7 +25,7 @@ _NULL = AvroType("null")
 
 def avro_of_format(format: RecordFormat, columns: Sequence[Column], *, is_key: bool = False) -> AvroType:
     """Return the type in which a format in Avro writes columns, as its options say. is_key: see `avro_of_columns`."""
-    options, is_bare = parse_avro_options(format.options), format.traits.is_bare
+    options, is_bare = parse_schema_options(format.options), format.traits.is_bare
     return avro_of_columns(columns, options.name, is_key=is_key, is_bare=is_bare, has_millis=options.has_millis)
 
 

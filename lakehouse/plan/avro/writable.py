@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
-from lakehouse.plan.names.avro_options import AVRO_NAME
 from lakehouse.plan.names.field import field_name, type_with_field_names
+from lakehouse.plan.names.schema_options import AVRO_NAME
 
 _TYPES = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary", "date",

@@ -19,12 +19,13 @@ class FormatTraits:
     from those. is_absent: it stands for bytes that nobody reads. is_json: its bytes are JSON text. has_field_names: the
     bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
     column, whose value stands alone. has_separator, has_options: a separator, or options after a "?", may end its name.
-    is_registered: its bytes have the id of their writer's schema in a registry. ignores_case: fields are found in any
-    case, though the bytes are no JSON. has_moments: it has types of its own for dates and timestamps, which SQL writes
-    as numbers elsewhere. has_one_spelling: equal values have equal bytes, but for the two zeros of a
-    double. only_types: the types of columns that it can hold; empty for all but refused_types. any_case: the kind as
-    SQL reads it, names in any case; bare: the kind of one value without an object around it; empty if there is none,
-    for SQL uses the kind itself.
+    is_registered: its bytes have the id of their writer's schema in a registry. reads_by_schema: nobody can read
+    them without that schema. behind_prefix: the kind of the bytes behind that id, where they can be read alone.
+    ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has types of its own
+    for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values have equal
+    bytes, but for the two zeros of a double. only_types: the types of columns that it can hold; empty for all but
+    refused_types. any_case: the kind as SQL reads it, names in any case; bare: the kind of one value without an
+    object around it; empty if there is none, for SQL uses the kind itself.
     """
 
     name: str
@@ -37,6 +38,8 @@ class FormatTraits:
     has_separator: bool = False
     has_options: bool = False
     is_registered: bool = False
+    reads_by_schema: bool = False
+    behind_prefix: str = ""
     ignores_case: bool = False
     has_moments: bool = False
     has_one_spelling: bool = False
@@ -85,18 +88,33 @@ TRAITS = {
             only_types=("string", "int", "bigint", "double", "binary"),
         ),
         FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True),
-        FormatTraits(DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, ignores_case=True),
         FormatTraits(
-            "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, has_moments=True,
-            any_case="avro_any_case", bare="avro_bare",
+            DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
+            ignores_case=True,
         ),
         FormatTraits(
-            "avro_any_case", has_field_names=True, has_options=True, is_registered=True, ignores_case=True,
-            has_moments=True,
+            "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
+            has_moments=True, any_case="avro_any_case", bare="avro_bare",
         ),
         FormatTraits(
-            "avro_bare", has_field_names=True, is_single=True, has_options=True, is_registered=True, ignores_case=True,
-            has_moments=True,
+            "avro_any_case", has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
+            ignores_case=True, has_moments=True,
+        ),
+        FormatTraits(
+            "avro_bare", has_field_names=True, is_single=True, has_options=True, is_registered=True,
+            reads_by_schema=True, ignores_case=True, has_moments=True,
+        ),
+        FormatTraits(
+            "json_sr", is_declared=True, is_json=True, has_field_names=True, has_options=True, is_registered=True,
+            behind_prefix=JSON, any_case="json_sr_any_case", bare="json_sr_bare",
+        ),
+        FormatTraits(
+            "json_sr_any_case", is_json=True, has_field_names=True, has_options=True, is_registered=True,
+            behind_prefix="json_any_case",
+        ),
+        FormatTraits(
+            "json_sr_bare", is_json=True, has_field_names=True, is_single=True, has_options=True, is_registered=True,
+            behind_prefix="json_bare",
         ),
         FormatTraits(ABSENT, is_absent=True),
     )

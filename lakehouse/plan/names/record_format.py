@@ -9,6 +9,8 @@
 | kafka                   | one primitive, as Kafka's own serializers write it                                        |
 | debezium, "debezium?..." | a change of a database's table, as Debezium writes it in JSON; after it what is declared |
 | avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it how to write it            |
+| json_sr, "json_sr?id=7" | JSON behind the id of its writer's JSON Schema; after it how to write it                  |
+| json_sr_any_case, _bare | the same, as json_any_case and json_bare                                                  |
 | avro_any_case           | the same, as SQL reads it: names in any case                                              |
 | avro_bare               | one value without a record, as SQL has it                                                 |
 | none                    | nothing: a key that is not read                                                           |
@@ -41,7 +43,7 @@ class RecordFormat:
 
     separator: between the fields of a line; empty for other kinds. window: after a key; only its kind and size are
     known, so it has no overlap and no grace. options: as the kind writes them, without a plus sign; see
-    `lakehouse.plan.names.debezium_options` and `avro_options`.
+    `lakehouse.plan.names.debezium_options` and `schema_options`.
     """
 
     kind: str

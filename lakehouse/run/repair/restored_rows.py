@@ -78,7 +78,7 @@ class _Schemas:
 
     def find(self, format: str, data: bytes | None) -> WriterSchemas:
         """Return the schema of a key or a value, by its id; none where the format needs none, or nobody has it."""
-        id = schema_id(data or b"") if parse_format(format).traits.is_registered else None
+        id = schema_id(data or b"") if parse_format(format).traits.reads_by_schema else None
         if id is None:
             return NO_SCHEMAS
         if id not in self._by_id:

@@ -69,7 +69,7 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
     for source in app.sources:
         for part_name in PARTS:
             codec, columns = part_in_topic(source, part_name)
-            if codec.format.traits.is_registered:
+            if codec.format.traits.reads_by_schema:
                 subject = topic_subject(settings, source.topic, part_name)
                 name = f"stream {source.name}, {part_name}"
                 ignores_case = codec.format.traits.ignores_case

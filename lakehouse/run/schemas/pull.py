@@ -44,7 +44,7 @@ class PulledSchema:
 
 
 def registered_parts(app: App) -> list[TopicPart]:
-    """Return the topics of an application, with the "key" and the "value", that are in a registered format."""
+    """Return the topics of an application, with the "key" and the "value", that are read by their writers' schemas."""
     formats = (
         (source.topic, zip(PARTS, (source.key_format, source.value_format), strict=True)) for source in app.sources
     )
@@ -53,7 +53,7 @@ def registered_parts(app: App) -> list[TopicPart]:
             (topic, part_name)
             for topic, by_part in formats
             for part_name, format in by_part
-            if parse_format(format).traits.is_registered
+            if parse_format(format).traits.reads_by_schema
         )
     )
 

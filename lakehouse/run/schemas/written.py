@@ -8,9 +8,10 @@ from dataclasses import replace
 from lakehouse.errors import ConfigError, SchemaRefused
 from lakehouse.formats.avro.changes import changes_of_meaning
 from lakehouse.formats.decode import written_schemas
+from lakehouse.formats.json_schema import JSON_KIND, title_of
 from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
-from lakehouse.plan.names.avro_options import DEFAULT_NAME, parse_avro_options
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.schema_options import DEFAULT_NAME, parse_schema_options
 from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
 from lakehouse.run.start.registry import writer_schema
@@ -30,8 +31,7 @@ def with_registered_id(
         latest = _latest(registry, subject)
         schema = schema_to_write(topic, part_name, format, columns, latest)
     else:
-        avro_type = schema.avro_type
-        record_name = avro_type.name or avro_type.kind
+        record_name = _name_in(schema) or schema.avro_type.kind
         subject = record_name if section.subject_strategy == "record" else f"{topic}-{record_name}"
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
@@ -42,7 +42,7 @@ def with_registered_id(
             f"is false. Register it under the subject {subject}: {schema.text}"
         )
     own_format = parse_format(format)
-    return str(replace(own_format, options=str(replace(parse_avro_options(own_format.options), id=id))))
+    return str(replace(own_format, options=str(replace(parse_schema_options(own_format.options), id=id))))
 
 
 def schema_to_write(
@@ -50,11 +50,11 @@ def schema_to_write(
 ) -> WriterSchema:
     """Return the schema in which a format writes columns to a topic's "key" or "value".
 
-    A record has the name that the format says; else that of the subject's latest schema, for a record of another name
-    could not follow it; else one made of the topic's.
+    A record, or the title of a JSON Schema, has the name that the format says; else that of the subject's latest
+    schema, for a record of another name could not follow it; else one made of the topic's.
     """
     own_format = parse_format(format)
-    options = parse_avro_options(own_format.options)
+    options = parse_schema_options(own_format.options)
     if options.name == DEFAULT_NAME:
         options = replace(options, name=_name_in(latest) or _record_name(topic, part_name))
     named_format = str(replace(own_format, options=str(options)))
@@ -96,7 +96,9 @@ def _register(registry: Registry, subject: str, schema: WriterSchema, latest: Wr
 
 
 def _name_in(schema: WriterSchema | None) -> str:
-    """Return the name of a schema's record; empty if there is none, or it can't be read here."""
+    """Return the name of a schema's record, or its title; empty if there is none, or it can't be read here."""
+    if schema is not None and schema.kind == JSON_KIND:
+        return title_of(schema.text)
     try:
         return "" if schema is None or schema.avro_type.kind != "record" else schema.avro_type.name
     except UnfitSchema:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id, with_prefix
-from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
-from lakehouse.plan.names.avro_options import parse_avro_options
+from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.registry.client import Registry
@@ -29,7 +30,7 @@ PARTS = ("key", "value")
 
 def written_source(source: Source, target: Entry, position: int) -> Source:
     """Return the source of a stream or table with the options by which its records are written. Raises SqlError."""
-    if not source.is_registered:
+    if not any(parse_format(name).traits.is_registered for name in (source.key_format, source.value_format)):
         return source
     check_names(target, position)
     key_format, value_format = (parse_format(name).options for name in written_formats(target))
@@ -81,7 +82,7 @@ def _with_id(
         )
     except ConfigError as error:
         raise SqlError(str(error), position) from error
-    id = parse_avro_options(parse_format(registered_format).options).id
+    id = parse_schema_options(parse_format(registered_format).options).id
     assert id is not None
     return with_prefix(id, data[PREFIX_LENGTH:])
 
@@ -89,26 +90,29 @@ def _with_id(
 class TopicPrinter:
     """Shows keys and values of a topic as JSON where a stream or table declares them in a format with a registry.
 
-    They are read by their writers' schemas alone. Other parts, and those that can't be read, stay bytes.
+    Those in Avro are read by their writers' schemas alone; those in JSON are shown without their prefix. Other
+    parts, and those that can't be read, stay bytes.
     """
 
     def __init__(self, topic: str, entries: tuple[Entry, ...], settings: Settings) -> None:
         formats = next((entry.formats for entry in entries if entry.topic == topic), None)
-        self._is_registered = [traits_of_sql(format).is_registered for format in formats or ("", "")]
+        self._traits = [traits_of_sql(format) for format in formats or ("", "")]
         self._look_up = SchemaLookUp(settings)
         self._schemas: dict[int, WriterSchemas] = {}
 
     def __call__(self, key: bytes | None, value: bytes | None) -> tuple[object, ...]:
         """Return a record's key and value as they are shown. Raises RegistryUnavailable."""
         return tuple(
-            self._shown(data) if is_registered and data is not None else data
-            for data, is_registered in zip((key, value), self._is_registered, strict=True)
+            self._shown(data, traits) if traits.is_registered and data is not None else data
+            for data, traits in zip((key, value), self._traits, strict=True)
         )
 
-    def _shown(self, data: bytes) -> object:
+    def _shown(self, data: bytes, traits: FormatTraits) -> object:
         id = schema_id(data)
         if id is None:
             return data
+        if not traits.reads_by_schema:
+            return _text_or_bytes(data)
         if id not in self._schemas:
             schema = self._look_up(id)
             self._schemas[id] = WriterSchemas({} if schema is None else {id: schema})
@@ -116,6 +120,14 @@ class TopicPrinter:
             return _as_json(data, id, self._schemas[id])
         except (PlanError, Unfit):
             return data
+
+
+def _text_or_bytes(data: bytes) -> object:
+    """Return the text behind a prefix; the bytes if there is none."""
+    try:
+        return decode_utf8(data[PREFIX_LENGTH:])
+    except Unfit:
+        return data
 
 
 def _as_json(data: bytes, id: int, schemas: WriterSchemas) -> str:

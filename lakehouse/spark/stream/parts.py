@@ -14,6 +14,11 @@ from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.stream.avro_part import AvroPart
 from lakehouse.spark.stream.json_key_part import JsonKeyPart
 from lakehouse.spark.stream.json_part import JsonAnyCasePart, JsonPart
+from lakehouse.spark.stream.json_registered_part import (
+    PrefixedJsonAnyCasePart,
+    PrefixedJsonKeyPart,
+    PrefixedJsonPart,
+)
 from lakehouse.spark.stream.record_part import Part, python_decoder
 
 
@@ -98,6 +103,8 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "kafka": (PlainPart, IntegerPart),
     "avro": (AvroPart,),
     "avro_any_case": (AvroPart,),
+    "json_sr": (PrefixedJsonKeyPart, PrefixedJsonPart),
+    "json_sr_any_case": (PrefixedJsonAnyCasePart,),
     "none": (AbsentPart,),
 }
 

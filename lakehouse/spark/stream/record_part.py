@@ -57,6 +57,11 @@ class Part(ABC):
         return F.col(self.name)
 
     @property
+    def format_of_bytes(self) -> str:
+        """The format of these bytes, by which Python reads them."""
+        return self.format
+
+    @property
     @abstractmethod
     def read(self) -> Column:
         """The struct of the decoded columns, over bronze's rows."""
@@ -125,7 +130,7 @@ def python_decoder(part: Part) -> Callable[[Column], Column]:
     """
     result_type = StructType(list(part.type)).add("_unfit", "string")
     arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))
-    part_name, format_name, columns, schemas = part.name, part.format, part.columns, part.schemas
+    part_name, format_name, columns, schemas = part.name, part.format_of_bytes, part.columns, part.schemas
 
     def decode(batch: pa.Array) -> pa.Array:
         rows: list[dict[str, Any] | None] = []

@@ -1,4 +1,4 @@
-"""What is declared of a format in Avro, as it stands in its name: "avro?name=io.shop.Order&timestamps=millis"."""
+"""How a format with a registry is written, as it stands in its name: "avro?name=io.shop.Order&timestamps=millis"."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from lakehouse.errors import PlanError
 
 DEFAULT_NAME = "lakehouse.row"
 AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The schema of the declared columns, where tests and scenario files write records.
+DECLARED_ID = 1
 _MILLIS = "millis"
 
 
 @dataclass(frozen=True, slots=True)
-class AvroOptions:
+class SchemaOptions:
     """How rows are written. Reading needs none of it.
 
-    id: of the schema in the registry; None before it is known. name: the record's full name. has_millis: timestamps are
-    milliseconds, as ksqlDB writes them, and not microseconds.
+    id: of the schema in the registry; None before it is known. name: the record's full name, or the title of
+    a JSON Schema. has_millis: timestamps in Avro are milliseconds, as ksqlDB writes them, and not microseconds.
     """
 
     id: int | None = None
@@ -31,12 +33,17 @@ class AvroOptions:
         pairs += [("timestamps", _MILLIS)] * self.has_millis
         return urlencode(pairs, quote_via=quote, safe="")
 
+    @property
+    def written_id(self) -> int:
+        """The id that is written before a value: the schema's, or that of the declared columns in tests."""
+        return DECLARED_ID if self.id is None else self.id
 
-def parse_avro_options(text: str) -> AvroOptions:
+
+def parse_schema_options(text: str) -> SchemaOptions:
     """Return the options in the text that their `str` is."""
     values = {name: texts[0] for name, texts in parse_qs(text).items()}
     id = int(values["id"]) if "id" in values else None
-    return AvroOptions(id, values.get("name", DEFAULT_NAME), values.get("timestamps") == _MILLIS)
+    return SchemaOptions(id, values.get("name", DEFAULT_NAME), values.get("timestamps") == _MILLIS)
 
 
 def check_full_name(name: str, subject: str) -> str:

@@ -1,0 +1,93 @@
+"""JSON behind a registry's prefix as a format: "json_sr", or "json_sr?id=7" where it is written under a schema's id.
+
+What stands behind the prefix is read as JSON without a registry is. No schema is needed for that, so none is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.json_schema import JSON_KIND, bare_schema, object_schema
+from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, with_prefix
+from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.schema_options import parse_schema_options
+from lakehouse.plan.schema import Column
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRegisteredCodec(Codec):
+    """An object behind a prefix. People write the JSON alone, as they do without a registry."""
+
+    _plain_class: ClassVar[type[JsonCodec]] = JsonCodec
+
+    @property
+    def _plain(self) -> JsonCodec:
+        """The codec of what stands behind the prefix."""
+        return self._plain_class(self.format)
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self._plain.decode(_behind_prefix(data), columns)
+
+    def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self._plain.decode_key(_behind_prefix(data), columns)
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        data = self._plain.encode(row, columns)
+        return None if data is None else self.with_own_prefix(data)
+
+    def with_own_prefix(self, data: bytes) -> bytes:
+        return with_prefix(parse_schema_options(self.format.options).written_id, data)
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        return self.with_own_prefix(self._plain.encode_typed(text, columns))
+
+    def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+        return _declared_schemas(self.format, columns, is_key)
+
+    def value_text(self, written_value: Any) -> str | None:
+        return self._plain.value_text(written_value)
+
+    def key_row(self, written_key: Any, columns: tuple[Column, ...]) -> Any:
+        return self._plain.key_row(written_key, columns)
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self._plain.write_key(_behind_prefix(data), columns)
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self._plain.write_value(_behind_prefix(data), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRegisteredAnyCaseCodec(JsonRegisteredCodec):
+    """The same as SQL reads it: names in any case, numbers in quotes."""
+
+    _plain_class: ClassVar[type[JsonCodec]] = JsonAnyCaseCodec
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRegisteredBareCodec(JsonRegisteredCodec):
+    """The only column's value, as SQL reads it."""
+
+    _plain_class: ClassVar[type[JsonCodec]] = JsonBareCodec
+
+
+def _behind_prefix(data: bytes) -> bytes:
+    """Return what stands behind the prefix. Raises Unfit if there is none."""
+    known_id(data)
+    return data[PREFIX_LENGTH:]
+
+
+@lru_cache(maxsize=1024)
+def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
+    options, has_number_moments = parse_schema_options(format.options), format.has_number_moments
+    if format.traits.is_bare:
+        # A key that is null has no bytes; a value that is null is JSON's null.
+        text = bare_schema(columns[0], options.name, is_nullable=not is_key, has_number_moments=has_number_moments)
+    else:
+        text = object_schema(columns, options.name, has_number_moments=has_number_moments)
+    return WriterSchemas({options.written_id: WriterSchema(JSON_KIND, text)})

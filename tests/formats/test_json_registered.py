@@ -1,0 +1,213 @@
+"""JSON behind a registry's prefix: read and written, with the JSON Schema of the columns; and what has no prefix."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.errors import PlanError, SqlError
+from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting, written_schemas
+from lakehouse.formats.encode import encode_key, encode_value
+from lakehouse.formats.json_schema import title_of
+from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.written import (
+    decode_written_key,
+    decode_written_value,
+    encode_written_key,
+    encode_written_value,
+)
+from lakehouse.ksql.script import application
+from lakehouse.plan.schema import Column, parse_schema
+from lakehouse.run.repair.fixes import bytes_of_text
+from lakehouse.run.schemas.written import schema_to_write
+from lakehouse.testing import Replay
+
+COLUMNS = parse_schema(
+    "i int, m decimal(9, 2), d double, b boolean, s string, raw binary, day date, at timestamp, "
+    "home struct<zip: int>, tags array<string>, counts map<string, bigint>",
+    "test",
+)
+ROW: dict[str, Any] = {
+    "i": 7, "m": Decimal("12.50"), "d": 0.5, "b": True, "s": "é", "raw": b"\0\1", "day": date(2026, 1, 31),
+    "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "home": {"zip": None}, "tags": ["a", None], "counts": {"x": 1},
+}  # fmt: skip
+EXPECTED = "value: expected the byte 0, a schema's id of 4 bytes and a value, found "
+
+
+def or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"oneOf": [{"type": "null"}, schema]}
+
+
+@pytest.mark.parametrize("row", [ROW, dict.fromkeys(ROW)])
+def test_rows_are_read_back(row: dict[str, Any]) -> None:
+    data = encode_value("json_sr?id=300", COLUMNS, row)
+    assert data is not None
+    assert data[:6] == b"\0\0\0\1\x2c{"
+    assert data[5:] == encode_value("json", COLUMNS, row)
+    assert decode_columns("json_sr", COLUMNS, data) == row
+    assert decode_columns("json_sr", COLUMNS, with_prefix(1, b" null")) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"", "no byte"),
+        (b'{"i": 7}', "0x7b2269223a20377d: it looks like JSON"),
+        (b"\0\0\0\0", "0x00000000. If the id is in a header"),
+        (b"\0\0\0\0\0{}", "the id 0: an id of 8 bytes?"),
+        (b"\0\x80\0\0\0{}", "the id 2147483648: an id of 8 bytes?"),
+        (b"\1" + b"\0" * 16 + b"{}", "the byte 1: a schema's GUID"),
+    ],
+)
+def test_bytes_without_a_prefix(data: bytes, found: str) -> None:
+    reason = reason_not_fitting("value", "json_sr", COLUMNS, data)
+    assert (reason or "").startswith(EXPECTED + found)
+
+
+def test_what_stands_behind_the_prefix_has_the_reasons_of_json() -> None:
+    for text in (b'{"i": "x"}', b"[]", b"\xff", b"", b"{"):
+        plain = reason_not_fitting("value", "json", COLUMNS, text)
+        assert reason_not_fitting("value", "json_sr", COLUMNS, with_prefix(7, text)) == plain
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "row"),
+    [
+        ("json_sr", b"7", {"id": 7}),
+        ("json_sr", b'{"id":7}', {"id": 7}),
+        ("json_sr_any_case", b'{"ID":"7"}', {"id": 7}),
+        ("json_sr_bare", b"7", {"id": 7}),
+        ("json_sr", b"null", None),
+    ],
+)
+def test_keys_stand_in_an_object_or_alone(format: str, text: bytes, row: Any) -> None:
+    columns = parse_schema("id bigint", "test")
+    assert decode_key(format, columns, with_prefix(9, text)) == row
+
+
+def test_a_key_or_a_value_in_another_form_has_a_hint() -> None:
+    key = parse_schema("id bigint", "test")
+    assert "; as json (key_format) it is 7" in str(reason_not_fitting("key", "json_sr", key, b'{"id": 7}'))
+    assert "; as json_sr (key_format) it is 7" in str(
+        reason_not_fitting("key", "json", key, with_prefix(5, b'{"id":7}'))
+    )
+    reason = reason_not_fitting("value", "json", COLUMNS, with_prefix(5, b"{}"))
+    assert str(reason).endswith("(the byte 0 and then 5: a value in JSON with a registry's schema 5?)")
+
+
+def test_people_write_the_json_alone() -> None:
+    source = lh.stream("t", key="id bigint", schema="i int, s string", format="json_sr", key_format="json_sr").source
+    key, value = encode_written_key(source, 5), encode_written_value(source, {"i": "no int", "s": "x"})
+    assert (key, value) == (with_prefix(1, b'{"id":5}'), with_prefix(1, b'{"i":"no int","s":"x"}'))
+    assert decode_written_key(source, with_prefix(300, b"5")) == 5
+    assert decode_written_value(source, with_prefix(300, b'{"i": 1}')) == {"i": 1}
+    assert bytes_of_text(source, "value", '{"i": 1}') == with_prefix(1, b'{"i": 1}')
+    with pytest.raises(Unfit, match="it looks like JSON"):
+        decode_written_value(source, b"{}")
+
+
+def test_the_schema_of_an_object() -> None:
+    format = "json_sr?id=7&name=shop.Order"
+    (item,) = written_schemas(format, COLUMNS, is_key=False).items()
+    (id, schema) = item
+    assert (id, schema.kind, title_of(schema.text)) == (7, "JSON", "shop.Order")
+    properties = {
+        "i": {"type": "integer"}, "m": {"type": "number"}, "d": {"type": "number"}, "b": {"type": "boolean"},
+        "s": {"type": "string"}, "raw": {"type": "string", "contentEncoding": "base64"},
+        "day": {"type": "string", "format": "date"}, "at": {"type": "string", "format": "date-time"},
+        "home": {
+            "type": "object", "properties": {"zip": or_null({"type": "integer"})}, "additionalProperties": False,
+        },
+        "tags": {"type": "array", "items": or_null({"type": "string"})},
+        "counts": {"type": "object", "additionalProperties": or_null({"type": "integer"})},
+    }  # fmt: skip
+    assert json.loads(schema.text) == {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "shop.Order",
+        "type": "object",
+        "properties": {name: or_null(part) for name, part in properties.items()},
+        "additionalProperties": False,
+    }
+    (in_sql,) = written_schemas("json_sr+epoch", COLUMNS, is_key=False).values()
+    written = json.loads(in_sql.text)["properties"]
+    assert [written[name] for name in ("day", "at")] == [or_null({"type": "integer"})] * 2
+
+
+def test_the_schema_of_a_value_alone() -> None:
+    columns = parse_schema("n bigint", "test")
+    key, value = (written_schemas("json_sr_bare", columns, is_key=is_key)[1].text for is_key in (True, False))
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "lakehouse.row"}
+    assert json.loads(key) == {**head, "type": "integer"}
+    assert json.loads(value) == {**head, **or_null({"type": "integer"})}
+    assert encode_key("json_sr_bare", columns, {"n": 7}) == with_prefix(1, b"7")
+    assert encode_value("json_sr_bare", columns, {"n": None}) == with_prefix(1, b"null")
+    (unknown,) = written_schemas("json_sr", (Column("x", "variant"),), is_key=False).values()
+    assert json.loads(unknown.text)["properties"] == {"x": or_null({})}
+
+
+def test_a_schema_keeps_the_title_of_the_one_before() -> None:
+    columns = parse_schema("n bigint", "test")
+    first = schema_to_write("my-topic", "value", "json_sr", columns)
+    assert title_of(first.text) == "lakehouse.my_topic_value"
+    named = schema_to_write("my-topic", "value", "json_sr?name=shop.N", columns)
+    assert title_of(schema_to_write("my-topic", "value", "json_sr", columns, named).text) == "shop.N"
+    untitled = replace(named, text='{"type": "object"}')
+    assert schema_to_write("my-topic", "value", "json_sr", columns, untitled) == first
+    assert [title_of(text) for text in ("", "[]", '{"title": 1}')] == ["", "", ""]
+
+
+def test_columns_are_declared() -> None:
+    with pytest.raises(PlanError, match="schema is missing, and columns are not taken from a JSON Schema"):
+        lh.stream("t", key="id string", format="json_sr")
+    source = lh.stream("t", key="id bigint", schema="n int", format="json_sr", key_format="json_sr").source
+    assert (source.is_registered, source.registered_parts) == (False, ())  # no table waits for a registry
+    assert codec_of("json_sr").format.traits.is_registered
+
+
+STATEMENTS = """
+CREATE STREAM orders (id BIGINT KEY, city VARCHAR, at TIMESTAMP, `b c` INT)
+  WITH (KAFKA_TOPIC='orders', FORMAT='JSON_SR', VALUE_SCHEMA_FULL_NAME='shop.Order');
+CREATE STREAM copy AS SELECT * FROM orders;
+CREATE TABLE per_city WITH (KEY_FORMAT='JSON_SR') AS SELECT city, COUNT(*) AS n, MAX(id) AS x FROM orders GROUP BY city;
+"""
+
+
+def test_sql_reads_and_writes_it_as_json() -> None:
+    app = application(STATEMENTS)
+    (source,), (copy, per_city) = app.sources, app.sinks
+    assert (source.key_format, source.value_format) == ("json_sr_bare", "json_sr_any_case")
+    assert copy.format.startswith("json_sr")
+    assert copy.format.endswith("+epoch")
+    assert copy.key_format.startswith("json_sr_bare")
+    assert per_city.key_format.startswith("json_sr_bare")
+    replay = Replay(app)
+    replay.send("orders", key=1, value={"city": "Rome", "AT": 1_769_860_800_500, "b c": "3"})
+    replay.send("orders", key=2, value={"CITY": "Rome"})
+    result = replay.run()
+    assert result.rows("PER_CITY") == [{"CITY": "Rome", "N": 2, "X": 2}]
+    bare = application(
+        "CREATE STREAM words (w VARCHAR) WITH (KAFKA_TOPIC='words', VALUE_FORMAT='JSON_SR', WRAP_SINGLE_VALUE=false);"
+        "CREATE TABLE n AS SELECT w, COUNT(*) AS n FROM words GROUP BY w;"
+    )
+    assert bare.sources[0].value_format == "json_sr_bare"
+    assert Replay(bare).send("words", value="a").run().rows("N") == [{"W": "a", "N": 1}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "formats", "expected"),
+    [
+        ("", "VALUE_FORMAT='JSON_SR'", "VALUE_FORMAT='JSON_SR' and no column is named"),
+        ("(a INT)", "FORMAT='JSON_SR'", "KEY_FORMAT='JSON_SR' and no column is named: columns are not inferred"),
+    ],
+)
+def test_sql_infers_no_columns(columns: str, formats: str, expected: str) -> None:
+    with pytest.raises(SqlError, match=expected):
+        application(f"CREATE STREAM s {columns} WITH (KAFKA_TOPIC='s', {formats});")

@@ -1,0 +1,63 @@
+"""JSON behind a registry's prefix: Spark reads it as the rule does, and no other prefix."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode_record
+from lakehouse.formats.registered import ID_MAX, with_prefix
+from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.semantics.record import Record
+from tests.properties import test_json, test_json_keys
+from tests.seeds import seeds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM = lh.stream("docs", key="id string", schema=test_json.SCHEMA, format="json_sr")
+FLAT = replace(STREAM, source=replace(test_json.FLAT.source, value_format="json_sr"), columns=test_json.FLAT.columns)
+ANY_CASE = replace(STREAM, source=replace(STREAM.source, value_format="json_sr_any_case"))
+BARE = lh.stream("docs", key="id string", schema="v double", format="json_sr")
+BARE = replace(BARE, source=replace(BARE.source, value_format="json_sr_bare"))
+PREFIXES = [*(with_prefix(id, b"") for id in (1, 255, 256, ID_MAX))] * 4 + [
+    b"", b"\0", b"\0\0\0\0", b"\0\0\0\0\0", b"\0\x80\0\0\0", b"\0\xff\xff\xff\xff", b"\1\0\0\0\1", b"\xff\0\0\0\1",
+]  # fmt: skip
+texts = st.one_of(test_json.documents, test_json.loose, test_json.noise, st.sampled_from([b"5", b'"NaN"', b"true"]))
+prefixed = st.builds(bytes.__add__, st.sampled_from(PREFIXES), texts)
+
+
+@pytest.mark.parametrize("stream", [STREAM, FLAT, ANY_CASE, BARE], ids=["plain", "flat", "any case", "bare"])
+@settings(max_examples=2, deadline=None, phases=test_json.PHASES, suppress_health_check=list(HealthCheck))
+@given(st.lists(prefixed, min_size=400, max_size=400))
+@example([prefix + text for prefix in PREFIXES[-9:] for text in test_json.NOISE])
+def test_spark_reads_what_the_rule_reads(stream: lh.Stream, spark: SparkSession, docs: list[bytes]) -> None:
+    test_json.check(stream, spark, docs)
+
+
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
+def test_spark_reads_keys_as_the_rule_does(spark: SparkSession, seed: int) -> None:
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.changelog import published
+    from lakehouse.spark.stream.decoded import decode_records
+
+    draw = random.Random(seed)
+    source = lh.stream("docs", key="id bigint", key_format="json_sr", schema="v int").source
+    keys = [None, *(draw.choice(PREFIXES) + test_json_keys.key(draw) for _ in range(400)), *PREFIXES]
+    records = [Record("docs", "id", 0, n, 1, key, b'{"v":1}', 1, 1) for n, key in enumerate(keys)]
+    rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
+    frame = decode_records(source, spark.createDataFrame(rows, bronze.SCHEMA)).orderBy("rowoffset")
+    good_count = 0
+    for record, row in zip(records, published.rows_of_frame(frame), strict=True):
+        item = decode_record(source, record)
+        assert row["_bad"] == isinstance(item, BadRecord), record.key
+        if isinstance(item, Decoded):
+            good_count += item.key is not None
+            assert (row["_null_key"], row["id"]) == (item.key is None, (item.key or {"id": None})["id"]), record.key
+    assert good_count > 10
