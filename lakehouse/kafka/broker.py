@@ -65,7 +65,7 @@ class Broker(LocalServer[RunningBroker]):
         return server.broker_log_file(self.folder)
 
     def _prepare(self, port: int) -> list[str]:
-        server.write_settings(self.folder, port, process.find_free_port())
+        server.write_settings(self.folder, port, process.find_free_port(other_than=port))
         server.format_storage(self.folder)
         return server.broker_command(self.folder)
 

@@ -88,11 +88,13 @@ def identify_process(pid: int, created: float, mark: str) -> psutil.Process | No
         return None
 
 
-def find_free_port() -> int:
-    """Return a port of 127.0.0.1 that is unused at this moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def find_free_port(other_than: int = 0) -> int:
+    """Return a port of 127.0.0.1 that is unused at this moment. other_than: a port that will be used beside it."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            if (port := int(probe.getsockname()[1])) != other_than:
+                return port
 
 
 def is_free(port: int) -> bool:

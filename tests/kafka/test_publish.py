@@ -111,7 +111,7 @@ def test_a_new_sink_publishes_the_whole_history_and_a_crash_before_publishing_lo
     history = [(b"x", {"n": 1}), (b"x", {"n": 2}), (b"y", {"n": 1}), (b"x", {"n": 3})]
     assert [facts(m)[1:3] for m in records("pub-counted")] == history
 
-    def killed(self: Publishing, tick: int) -> dict[str, int]:
+    def killed(self: Publishing, tick: int, limit: object) -> dict[str, int]:
         if tick == 3:
             raise OSError("out of power")  # after every MERGE of the batch, before its transaction
         return {}
