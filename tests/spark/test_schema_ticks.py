@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import RegistryUnavailable
+from lakehouse.errors import RegistryUnavailable, StorageError
 from lakehouse.formats.registered import with_prefix
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.avro.avro_schema import WriterSchema
@@ -138,3 +138,21 @@ def test_garbage_is_not_asked_for_id_by_id(make: Any, tmp_path: Path, monkeypatc
     assert len(registry.asked) == 30
     assert registry.asked[0] == 7, "the usual ones first"
     assert len(ticks._lake.schemas.unknown_ids("t", "value")) <= 25
+
+
+def test_a_read_needs_the_schemas_of_the_records_that_are_there(make: Any, tmp_path: Path) -> None:
+    """Ticks without a record of the topic need none: others bring them, and nobody may be there to take them in."""
+    from lakehouse.spark.bronze.schema_ids import check_schemas
+
+    write_bronze(tmp_path, records(7))
+    registry, app = Registry([7]), app_of()
+    ticks = make(registry, app)
+    assert ticks.refresh(1)
+    write_bronze(tmp_path, [replace(record, topic="other") for record in records(99, tick=2)])
+    (source,) = app.sources
+    check_schemas(ticks._lake, source, 2)
+    write_bronze(tmp_path, records(7, tick=3))
+    check_schemas(ticks._lake, source, 3)
+    write_bronze(tmp_path, records(8, tick=4))
+    with pytest.raises(StorageError, match="known up to tick 1 of bronze, and tick 4 is read"):
+        check_schemas(ticks._lake, source, 4)

@@ -53,20 +53,11 @@ class LakeSchemas:
         """Return the last tick in whose records all ids of these parts were looked up."""
         return min(self._topic(topic).ticks[part_name] for part_name in part_names)
 
-    def reach(self, source: Source, tick: int) -> None:
-        """Make sure that the schemas of a source's records up to a tick are known; another process may have kept them.
-
-        Raises StorageError if no process has.
-        """
-        if not source.registered_parts:
-            return
-        if self.tick(source.topic, source.registered_parts) < tick:
-            self.reload(source.topic)
-        if (own_tick := self.tick(source.topic, source.registered_parts)) < tick:
-            raise StorageError(
-                f"the schemas of topic {source.topic!r} are known up to tick {own_tick} of bronze, and tick {tick} is "
-                "read. Run its application while the registry can be reached."
-            )
+    def reaches(self, topic: str, part_name: str, tick: int) -> bool:
+        """Say whether all ids of a part up to a tick were looked up; another process may have done so meanwhile."""
+        if self.tick(topic, [part_name]) < tick:
+            self.reload(topic)
+        return self.tick(topic, [part_name]) >= tick
 
     def reload(self, topic: str) -> None:
         """Read a topic's schemas again: another process may have kept more."""

@@ -5,9 +5,32 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lakehouse.errors import StorageError
 from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH
+from lakehouse.plan.origin import Source
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
+
+
+def check_schemas(lake: OpenLake, source: Source, tick: int) -> None:
+    """Raise StorageError if a record of a source up to a tick has an id that nobody has looked up.
+
+    Ticks that no application has taken in yet may have none of the topic's records.
+    """
+    topic, schemas = source.topic, lake.schemas
+    for part_name in source.registered_parts:
+        if schemas.reaches(topic, part_name, tick):
+            continue
+        known_tick = schemas.tick(topic, [part_name])
+        known_ids = schemas.find(topic, part_name).keys() | schemas.unknown_ids(topic, part_name)
+        ids = read_schema_ids(
+            lake, topic, part_name, known_tick, tick, own_table=source.own_table, limit=len(known_ids) + 1
+        )
+        if not known_ids.issuperset(ids):
+            raise StorageError(
+                f"the schemas of topic {topic!r} are known up to tick {known_tick} of bronze, and tick {tick} is read. "
+                "Run its application while the registry can be reached."
+            )
 
 
 def read_schema_ids(

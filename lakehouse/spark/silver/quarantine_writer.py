@@ -19,6 +19,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.schema_ids import check_schemas
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
@@ -88,7 +89,7 @@ class Quarantine:
                 written_progress.tick, min((writer.looked_through for writer in reading_writers), default=NO_TICK)
             )
             new_rows = bronze.between_ticks(bronze_rows, after_tick, to_tick)
-            self._lake.schemas.reach(source, to_tick)
+            check_schemas(self._lake, source, to_tick)
             find_schemas = self._lake.schemas.find
             make_records = partial(decode_records, source, new_rows, find_schemas)
             decoded_records = cache.make_once(self._lake.spark, source, after_tick, to_tick, make_records)

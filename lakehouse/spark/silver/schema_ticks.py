@@ -55,7 +55,7 @@ class SchemaTicks:
     def refresh(self, tick: int) -> bool:
         """Look up the ids of all records up to a tick; return whether the schemas of more records are known now."""
         ticks_before = [self._tick(*part) for part in self._parts]
-        behind = [part for part in self._parts if not self._reaches(*part, tick)]
+        behind = [part for part in self._parts if not self._lake.schemas.reaches(*part, tick)]
         if behind and (began := time.monotonic()) >= self._next_try:
             self._reasons.clear()
             for part in behind:
@@ -101,11 +101,6 @@ class SchemaTicks:
 
     def _tick_of(self, source: Source) -> int:
         return self._lake.schemas.tick(source.topic, source.registered_parts)
-
-    def _reaches(self, topic: str, part_name: str, tick: int) -> bool:
-        if self._tick(topic, part_name) < tick:
-            self._lake.schemas.reload(topic)  # another process may have looked them up
-        return self._tick(topic, part_name) >= tick
 
     def _take_in(self, topic: str, part_name: str, tick: int) -> None:
         """Look up the new ids of a topic's part up to a tick, and keep their schemas; note why it can't be done now."""

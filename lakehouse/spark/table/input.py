@@ -33,6 +33,7 @@ from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.bronze.schema_ids import check_schemas
 from lakehouse.spark.expression.arrow_functions import literal_map
 from lakehouse.spark.fold.table_fold import TableFold
 from lakehouse.spark.open_lake import OpenLake, OpenTable
@@ -80,7 +81,7 @@ class Input:
         read_rows = cache(partial(self.rows, after_tick, to_tick))
 
         def records(source: Source) -> DataFrame:
-            self.lake.schemas.reach(source, to_tick)
+            check_schemas(self.lake, source, to_tick)
 
             def make_records() -> DataFrame:
                 topic_rows = read_rows().where(F.col("topic") == source.topic)
