@@ -29,6 +29,7 @@ SCHEMA = (
     "born date, at timestamp, tags array<string>, days array<date>, home struct<zip: smallint, city: string>, "
     "rooms array<struct<size: decimal(9, 1), name: string>>, grid array<array<int>>, props map<string, int>"
 )
+FIRST_DAY, DAY_MS = -719_162, 86_400_000  # the first day of the year 1, by days since 1970
 LONG, MILLIS = "long", {"type": "long", "logicalType": "timestamp-millis"}
 
 
@@ -94,6 +95,12 @@ def drawn_value(draw: random.Random, type: Any) -> Any:
             return draw.random() < 0.5
         case "int" | "long" if is_usual:
             return draw.randrange(-100, 100)
+        case {"logicalType": "date"} if draw.random() < 0.9:
+            return draw.randrange(FIRST_DAY, -FIRST_DAY)
+        case {"logicalType": "timestamp-millis"} if draw.random() < 0.9:
+            return draw.randrange(FIRST_DAY, -FIRST_DAY) * DAY_MS + draw.randrange(DAY_MS)
+        case {"logicalType": "timestamp-micros"} if draw.random() < 0.9:
+            return (draw.randrange(FIRST_DAY, -FIRST_DAY) * DAY_MS + draw.randrange(DAY_MS)) * 1000 + 7
         case "bytes" if is_usual:
             return draw.randbytes(1)
         case "int":

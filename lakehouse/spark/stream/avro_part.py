@@ -26,6 +26,8 @@ from lakehouse.spark.expression.avro_values import AvroValue, avro_value, does_n
 from lakehouse.spark.stream.record_part import Part, python_decoder
 
 _MARK = secrets.randbits(62)
+# Dates before 1582 are those of the calendar of today, whatever the session's setting for files says.
+_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class AvroPart(Part):
         for number, (reader, ids_by_writer) in enumerate(self._ids_by_reader.items()):
             read: Column | None = None
             for writer, ids in ids_by_writer.items():
-                row = from_avro(marked, writer, {"mode": "PERMISSIVE", "avroSchema": reader})
+                row = from_avro(marked, writer, {**_OPTIONS, "avroSchema": reader})
                 condition = is_of(ids) & is_read
                 read = F.when(condition, row) if read is None else read.when(condition, row)
             assert read is not None
