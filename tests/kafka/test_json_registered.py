@@ -89,7 +89,7 @@ def test_sql_inserts_prints_and_selects(
     session.script.run(
         "CREATE STREAM visits (id BIGINT KEY, city VARCHAR, at TIMESTAMP) WITH (KAFKA_TOPIC='sr-visits', "
         "FORMAT='JSON_SR', VALUE_SCHEMA_FULL_NAME='shop.Visit');"
-        "CREATE TABLE per_city WITH (FORMAT='JSON') AS SELECT city, COUNT(*) AS n FROM visits GROUP BY city;"
+        "CREATE TABLE json_per_city WITH (FORMAT='JSON') AS SELECT city, COUNT(*) AS n FROM visits GROUP BY city;"
     )
     list(session.run("INSERT INTO visits (id, city, at) VALUES (1, 'Rome', '2026-01-31T12:00:00.5');"))
     schema = json.loads(
@@ -102,6 +102,6 @@ def test_sql_inserts_prints_and_selects(
         (answer,) = session.run(statement)
         return list(answer.rows)
 
-    assert asked("SELECT * FROM per_city;") == [("Rome", 1)]
+    assert asked("SELECT * FROM json_per_city;") == [("Rome", 1)]
     (_, _, _, key, value), *_ = asked("PRINT 'sr-visits' FROM BEGINNING LIMIT 1;")
     assert (key, json.loads(str(value))) == ("1", {"CITY": "Rome", "AT": 1769860800500})

@@ -10,10 +10,12 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakehouse.lake.commit_metadata import VisibleCommit
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.event import from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
+from lakehouse.run.scenario.replay import keep_declared
 from lakehouse.semantics.commit_number import Progress
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
@@ -58,6 +60,7 @@ def write_bronze(layout: Layout, app: App, records: list[Record], last: int) -> 
         rows.setdefault(path, []).append(row | times)
     for path, some in rows.items():
         _write(path, pa.Table.from_pylist(some, BRONZE), "ingest", last, ["topic"])
+    keep_declared(LakeSchemas(layout), app, last)
 
 
 def write_late(layout: Layout, table: Table, result: Result, last: int) -> None:

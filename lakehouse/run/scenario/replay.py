@@ -16,6 +16,7 @@ from lakehouse.formats.decode import find_declared
 from lakehouse.lake import reader
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.event import Late, to_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
@@ -115,11 +116,16 @@ def write_bronze(lake: OpenLake, app: App, records: Iterable[Record]) -> int:
             raise ValueError(
                 f"tick {tick} follows tick {bronze_state.tick - 1}: expected ticks from 1 on, without a hole"
             )
+    keep_declared(lake.schemas, app, bronze_state.tick)
+    return bronze_state.tick
+
+
+def keep_declared(schemas: LakeSchemas, app: App, tick: int) -> None:
+    """Keep in a lake the schemas by which tests write an application's records, up to a tick."""
     find_schemas = find_declared(app.sources)
     for source in app.sources:
         for part_name in source.registered_parts:
-            lake.schemas.keep(source.topic, {part_name: find_schemas(source.topic, part_name)}, bronze_state.tick)
-    return bronze_state.tick
+            schemas.keep(source.topic, {part_name: find_schemas(source.topic, part_name)}, tick)
 
 
 def _kafka_row(record: Record) -> tuple[Any, ...]:
