@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes
+from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes, read_whole
 from lakehouse.formats.avro.avro_columns import avro_of_format
 from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
@@ -43,12 +43,10 @@ class AvroCodec(Codec):
             raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
         traits = self.format.traits
         try:
-            row, end = _reader(schema, columns, traits.ignores_case, traits.is_bare)(data, PREFIX_LENGTH)
+            read_row = _reader(schema, columns, traits.ignores_case, traits.is_bare)
+            return read_whole(read_row, data, PREFIX_LENGTH)  # type: ignore[no-any-return]
         except Unfit as error:
             raise Unfit(f"schema {id}: {error}") from error
-        if end != len(data):
-            raise Unfit(f"schema {id}: expected the end, found {len(data) - end} more bytes")
-        return row  # type: ignore[no-any-return]
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         return self._with_id(_row_writer(self.format, columns, is_key=False)(row))

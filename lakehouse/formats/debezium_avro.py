@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro.avro_bytes import ReadBytes
+from lakehouse.formats.avro.avro_bytes import ReadBytes, read_whole
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.avro_codec import AvroCodec
 from lakehouse.formats.codec import Row
@@ -87,7 +87,6 @@ class _Event:
         self.options = options
         data = placeholder_bytes(options.unavailable)
         self._placeholders = (data, data.decode("utf-8", "replace"))
-        self._names = tuple(column.name for column in columns)
         if options.flattened:
             marks = [
                 Column(name, "boolean" if _has_boolean(avro_type, name) else "string")
@@ -108,7 +107,7 @@ class _Event:
 
     def row(self, data: bytes) -> Row | None:
         """Return the row after a change; None for a delete."""
-        envelope = self._read_whole(data)
+        envelope = self._read_event(data)
         operation, after = envelope["op"], envelope["after"]
         if operation == "d":
             return None
@@ -122,7 +121,7 @@ class _Event:
 
     def flattened_row(self, data: bytes) -> Row | None:
         """Return the row that stands alone; None if its field __deleted is true."""
-        row = self._read_whole(data)
+        row = self._read_event(data)
         if row.pop("__deleted", None) in DELETED or row.get("__op") == "d":
             return None
         operation = row.pop("__op", None)
@@ -131,10 +130,8 @@ class _Event:
         self._check_sent(row)
         return row
 
-    def _read_whole(self, data: bytes) -> Row:
-        row, end = self._read(data, PREFIX_LENGTH)
-        if end != len(data):
-            raise Unfit(f"expected the end, found {len(data) - end} more bytes")
+    def _read_event(self, data: bytes) -> Row:
+        row = read_whole(self._read, data, PREFIX_LENGTH)
         if row is None:
             raise Unfit("expected a change event, found a null")
         return row  # type: ignore[no-any-return]

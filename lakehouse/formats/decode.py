@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from lakehouse.formats import epoch
@@ -117,7 +118,7 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
 
     find_schemas: gives the schemas of the writers of a topic's "key" or "value".
     """
-    key_schemas, value_schemas = find_schemas(source.topic, "key"), find_schemas(source.topic, "value")
+    key_schemas, value_schemas = (part_schemas(source, part_name, find_schemas) for part_name in ("key", "value"))
     try:
         key = decode_key(source.key_format, source.key, record.key, key_schemas)
     except Unfit:
@@ -130,6 +131,11 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
         )
 
 
+def part_schemas(source: Source, part_name: str, find_schemas: FindSchemas) -> WriterSchemas:
+    """Return the schemas of the writers of a source's "key" or "value": none are looked for where none are needed."""
+    return find_schemas(source.topic, part_name) if part_name in source.registered_parts else NO_SCHEMAS
+
+
 def find_declared(sources: Iterable[Source]) -> FindSchemas:
     """Return the function that finds the schemas by which what tests write can be read, by topic and part.
 
@@ -138,7 +144,7 @@ def find_declared(sources: Iterable[Source]) -> FindSchemas:
     source_by_topic: dict[str, Source] = {}
     for source in sources:
         source_by_topic.setdefault(source.topic, source)
-    return lambda topic, part_name: declared_schemas(source_by_topic[topic], part_name)
+    return cache(lambda topic, part_name: declared_schemas(source_by_topic[topic], part_name))
 
 
 def declared_schemas(source: Source, part_name: str) -> WriterSchemas:
@@ -158,8 +164,7 @@ def part_in_topic(source: Source, part_name: str) -> tuple[Codec, tuple[Column, 
 
     Without the bounds of a window, which stand behind a key's own bytes.
     """
-    format, columns = (source.key_format, source.key) if part_name == "key" else (source.value_format, source.value)
-    return _in_topic(format, columns)
+    return _in_topic(*source.format_and_columns(part_name))
 
 
 def _in_topic(format: str, columns: tuple[Column, ...]) -> tuple[Codec, tuple[Column, ...]]:

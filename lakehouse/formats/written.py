@@ -123,8 +123,7 @@ def _check_reads_same(
     part_name: str, source: Source, own: tuple[bytes, WriterSchemas], encoded_again: bytes | None
 ) -> None:
     """Raise Unfit if what people write is read otherwise than a record's own bytes: as another row, or reason."""
-    is_key = part_name == "key"
-    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    format, columns = source.format_and_columns(part_name)
     again = (encoded_again, declared_schemas(source, part_name))
     own_row, row_again = (_row_or_reason(part_name, format, columns, *written) for written in (own, again))
     if own_row != row_again:

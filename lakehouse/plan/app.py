@@ -89,6 +89,12 @@ class App(Declaration):
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
+    @property
+    def registered_parts(self) -> tuple[tuple[str, str], ...]:
+        """The topics, each with "key" or "value", that nobody can read without the schemas of their writers."""
+        parts = ((source.topic, part_name) for source in self.sources for part_name in source.registered_parts)
+        return tuple(dict.fromkeys(parts))
+
 
 def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> App:
     """Return an application of these tables and sinks. It also keeps the tables of sinks, and all tables that are read.

@@ -118,6 +118,10 @@ class Source(Node):
     def decodes(self) -> tuple[Source, ...]:
         return (self,)
 
+    def format_and_columns(self, part_name: str) -> tuple[str, tuple[Column, ...]]:
+        """Return the format and the columns of the "key" or the "value"."""
+        return (self.key_format, self.key) if part_name == "key" else (self.value_format, self.value)
+
     @property
     def registered_parts(self) -> tuple[str, ...]:
         """Which of "key" and "value" nobody can read without the schemas of their writers, which a registry has."""

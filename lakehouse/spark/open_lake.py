@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.errors import RegistryUnavailable
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import commits
 from lakehouse.lake.moment.commits import Commit
@@ -91,6 +92,12 @@ class OpenLake:
         """The schemas of the writers of its topics."""
         schemas: LakeSchemas = self.facts.setdefault(LakeSchemas, LakeSchemas(self.layout))
         return schemas
+
+    def writer_schema(self, id: int) -> WriterSchema | None:
+        """Return the schema of an id; None if the registry does not have it. Raises RegistryUnavailable."""
+        if self.look_up_schema is None:
+            raise RegistryUnavailable(f"No registry is known that has schema {id}: see [registry] in the settings.")
+        return self.look_up_schema(id)
 
     @property
     def live(self) -> OpenLake:

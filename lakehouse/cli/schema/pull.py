@@ -46,7 +46,7 @@ def pull(
     """
     from lakehouse.plan.schema import check_topic
     from lakehouse.registry.opening import open_registry
-    from lakehouse.run.schemas.pull import parts_of_topics, pull_schemas, registered_parts
+    from lakehouse.run.schemas.pull import parts_of_topics, pull_schemas
     from lakehouse.run.start.application import find_app, folder_of_app
 
     settings = settings_of(config, lake)
@@ -56,7 +56,7 @@ def pull(
         own_folder = folder or (Path() if named_app is None else folder_of_app(named_app))
     else:
         app_name = app_of(app, settings)
-        parts = registered_parts(find_app(app_name).app)
+        parts = list(find_app(app_name).app.registered_parts)
         own_folder = folder or folder_of_app(app_name)
         if not parts:
             raise ConfigError(f"{app_name} has no stream in a format with schemas of a registry; expected topics.")

@@ -21,6 +21,14 @@ ReadBytes = Callable[[bytes, int], tuple[Any, int]]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
+def read_whole(read: ReadBytes, data: bytes, place: int) -> Any:
+    """Return the value that takes all the bytes from a place. Raises Unfit."""
+    value, end = read(data, place)
+    if end != len(data):
+        raise Unfit(f"expected the end, found {len(data) - end} more bytes")
+    return value
+
+
 def read_int(data: bytes, place: int) -> tuple[int, int]:
     """Return an int and the place after it. Raises Unfit."""
     return _read_varint(data, place, 32)

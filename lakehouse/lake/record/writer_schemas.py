@@ -49,6 +49,10 @@ class LakeSchemas:
         """Return the ids that the registry did not know."""
         return self._topic(topic).unknown[part_name]
 
+    def ids(self, topic: str, part_name: str) -> frozenset[int]:
+        """Return the ids that were looked up, whether the registry knew them or not."""
+        return self.unknown_ids(topic, part_name) | self.find(topic, part_name).keys()
+
     def tick(self, topic: str, part_names: Iterable[str]) -> int:
         """Return the last tick in whose records all ids of these parts were looked up."""
         return min(self._topic(topic).ticks[part_name] for part_name in part_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.errors import NotFound, RegistryUnavailable, StorageError
+from lakehouse.errors import NotFound, StorageError
 from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
@@ -73,7 +73,7 @@ class _Schemas:
     """The schemas by which a changelog was written, each asked for once. The columns may have been others then."""
 
     def __init__(self, lake: OpenLake) -> None:
-        self._look_up = lake.look_up_schema
+        self._lake = lake
         self._by_id: dict[int, WriterSchemas] = {}
 
     def find(self, format: str, data: bytes | None) -> WriterSchemas:
@@ -82,9 +82,7 @@ class _Schemas:
         if id is None:
             return NO_SCHEMAS
         if id not in self._by_id:
-            if self._look_up is None:
-                raise RegistryUnavailable(f"No registry is known that has schema {id}: see [registry] in the settings.")
-            schema = self._look_up(id)
+            schema = self._lake.writer_schema(id)
             self._by_id[id] = NO_SCHEMAS if schema is None else WriterSchemas({id: schema})
         return self._by_id[id]
 

@@ -23,7 +23,7 @@ from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
-from lakehouse.run.schemas.pull import column_differences, pinned_columns, registered_parts
+from lakehouse.run.schemas.pull import column_differences, pinned_columns
 from lakehouse.run.schemas.written import refusals, schema_to_write
 from lakehouse.settings.sections import RegistrySection
 
@@ -61,7 +61,7 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
             newest_by_subject[subject] = newest_schema(registry, subject)
         return newest_by_subject[subject]
 
-    for topic, part_name in registered_parts(app):
+    for topic, part_name in app.registered_parts:
         subject = topic_subject(settings, topic, part_name)
         file = pinned_file(folder, topic, part_name)
         if (pinned := pinned_columns(file)) is not None:

@@ -15,11 +15,9 @@ from typing import Any, Literal
 from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.record.writer_schemas import PARTS
-from lakehouse.plan.app import App
 from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avro, write_avro
 from lakehouse.plan.avro.pinned import pinned_file
 from lakehouse.plan.avro.schema_text import column_types
-from lakehouse.plan.names.record_format import parse_format
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
 from lakehouse.settings.sections import RegistrySection
@@ -41,21 +39,6 @@ class PulledSchema:
     state: PullState
     differences: tuple[str, ...] = ()
     reason: str = ""
-
-
-def registered_parts(app: App) -> list[TopicPart]:
-    """Return the topics of an application, with the "key" and the "value", that are read by their writers' schemas."""
-    formats = (
-        (source.topic, zip(PARTS, (source.key_format, source.value_format), strict=True)) for source in app.sources
-    )
-    return list(
-        dict.fromkeys(
-            (topic, part_name)
-            for topic, by_part in formats
-            for part_name, format in by_part
-            if parse_format(format).traits.reads_by_schema
-        )
-    )
 
 
 def parts_of_topics(topics: Iterable[str]) -> list[TopicPart]:

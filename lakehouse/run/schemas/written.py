@@ -14,7 +14,7 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import DEFAULT_NAME, parse_schema_options
 from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
-from lakehouse.run.start.registry import writer_schema
+from lakehouse.run.schemas.newest import is_named_by_topic, newest_schema, topic_subject
 from lakehouse.settings.config import RegistrySection
 
 
@@ -26,11 +26,13 @@ def with_registered_id(
     The schema is registered, or only looked up if the settings say so. Raises SchemaRefused, with both schemas, for one
     by which readers could not read the earlier records; ConfigError for one that is not there; RegistryUnavailable.
     """
-    schema, subject, latest = schema_to_write(topic, part_name, format, columns), f"{topic}-{part_name}", None
-    if section.subject_strategy == "topic":
+    latest = None
+    if is_named_by_topic(section):
+        subject = topic_subject(section, topic, part_name)
         latest = _latest(registry, subject)
         schema = schema_to_write(topic, part_name, format, columns, latest)
     else:
+        schema = schema_to_write(topic, part_name, format, columns)
         record_name = _name_in(schema) or schema.avro_type.kind
         subject = record_name if section.subject_strategy == "record" else f"{topic}-{record_name}"
     id = registry.lookup(subject, schema.text, schema.kind)
@@ -80,8 +82,8 @@ def refusals(registry: Registry, subject: str, schema: WriterSchema, latest: Wri
 
 
 def _latest(registry: Registry, subject: str) -> WriterSchema | None:
-    registered = registry.latest(subject)
-    return None if registered is None else writer_schema(registered[1])
+    newest = newest_schema(registry, subject)
+    return None if newest is None else newest.schema
 
 
 def _register(registry: Registry, subject: str, schema: WriterSchema, latest: WriterSchema | None) -> int:

@@ -12,6 +12,7 @@ from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
+from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import parse_format
@@ -25,7 +26,6 @@ from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.settings.config import Settings
 
 _ANY_SCHEMA = "avro"
-PARTS = ("key", "value")
 
 
 def written_source(source: Source, target: Entry, position: int) -> Source:
@@ -74,8 +74,7 @@ def with_registered_ids(
 def _with_id(
     data: bytes, source: Source, part_name: str, registry: Registry, settings: Settings, position: int
 ) -> bytes:
-    is_key = part_name == "key"
-    format, columns = (source.key_format, source.key) if is_key else (source.value_format, source.value)
+    format, columns = source.format_and_columns(part_name)
     try:
         registered_format = with_registered_id(
             registry, settings.registry, source.topic, part_name, format, tuple(column.in_topic for column in columns)

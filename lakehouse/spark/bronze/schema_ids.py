@@ -22,11 +22,11 @@ def check_schemas(lake: OpenLake, source: Source, tick: int) -> None:
         if schemas.reaches(topic, part_name, tick):
             continue
         known_tick = schemas.tick(topic, [part_name])
-        known_ids = schemas.find(topic, part_name).keys() | schemas.unknown_ids(topic, part_name)
+        kept_ids = schemas.ids(topic, part_name)
         ids = read_schema_ids(
-            lake, topic, part_name, known_tick, tick, own_table=source.own_table, limit=len(known_ids) + 1
+            lake, topic, part_name, known_tick, tick, own_table=source.own_table, limit=len(kept_ids) + 1
         )
-        if not known_ids.issuperset(ids):
+        if not kept_ids.issuperset(ids):
             raise StorageError(
                 f"the schemas of topic {topic!r} are known up to tick {known_tick} of bronze, and tick {tick} is read. "
                 "Run its application while the registry can be reached."

@@ -46,8 +46,7 @@ class SchemaTicks:
         self._lake, self._declarations = lake, app.declarations
         self._sources = [source for source in app.sources if source.is_registered]
         self._own_topics = {source.topic for source in app.sources if source.own_table}
-        parts = ((source.topic, part_name) for source in self._sources for part_name in source.registered_parts)
-        self._parts = tuple(dict.fromkeys(parts))
+        self._parts = app.registered_parts
         self._reasons: dict[str, str] = {}  # by topic
         self._first_asked: dict[tuple[str, str, int], float] = {}  # unknown ids, by the clock of time.monotonic
         self._next_try = 0.0
@@ -105,15 +104,14 @@ class SchemaTicks:
     def _take_in(self, topic: str, part_name: str, tick: int) -> None:
         """Look up the new ids of a topic's part up to a tick, and keep their schemas; note why it can't be done now."""
         schemas, after_tick = self._lake.schemas, self._tick(topic, part_name)
-        unknown_ids = schemas.unknown_ids(topic, part_name)
-        known_ids = schemas.find(topic, part_name).keys() | unknown_ids
-        limit, own_table = IDS_MAX + len(known_ids), topic in self._own_topics
+        kept_ids, unknown_ids = schemas.ids(topic, part_name), schemas.unknown_ids(topic, part_name)
+        limit, own_table = IDS_MAX + len(kept_ids), topic in self._own_topics
         ids = read_schema_ids(self._lake, topic, part_name, after_tick, tick, own_table=own_table, limit=limit)
         looked_up: dict[int, WriterSchema | None] = {}
         is_complete = True
-        for id in [id for id in ids if id not in known_ids][:IDS_MAX]:
+        for id in [id for id in ids if id not in kept_ids][:IDS_MAX]:
             try:
-                schema = self._look_up(id)
+                schema = self._lake.writer_schema(id)
             except RegistryUnavailable as error:
                 self._reasons[topic] = str(error)
                 is_complete = False
@@ -125,11 +123,6 @@ class SchemaTicks:
             elif len(unknown_ids) < UNKNOWN_MAX:
                 looked_up[id] = None
         schemas.keep(topic, {part_name: looked_up}, tick if is_complete else after_tick)
-
-    def _look_up(self, id: int) -> WriterSchema | None:
-        if self._lake.look_up_schema is None:
-            raise RegistryUnavailable(f"No registry is known that has schema {id}: see [registry] in the settings.")
-        return self._lake.look_up_schema(id)
 
     def _is_settled(self, topic: str, part_name: str, id: int, looked_up: Mapping[int, WriterSchema | None]) -> bool:
         """Say whether an id that the registry does not have is a record's fault; else note that it is waited for.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.formats.decode import part_schemas
 from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
@@ -24,8 +25,8 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
 
     find_schemas: gives the schemas of the writers of the topic's "key" or "value".
     """
-    key_part = make_part("key", source.key_format, source.key, find_schemas(source.topic, "key"))
-    value_part = make_part("value", source.value_format, source.value, find_schemas(source.topic, "value"))
+    key_part = make_part("key", source.key_format, source.key, part_schemas(source, "key", find_schemas))
+    value_part = make_part("value", source.value_format, source.value, part_schemas(source, "value", find_schemas))
     parts = (key_part, value_part)
     frame = bronze.select(
         *[column.alias(name) for part in parts for name, column in part.bronze_columns.items()],

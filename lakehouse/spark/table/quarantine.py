@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.formats.decode import reason_not_fitting
+from lakehouse.formats.decode import part_schemas, reason_not_fitting
 from lakehouse.formats.registered import FindSchemas
 from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
@@ -62,8 +62,8 @@ def bad_records(
 
 def _schema_reason(source: Source, part: str, find_schemas: FindSchemas) -> Callable[[Column], Column]:
     """Return the column function that says why a key or a value does not fit; null if it does."""
-    format_name, columns = (source.key_format, source.key) if part == "key" else (source.value_format, source.value)
-    schemas = find_schemas(source.topic, part)
+    format_name, columns = source.format_and_columns(part)
+    schemas = part_schemas(source, part, find_schemas)
 
     def reason(batch: pa.Array) -> pa.Array:
         reasons = [reason_not_fitting(part, format_name, columns, data, schemas) for data in batch.to_pylist()]
