@@ -70,6 +70,13 @@ class AvroCodec(Codec):
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _declared_schemas(self.format, columns, is_key)
 
+    def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
+        try:
+            _reader(schema, columns, self.format.traits.ignores_case, self.format.traits.is_bare)
+        except Unfit as error:
+            return str(error)
+        return None
+
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         """Return the bytes of a JSON text, by the newest schema of the topic's writers that fits it and the columns.
 
@@ -103,7 +110,7 @@ class AvroCodec(Codec):
         return self._written_row(data, columns)
 
     def _written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = self.decode(data, columns)
+        row = AvroCodec.decode(self, data, columns)
         return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
+from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.schema import Column
 
@@ -47,6 +48,10 @@ class Codec(ABC):
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         """Return the schemas by which what `encode` writes can be read."""
         return NO_SCHEMAS
+
+    def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
+        """Return why what a writer's schema describes can't be read into these columns; None if it can."""
+        return None
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         """Return the bytes of a key or a value that somebody types, by default the text's own. Raises Unfit."""

@@ -5,9 +5,7 @@ See `lakehouse.formats.debezium`. Nothing has to be declared of decimals and tim
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +15,6 @@ from lakehouse.formats.avro_codec import AvroCodec
 from lakehouse.formats.codec import Row
 from lakehouse.formats.debezium import DELETED, NOT_SENT, ROW_AFTER, split_columns, unfit_after, unfit_operation
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, split_registered
-from lakehouse.formats.values.json_value import encode_object
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import AvroType, UnfitSchema, WriterSchema
 from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
@@ -42,10 +39,17 @@ class DebeziumAvroCodec(AvroCodec):
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return AvroCodec.declared_schemas(self, columns if is_key else self.written_columns(columns), is_key=is_key)
 
+    def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
+        if is_key:
+            return AvroCodec.schema_problem(self, schema, columns, is_key=True)
+        try:
+            _event(schema, columns, self.format.options)
+        except (Unfit, UnfitSchema) as error:
+            return str(error)
+        return None
+
     def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        written_columns = self.written_columns(columns)
-        row = AvroCodec.decode(self, data, written_columns)
-        return None if row is None else json.loads(encode_object(row, written_columns), parse_float=Decimal)
+        return self._written_row(data, self.written_columns(columns))
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return AvroCodec.decode(self, data, columns)

@@ -157,6 +157,25 @@ def test_a_declaration_that_no_longer_fits_and_one_without_a_schema(lakehouse: C
     assert "- declared stream typed, key: typed-key: the registry has no such schema yet." in shown
 
 
+def test_columns_of_change_events_are_compared_with_the_row_in_the_envelope(
+    lakehouse: Command, register: Register
+) -> None:
+    row = {"type": "record", "name": "Row", "fields": [{"name": "city", "type": "int"}]}
+    fields = [{"name": "op", "type": "string"}, {"name": "after", "type": ["null", row]}]
+    register("shop.typed-value", {"type": "record", "name": "Envelope", "fields": fields})
+    register("shop.typed-key", {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "string"}]})
+    Path("app.py").write_text(
+        "import lakehouse as lh\n"
+        'typed = lh.debezium("shop.typed", key="id bigint", schema="city string", format="avro", name="typed")\n'
+        'app = lh.app(typed.latest("current"))\n'
+    )
+    outcome = lakehouse("schema", "check", "--app", "app.py")
+    assert outcome.code == 1
+    shown = words(outcome.out)
+    assert "differs declared stream typed, value: shop.typed-value, version 1 field after: field city: int" in shown
+    assert "differs declared stream typed, key: shop.typed-key, version 1 field id: string, declared bigint" in shown
+
+
 def test_what_is_published_is_compared(registry: EmbeddedRegistry, register: Register, tmp_path: Path) -> None:
     orders = lh.stream("in", key="id bigint", schema="city string, amount decimal(9, 2)")
     totals = orders.group_by("city").agg(n=lh.count(), total=lh.sum("amount")).table("totals")

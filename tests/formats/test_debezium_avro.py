@@ -13,8 +13,14 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.decode import decode_record
+from lakehouse.formats.decode import decode_record, find_declared
 from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.written import (
+    decode_written_key,
+    decode_written_value,
+    encode_written_key,
+    encode_written_value,
+)
 from lakehouse.model.model import BadRecord
 from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
@@ -158,3 +164,14 @@ def test_what_the_schema_says_is_not_declared(options: dict[str, Any]) -> None:
 def test_another_format_is_refused() -> None:
     with pytest.raises(PlanError, match="format='xml': expected 'json' or 'avro'"):
         lh.debezium("t", key="id int", schema="n int", format="xml")
+
+
+def test_keys_and_values_are_shown_as_people_write_them() -> None:
+    written = {"op": "c", "after": {"name": "a", "amount": "1.50"}, "source": {"ts_ms": 7}}
+    source = lh.debezium("t", key="id int", schema="name string, amount decimal(10, 2)", format="avro").source
+    assert isinstance(source, Source)
+    find_schemas = find_declared([source])
+    key, value = encode_written_key(source, 5), encode_written_value(source, written)
+    assert decode_written_key(source, key, find_schemas("t", "key")) == 5
+    shown = decode_written_value(source, value, find_schemas("t", "value"))
+    assert encode_written_value(source, shown) == value

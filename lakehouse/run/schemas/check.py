@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from lakehouse.errors import PlanError
-from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.decode import part_in_topic
-from lakehouse.formats.values.unfit import Unfit
-from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.app import App
 from lakehouse.plan.avro.avro_schema import UnfitSchema
 from lakehouse.plan.avro.pinned import pinned_file
 from lakehouse.plan.avro.schema_text import column_types
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
@@ -67,13 +65,9 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
         if (pinned := pinned_columns(file)) is not None:
             checks.append(_check_pinned(str(file), subject, pinned, newest_of(subject)))
     for source in app.sources:
-        for part_name in PARTS:
-            codec, columns = part_in_topic(source, part_name)
-            if codec.format.traits.reads_by_schema:
-                subject = topic_subject(settings, source.topic, part_name)
-                name = f"stream {source.name}, {part_name}"
-                ignores_case = codec.format.traits.ignores_case
-                checks.append(_check_declared(name, subject, columns, newest_of(subject), ignores_case))
+        for part_name in source.registered_parts:
+            subject = topic_subject(settings, source.topic, part_name)
+            checks.append(_check_declared(source, part_name, subject, newest_of(subject)))
     for sink in app.sinks:
         for part_name, columns in _published_parts(sink):
             subject = topic_subject(settings, sink.topic, part_name)
@@ -95,17 +89,16 @@ def _check_pinned(name: str, subject: str, pinned: dict[str, str], newest: Newes
     return SchemaCheck("pinned", name, subject, newest.version, problems, *texts)
 
 
-def _check_declared(
-    name: str, subject: str, columns: tuple[Column, ...], newest: NewestSchema | None, ignores_case: bool
-) -> SchemaCheck:
+def _check_declared(source: Source, part_name: str, subject: str, newest: NewestSchema | None) -> SchemaCheck:
+    name = f"stream {source.name}, {part_name}"
     if newest is None:
         return SchemaCheck("declared", name, subject, note="the registry has no such schema yet")
-    try:
-        row_reader(newest.schema.avro_type, columns, ignores_case=ignores_case)
-    except (Unfit, UnfitSchema) as error:
-        own = ", ".join(map(str, columns))
-        return SchemaCheck("declared", name, subject, newest.version, (str(error),), own, newest.schema.text)
-    return SchemaCheck("declared", name, subject, newest.version)
+    codec, columns = part_in_topic(source, part_name)
+    problem = codec.schema_problem(newest.schema, columns, is_key=part_name == "key")
+    if problem is None:
+        return SchemaCheck("declared", name, subject, newest.version)
+    own = ", ".join(map(str, columns))
+    return SchemaCheck("declared", name, subject, newest.version, (problem,), own, newest.schema.text)
 
 
 def _published_parts(sink: Sink) -> Iterator[tuple[str, tuple[Column, ...]]]:
