@@ -5,7 +5,8 @@
 | op c, u, r (create, update, snapshot)      | `after`                                                                |
 | op d; a null value (the tombstone after d) | none: a delete                                                         |
 | op t (truncate), m (message), any other    | none, with a reason: the quarantine                                    |
-| a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database       |
+| a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database; or   |
+|                                            | null, and named among those that were not sent: `Stream.latest` |
 | a document as a text (MongoDB)             | with `documents`: its fields, as in `values.extended_json`             |
 | a row alone (ExtractNewRecordState)        | with `flattened`: the row; a delete if its field __deleted is true      |
 
@@ -47,14 +48,14 @@ from lakehouse.formats.values.json_text import (
     write_parsed,
 )
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
-from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
 
 ROW_AFTER = ("c", "u", "r")
 DELETED = ("true", True)
 NOT_SENT = (
-    "not sent (TOAST): the database's log has no value of a large column that did not change. ALTER TABLE ... REPLICA "
-    "IDENTITY FULL makes PostgreSQL log it"
+    "not sent (TOAST): the database's log has no value of a large column that did not change. latest(...) directly "
+    "over the stream keeps the value before; for others, ALTER TABLE ... REPLICA IDENTITY FULL makes PostgreSQL log it"
 )
 _NOTHING_DECLARED = DeclaredValues()
 
@@ -136,17 +137,37 @@ class _Event:
         return self._sent_row(members, schema.of_row, columns)
 
     def _sent_row(self, members: Members, field_schemas: Fields | None, columns: tuple[Column, ...]) -> Row:
-        return read_fields(members, columns, field_schemas, self.declared, self._check_sent)
+        if not self.options.marks_unsent:
+            return read_fields(members, columns, field_schemas, self.declared, self._require_sent)
+        unsent: list[str] = []
 
-    def _check_sent(self, value: Any) -> None:
-        texts, others = self._placeholders
-        if value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others:
+        def was_sent(name: str, value: Any) -> bool:
+            if self._is_placeholder(value):
+                unsent.append(name)
+                return False
+            return True
+
+        row_columns = without_marks(columns)
+        return read_fields(members, row_columns, field_schemas, self.declared, was_sent) | {UNSENT_COLUMN: unsent}
+
+    def _require_sent(self, name: str, value: Any) -> bool:
+        if self._is_placeholder(value):
             raise Unfit(NOT_SENT)
+        return True
+
+    def _is_placeholder(self, value: Any) -> bool:
+        texts, others = self._placeholders
+        return value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others
 
 
 @lru_cache(maxsize=256)
 def split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     return tuple(c for c in columns if c.name not in meta), tuple(c for c in columns if c.name in meta)
+
+
+def without_marks(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns that a change has values for: all but that of marks, see `Stream.latest`."""
+    return tuple(column for column in columns if column.name != UNSENT_COLUMN)
 
 
 class _Schema:

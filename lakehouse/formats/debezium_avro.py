@@ -13,11 +13,19 @@ from lakehouse.formats.avro.avro_bytes import ReadBytes, read_whole
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.avro_codec import AvroCodec
 from lakehouse.formats.codec import Row
-from lakehouse.formats.debezium import DELETED, NOT_SENT, ROW_AFTER, split_columns, unfit_after, unfit_operation
+from lakehouse.formats.debezium import (
+    DELETED,
+    NOT_SENT,
+    ROW_AFTER,
+    split_columns,
+    unfit_after,
+    unfit_operation,
+    without_marks,
+)
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, split_registered
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import AvroType, UnfitSchema, WriterSchema
-from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options, placeholder_bytes
+from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
 
 
@@ -58,6 +66,7 @@ class DebeziumAvroCodec(AvroCodec):
 @lru_cache(maxsize=256)
 def _written_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tuple[Column, ...]:
     """Return the columns of an event as people write it: its op, the row, and what else of the envelope is read."""
+    columns = without_marks(columns)
     if options.flattened:
         return (*columns, Column("__deleted", "string"), Column("__op", "string"))
     row_columns, meta_columns = split_columns(columns, options.meta)
@@ -89,6 +98,7 @@ class _Event:
 
     def __init__(self, avro_type: AvroType, columns: tuple[Column, ...], options: DebeziumOptions) -> None:
         self.options = options
+        columns = without_marks(columns)
         data = placeholder_bytes(options.unavailable)
         self._placeholders = (data, data.decode("utf-8", "replace"))
         if options.flattened:
@@ -119,7 +129,7 @@ class _Event:
             raise unfit_operation(envelope)
         if after is None:
             raise unfit_after(operation, None)
-        self._check_sent(after)
+        self._mark_unsent(after)
         metas = {".".join(path): _value_at(read(data, PREFIX_LENGTH)[0], path) for path, read in self._metas}
         return {**after, **metas}
 
@@ -131,7 +141,7 @@ class _Event:
         operation = row.pop("__op", None)
         if operation is not None and operation not in ROW_AFTER:
             raise unfit_operation({"op": operation})
-        self._check_sent(row)
+        self._mark_unsent(row)
         return row
 
     def _read_event(self, data: bytes) -> Row:
@@ -140,10 +150,12 @@ class _Event:
             raise Unfit("expected a change event, found a null")
         return row  # type: ignore[no-any-return]
 
-    def _check_sent(self, row: Row) -> None:
-        for name, value in row.items():
-            if value in self._placeholders:
-                raise Unfit(f"field {name}: {NOT_SENT}")
+    def _mark_unsent(self, row: Row) -> None:
+        unsent = [name for name, value in row.items() if value in self._placeholders]
+        if self.options.marks_unsent:
+            row |= dict.fromkeys(unsent) | {UNSENT_COLUMN: unsent}
+        elif unsent:
+            raise Unfit(f"field {unsent[0]}: {NOT_SENT}")
 
 
 def _has_boolean(avro_type: AvroType, name: str) -> bool:

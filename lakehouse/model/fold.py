@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import singledispatch
 from itertools import zip_longest
@@ -12,7 +12,7 @@ from typing import Any
 from lakehouse.model.evaluate import evaluate
 from lakehouse.model.event import Event, Late, key_of, stream_change, to_sortable
 from lakehouse.plan.aggregation import rule_for_model
-from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy
+from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.clock import Clock
@@ -70,6 +70,25 @@ def _fold_latest(fold: Latest, fold_input: FoldInput, result: TableResult) -> It
             result.null_keys += 1
         else:
             yield change
+
+
+@fold_events.register
+def _fold_latest_sent(fold: LatestSent, fold_input: FoldInput, result: TableResult) -> Iterator[Change]:
+    """Keep the latest value of each column that was sent. A delete forgets them all."""
+    rows_by_key: dict[Key | None, Row] = {}
+    fields = dict(fold.fields)
+    for change in _fold_latest(fold, fold_input, result):
+        row: Row = {}
+        if change.value is not None:
+            unsent, row_before = change.value[fold.unsent], rows_by_key.get(change.key, {})
+            assert isinstance(unsent, list)
+            row = {
+                name: row_before.get(name) if fields[name] in unsent else value
+                for name, value in change.value.items()
+                if name != fold.unsent
+            }
+        rows_by_key[change.key] = row
+        yield replace(change, value=row or None)
 
 
 def _is_replaced(event: Event, following_event: Event | None) -> bool:

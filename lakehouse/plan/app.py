@@ -143,7 +143,14 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     check_distinct(functions, "functions")
     sources: dict[str, Source] = {}
     for source in (source for item in streams for source in item.sources):
-        if sources.setdefault(source.name, source) != source:
+        if (other := sources.setdefault(source.name, source)) != source:
+            if source.unmarked == other.unmarked:
+                raise PlanError(
+                    f"stream {source.name!r} is read by latest, which keeps a value that was not sent (TOAST), and by "
+                    "something else, which needs all of them. Read the second one from the table (table.to_stream()), "
+                    'declare it under a name of its own (lh.debezium(..., name=...)), or say unsent="quarantine": a '
+                    "record without a value is then bad for both."
+                )
             raise PlanError(
                 f"stream {source.name!r} is declared twice, differently. Rename one: stream(..., name=...)."
             )

@@ -1,6 +1,6 @@
 """The operators of a table over its stream's records: a fold, and those after it. Frozen values.
 
-    Latest, LatestBy, Aggregate   fold: a record and the row of its key become the key's next row
+    Latest (LatestSent), LatestBy, Aggregate   fold: a record and the row of its key become the key's next row
     Final                         a window's row becomes visible once, when the window has closed
     Having                        a row is visible while it qualifies
     Expire                        rows of windows leave, by the watermark
@@ -97,6 +97,24 @@ class Latest(Operator):
 
     def lines(self) -> list[str]:
         return ["latest value per key; a null value deletes"]
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSent(Latest):
+    """The latest value of each column: what a record did not send stays as it was, since the key's last delete.
+
+    unsent: the column of the stream, not of the table, with the names of the fields that a record did not send.
+    fields: the field of each value column.
+    """
+
+    unsent: str
+    fields: tuple[tuple[str, str], ...]
+
+    def columns(self, key_names: tuple[str, ...], stream_columns: Iterable[Column]) -> tuple[Column, ...]:
+        return Latest.columns(self, key_names, (column for column in stream_columns if column.name != self.unsent))
+
+    def lines(self) -> list[str]:
+        return ["latest value of each column that was sent, per key; a null value deletes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from lakehouse.plan.expression import (
     read_by,
     sql_part,
 )
+from lakehouse.plan.names.debezium_options import KEEP, UNSENT_COLUMN, parse_options
 from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import Latest
@@ -132,6 +133,25 @@ class Source(Node):
     def is_registered(self) -> bool:
         """Whether nobody can read its records without the schemas of their writers."""
         return bool(self.registered_parts)
+
+    @property
+    def marked(self) -> Source | None:
+        """The source with UNSENT_COLUMN, if it is a change log whose records need not send all values; else None."""
+        value_format = parse_format(self.value_format)
+        if not value_format.traits.is_change_log or (options := parse_options(value_format.options)).unsent != KEEP:
+            return None
+        marked_format = replace(value_format, options=str(replace(options, marks_unsent=True)))
+        unsent_column = Column(UNSENT_COLUMN, "array<string>")
+        return replace(self, value_format=str(marked_format), value=(*self.value, unsent_column))
+
+    @property
+    def unmarked(self) -> Source:
+        """The source as it was declared: without the column of `marked`."""
+        value_format = parse_format(self.value_format)
+        if not value_format.traits.is_change_log or not (options := parse_options(value_format.options)).marks_unsent:
+            return self
+        declared_format = replace(value_format, options=str(replace(options, marks_unsent=False)))
+        return replace(self, value_format=str(declared_format), value=self.value[:-1])
 
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self
@@ -275,7 +295,8 @@ class TableJoin(Node):
         if as_of == "event time" and (broadcast or type(table.fold) is not Latest or table.behind):
             raise PlanError(
                 f'{subject}: as_of="event time" needs a table of latest(...) without order_by and suppress, and no '
-                "broadcast: of other tables the changes do not tell how they were at an earlier event time."
+                "broadcast: of other tables the changes do not tell how they were at an earlier event time. A change "
+                'log of a database needs unsent="quarantine".'
             )
         if table.windows:
             raise PlanError(

@@ -137,6 +137,11 @@ class Select(Step):
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(item.expression for item in self.columns)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its columns are some of those before it, unchanged."""
+        return all(named_column.is_plain for named_column in self.columns)
+
     def fingerprint(self, read_columns: set[str], *, keyed: bool) -> tuple[Json | None, set[str]]:
         return _select_part(self.columns, read_columns)
 

@@ -14,7 +14,8 @@ from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.expression import Expression, Json, expression_type, name_text, parse_expression, parse_named
 from lakehouse.plan.expression import parse_predicate as condition
 from lakehouse.plan.names.join_words import AsOf, How, HowJoined
-from lakehouse.plan.operator import LatestBy, Suppress, Tombstones
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.operator import LatestBy, LatestSent, Suppress, Tombstones
 from lakehouse.plan.origin import Merge, Node, Source, TableJoin
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.steps import Declaration, value_in_message
@@ -26,6 +27,7 @@ from lakehouse.plan.schema import (
     check_partitions,
     check_pseudo,
     check_topic,
+    fields_of,
     parse_schema,
     without_duplicates,
 )
@@ -288,8 +290,31 @@ class Stream(Declaration):
         nothing.
         """
         subject = f"table {check_name(name, 'table')!r}"
-        fold = LatestBy.declared(self.columns, order_by, retention, tombstones, subject)
-        return Table(name, self, self.key, fold, (Suppress(),) if suppress else ())
+        stream, fold = self, LatestBy.declared(self.columns, order_by, retention, tombstones, subject)
+        if order_by is None and (marked := self._latest_sent()) is not None:
+            stream, fold = marked
+        return Table(name, stream, self.key, fold, (Suppress(),) if suppress else ())
+
+    def _latest_sent(self) -> tuple[Stream, LatestSent] | None:
+        """Return a change log's stream that marks what was not sent (TOAST), and the fold that heeds the marks.
+
+        None if it is no such log, or has steps that do more than leave out columns: they would compute with a value
+        that is not there.
+        """
+        selects = [step for step in self.steps if isinstance(step, Select) and step.is_plain]
+        if len(selects) < len(self.steps) or not isinstance(self.source, Source) or not (source := self.source.marked):
+            return None
+        unsent_column = source.value[-1]
+        unsent = parse_named(unsent_column.name, (unsent_column,), self.what)
+        marked_steps = tuple(replace(select, columns=(*select.columns, unsent)) for select in selects)
+        marked_stream = replace(self, source=source, columns=(*self.columns, unsent_column), steps=marked_steps)
+        is_named = parse_format(source.value_format).is_named
+        fields_by_name = {
+            column.name.lower(): (fields_of((column.in_topic,))[0] if is_named else column.in_topic).name
+            for column in source.value
+        }
+        fields = tuple((name, fields_by_name[name.lower()]) for name in self.shape.values)
+        return marked_stream, LatestSent(unsent_column.name, fields)
 
     def group_by(self, *columns: str) -> Grouped:
         """Return the stream grouped by these expressions, for `agg`. A null in any of them leaves the record out."""

@@ -343,3 +343,36 @@ def test_options_stand_in_the_name_of_the_format(options: DebeziumOptions) -> No
     format = RecordFormat("debezium", options=str(options))
     assert parse_format(str(format)) == format
     assert parse_options(parse_format(str(format)).options) == options
+
+
+def test_a_value_that_was_not_sent_is_null_and_named_for_latest() -> None:
+    stream = lh.debezium("shop.orders", key="id int", schema="Title string from 'TITLE', n int, photo binary")
+    marked = stream.latest("orders").stream.source
+    assert isinstance(marked, Source)
+    row = decoded(marked, event(title=PLACEHOLDER, n=3, photo=None))
+    assert (row["Title"], row["n"], row["debezium_unsent"]) == (None, 3, ["TITLE"])
+
+
+def test_what_computes_with_a_stream_gets_no_marks() -> None:
+    stream = lh.debezium("shop.orders", key="id int", schema="title string, n int")
+    tables = [
+        stream.filter("n > 1").latest("a"), stream.select(upper="upper(title)").latest("a"),
+        stream.latest("a", order_by="cast(n AS bigint)"), stream.group_by("title").agg(n=lh.count()).table("a"),
+        lh.debezium("shop.orders", key="id int", schema="title string", unsent="quarantine").latest("a"),
+        lh.stream("orders", key="id int", schema="title string").latest("a"),
+    ]  # fmt: skip
+    for table in tables:
+        assert "debezium_unsent" not in str(table.stream.sources)
+    assert [column.name for column in stream.latest("a").columns] == ["id", "title", "n"]
+
+
+def test_a_stream_is_read_with_marks_or_without_them() -> None:
+    stream = lh.debezium("shop.orders", key="id int", schema="title string, n int")
+    with pytest.raises(PlanError, match=r"'shop_orders' is read by latest, which keeps a value that was not sent"):
+        lh.app(stream.latest("a"), stream.group_by("title").agg(n=lh.count()).table("b"))
+    strict = lh.debezium("shop.orders", key="id int", schema="title string, n int", unsent="quarantine")
+    lh.app(strict.latest("a"), strict.group_by("title").agg(n=lh.count()).table("b"))
+    with pytest.raises(PlanError, match=r"unsent='bad': expected 'keep' or 'quarantine'"):
+        lh.debezium("shop.orders", key="id int", schema="title string", unsent="bad")
+    with pytest.raises(PlanError, match=r"'debezium_unsent' is a name for marks"):
+        lh.debezium("shop.orders", key="id int", schema="Debezium_unsent string")

@@ -26,13 +26,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def check(spark: SparkSession, folder: Path, app: App, seed: int, batches: list[int], ticks: list[int]) -> None:
+def check(
+    spark: SparkSession,
+    folder: Path,
+    app: App,
+    records: list[Record],
+    seed: int,
+    batches: list[int],
+    ticks: list[int],
+) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.scenario.replay import rows_of, write_bronze
     from lakehouse.spark.history import reading
     from lakehouse.spark.silver.query import Silver
 
-    records, layout = history(seed, 120, 5), Layout(str(folder))
+    layout = Layout(str(folder))
     last = write_bronze(open_lake(spark, layout), app, records)
     with Silver(open_lake(spark, layout), app, lambda tick, count: None) as silver:
         for tick in (*batches, last):
@@ -54,7 +62,7 @@ def moments(app: App, records: list[Record], seed: int, ticks: list[int]) -> lis
     ends = {record.partition: record.offset + 1 for record in sorted(records, key=lambda record: record.offset)}
     bounds = {partition: random.randint(0, end) for partition, end in ends.items()}
     before = [record for record in records if record.offset < bounds[record.partition]]
-    made.append((AtOffsets({"events": bounds}), model.run(app, before, decode_record)))
+    made.append((AtOffsets({records[0].topic: bounds}), model.run(app, before, decode_record)))
     until = random.choice(records).timestamp
     made.append((AtEvent(until), model.run(app, records, decode_record, until)))
     return made
@@ -67,5 +75,6 @@ def test_at_ticks_offsets_and_event_times(spark: SparkSession, tmp_path: Path, s
     """A tick that has a version, and one that has none: in the middle of a batch."""
     dice = Random(seed)
     version = dice.randint(1, 3)
-    check(spark, tmp_path / "windows", APP, seed, [version], [version, dice.randint(version + 1, 4)])
-    check(spark, tmp_path / "stateful", STATEFUL, seed, [1, 3], [dice.choice([1, 3]), 2])
+    records = history(seed, 120, 5)
+    check(spark, tmp_path / "windows", APP, records, seed, [version], [version, dice.randint(version + 1, 4)])
+    check(spark, tmp_path / "stateful", STATEFUL, records, seed, [1, 3], [dice.choice([1, 3]), 2])

@@ -124,12 +124,12 @@ def read_fields(
     columns: tuple[Column, ...],
     field_schemas: Fields | None,
     declared: DeclaredValues,
-    check_sent: Callable[[Any], None] | None = None,
+    was_sent: Callable[[str, Any], bool] | None = None,
 ) -> dict[str, Any]:
     """Return the row of columns in a struct; an absent field is null. Raises Unfit.
 
-    field_schemas: those of the struct's fields, if it has a schema. check_sent: raises Unfit for a value that only says
-    that there is one.
+    field_schemas: those of the struct's fields, if it has a schema. was_sent: says of a field whether its value is one,
+    or only says that there is one: then it is null.
     """
     row: dict[str, Any] = {}
     fields = Fields(members)
@@ -138,10 +138,11 @@ def read_fields(
         value = fields.get(name)
         if value is not None:
             try:
-                if check_sent is not None:
-                    check_sent(value)
-                reader = connect_reader(column.type, declared.decimals, declared.units.get(name, ""))
-                value = reader(value, field_schemas.get(name) if field_schemas is not None else None)
+                if was_sent is None or was_sent(name, value):
+                    reader = connect_reader(column.type, declared.decimals, declared.units.get(name, ""))
+                    value = reader(value, field_schemas.get(name) if field_schemas is not None else None)
+                else:
+                    value = None
             except Unfit as error:
                 raise Unfit(f"field {name}: {error}") from error
         row[name] = value

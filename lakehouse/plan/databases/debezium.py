@@ -6,7 +6,16 @@ from collections.abc import Mapping
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
-from lakehouse.plan.names.debezium_options import DECIMALS, UNAVAILABLE, UNITS, DebeziumOptions, placeholder_bytes
+from lakehouse.plan.names.debezium_options import (
+    BAD,
+    DECIMALS,
+    KEEP,
+    UNAVAILABLE,
+    UNITS,
+    UNSENT_COLUMN,
+    DebeziumOptions,
+    placeholder_bytes,
+)
 from lakehouse.plan.names.format_traits import DEBEZIUM, DEBEZIUM_AVRO, JSON, KEY_FORMATS
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.refused.formats import check_format_name
@@ -31,6 +40,7 @@ def debezium(
     times: Mapping[str, str] | None = None,
     meta: str = "",
     unavailable: str = UNAVAILABLE,
+    unsent: str = KEEP,
     format: str = JSON,
     key_format: str | None = None,
     event_time: str | None = None,
@@ -51,7 +61,9 @@ def debezium(
     decimals: what a text for a decimal is, "precise" (its bytes) or "string" (its digits); times: what a number for a
     timestamp counts, by column, {"made": "micros"}, or "millis" or "nanos", for a date also "days", which is the usual.
     meta: columns beside the row, out of the envelope: "op string, lsn bigint from 'source.lsn'". unavailable: the
-    connector's unavailable.value.placeholder. format: of keys and values, "json", or "avro" with a registry's schemas,
+    connector's unavailable.value.placeholder, which stands for a value that was not sent (TOAST). unsent: "keep", then
+    `latest` directly over this stream keeps the value before, and for others the record is bad; or "quarantine", then
+    it is bad for all. format: of keys and values, "json", or "avro" with a registry's schemas,
     which have the types. key_format: "debezium" (JSON), or one of those of `stream`. event_time: as in `stream`; if
     left out, when the database made the change, source.ts_ms; of flattened rows, and of deletes, the record's own
     timestamp. name, own_table, headers, max_ahead: as in `stream`.
@@ -75,13 +87,17 @@ def debezium(
     units = _units(times or {}, (*key_columns, *row_columns), f"{subject}: times")
     if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
+    if unsent not in (KEEP, BAD):
+        raise PlanError(f"{subject}: unsent={unsent!r}: expected {KEEP!r} or {BAD!r}.")
+    if any(column.name.lower() == UNSENT_COLUMN for column in (*key_columns, *row_columns, *meta_columns)):
+        raise PlanError(f"{subject}: schema: {UNSENT_COLUMN!r} is a name for marks. Give the column another one.")
     if documents and flattened:
         raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
     if (value_kind := _KINDS.get(format)) is None:
         raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, _KINDS))}.")
     if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
         raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
-    options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths)
+    options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent)
     key_formats = (*_KINDS.values(), *KEY_FORMATS)
     key_format = check_format_name(key_format or value_kind, key_formats, f"{subject}: key_format")
     key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""

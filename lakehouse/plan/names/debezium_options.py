@@ -7,15 +7,22 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 UNAVAILABLE = "__debezium_unavailable_value"
 DECIMALS = ("precise", "string")
+# What becomes of a value that was not sent. KEEP: `latest` keeps the one before. BAD: its record is bad for all.
+KEEP, BAD = "keep", "quarantine"
+# The column with the names of a record's fields that were not sent, if the format marks them.
+UNSENT_COLUMN = "debezium_unsent"
 # Nanoseconds in a unit.
 UNITS = {"nanos": 1, "micros": 1_000, "millis": 1_000_000, "days": 86_400_000_000_000}
 _HEX = "hex:"
-_TIME, _META = "time.", "meta"
+_TIME, _META, _UNSENT, _MARKED = "time.", "meta", "unsent", "marks_unsent"
 
 
 @dataclass(frozen=True, slots=True)
 class DebeziumOptions:
-    """See `lakehouse.plan.databases.debezium`. times: units by the field's name. meta: paths in the envelope."""
+    """See `lakehouse.plan.databases.debezium`. times: units by the field's name. meta: paths in the envelope.
+
+    marks_unsent: a record with values that were not sent is not bad; they are null, and UNSENT_COLUMN names them.
+    """
 
     flattened: bool = False
     documents: bool = False
@@ -23,12 +30,15 @@ class DebeziumOptions:
     times: tuple[tuple[str, str], ...] = ()
     unavailable: str = UNAVAILABLE
     meta: tuple[str, ...] = ()
+    unsent: str = KEEP
+    marks_unsent: bool = False
 
     def __str__(self) -> str:
         pairs = [("flattened", "true")] * self.flattened + [("decimals", self.decimals)] * bool(self.decimals)
         pairs += [("documents", "true")] * self.documents
         pairs += [(_TIME + name, unit) for name, unit in self.times]
         pairs += [("unavailable", self.unavailable)] * (self.unavailable != UNAVAILABLE)
+        pairs += [(_UNSENT, self.unsent)] * (self.unsent != KEEP) + [(_MARKED, "true")] * self.marks_unsent
         return urlencode([*pairs, *((_META, path) for path in self.meta)], quote_via=quote, safe="")
 
 
@@ -43,6 +53,8 @@ def parse_options(text: str) -> DebeziumOptions:
         tuple((name.removeprefix(_TIME), unit) for name, unit in pairs if name.startswith(_TIME)),
         single.get("unavailable", UNAVAILABLE),
         tuple(path for name, path in pairs if name == _META),
+        single.get(_UNSENT, KEEP),
+        single.get(_MARKED) == "true",
     )
 
 

@@ -23,9 +23,9 @@ class FormatTraits:
     them without that schema. behind_prefix: the kind of the bytes behind that id, where they can be read alone.
     ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has types of its own
     for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values have equal
-    bytes, but for the two zeros of a double. only_types: the types of columns that it can hold; empty for all but
-    refused_types. any_case: the kind as SQL reads it, names in any case; bare: the kind of one value without an
-    object around it; empty if there is none, for SQL uses the kind itself.
+    bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table. only_types: the
+    types of columns that it can hold; empty for all but refused_types. any_case: the kind as SQL reads it, names in any
+    case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
     """
 
     name: str
@@ -43,6 +43,7 @@ class FormatTraits:
     ignores_case: bool = False
     has_moments: bool = False
     has_one_spelling: bool = False
+    is_change_log: bool = False
     only_types: tuple[str, ...] = ()
     refused_types: tuple[str, ...] = ()
     any_case: str = ""
@@ -87,10 +88,10 @@ TRAITS = {
             KAFKA, ("primitive",), is_declared=True, is_single=True, has_one_spelling=True,
             only_types=("string", "int", "bigint", "double", "binary"),
         ),
-        FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True),
+        FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True, is_change_log=True),
         FormatTraits(
             DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            ignores_case=True,
+            ignores_case=True, is_change_log=True,
         ),
         FormatTraits(
             "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,

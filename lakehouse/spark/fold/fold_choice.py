@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from lakehouse.plan.aggregation import SQL_KINDS, can_subtract
-from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy
+from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy, LatestSent
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping
 from lakehouse.spark.fold.aggregates import Form
-from lakehouse.spark.fold.latest import LatestFold
+from lakehouse.spark.fold.latest import LatestFold, LatestSentFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold
 from lakehouse.spark.fold.python_aggregates import PythonFold
 from lakehouse.spark.fold.sql_aggregates import SqlFold
@@ -31,6 +31,11 @@ def fold_class(operator: Fold, table: Table) -> type[TableFold]:
 @fold_class.register
 def _latest_class(operator: Latest, table: Table) -> type[TableFold]:
     return LatestFold
+
+
+@fold_class.register
+def _latest_sent_class(operator: LatestSent, table: Table) -> type[TableFold]:
+    return LatestSentFold
 
 
 @fold_class.register

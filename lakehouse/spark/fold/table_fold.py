@@ -1,6 +1,7 @@
 """The questions that Spark has about a table's fold. Each fold answers them in one class, in a file of its own:
 
     LatestFold         the last record of each key: `latest.py`
+    LatestSentFold     the last value of each column that was sent: `latest.py`, too
     LatestByOrderFold  the last record by an order in the records (`order_by`): `latest_by_order.py`
     SqlFold            the common aggregates, without windows or in tumbling and hopping ones: `sql_aggregates.py`
     PythonFold         all other aggregates, by the rules of `lakehouse.semantics`: `python_aggregates.py`
@@ -222,10 +223,14 @@ class TableFold(RowMerge, ABC):
         has_new_row = F.col("m._made").isNotNull()
         return joined_rows.select(
             *[
-                F.when(has_new_row, F.col(f"m.`{name}`")).otherwise(F.col(f"b.`{name}`")).alias(name)
+                F.when(has_new_row, self.overlaid_column(name)).otherwise(F.col(f"b.`{name}`")).alias(name)
                 for name in rows.columns
             ]
         )
+
+    def overlaid_column(self, name: str) -> Column:
+        """Return a column of a row (b) after a batch that has a row of its key (m)."""
+        return F.col(f"m.`{name}`")
 
     def running_window(self) -> WindowSpec:
         """Return the window over each row's changes up to the present one, after the row from which they begin."""

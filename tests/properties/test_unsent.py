@@ -1,0 +1,90 @@
+"""Values that a change log did not send (TOAST) stay as they were: on Spark, on the model, and in a fold by other code.
+
+A history has creates, updates that send some of the columns, deletes, and updates of rows that nobody saw.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakehouse as lh
+from lakehouse.formats.decode import decode_record
+from lakehouse.model import model
+from lakehouse.semantics.record import Record
+from tests.properties.test_moments import check
+from tests.seeds import restarts, seeds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLACEHOLDER = "__debezium_unavailable_value"
+DOCUMENTS = lh.debezium(
+    "docs", key="id int", schema="title string from 'TITLE', body string, n int, tags array<string>"
+)
+WHOLE = DOCUMENTS.latest("whole")
+BY_BODY = WHOLE.rows.group_by("body").agg(n=lh.count(), total=lh.sum("n")).table("by_body")
+APP = lh.app(WHOLE, DOCUMENTS.drop("title").latest("narrow", suppress=True), BY_BODY)
+
+
+def history(random: Random, size: int, ticks: int) -> tuple[list[Record], dict[int, dict[str, Any]]]:
+    """Return records of one partition, and the rows that an independent fold makes of them."""
+    rows: dict[int, dict[str, Any]] = {}
+    records = []
+    ends = sorted(random.sample(range(1, size), ticks - 1))
+    for offset in range(size):
+        id, kind = random.randrange(6), random.random()
+        value: bytes | None = None
+        if kind < 0.15:
+            rows.pop(id, None)
+            value = random.choice([None, json.dumps({"op": "d", "source": {"ts_ms": offset}}).encode()])
+        else:
+            sent: dict[str, Any] = {
+                "title": random.choice(["a", "b", None]), "body": random.choice(["x", "y", "body", None]),
+                "n": random.randint(-2, 5), "tags": random.choice([None, [], ["t", None]]),
+            }  # fmt: skip
+            unsent = {name for name in ("title", "body", "tags") if random.random() < 0.4}
+            row_before = rows.get(id, {})
+            rows[id] = {name: row_before.get(name) if name in unsent else item for name, item in sent.items()}
+            placeholders = dict.fromkeys(unsent, PLACEHOLDER) | ({"tags": [PLACEHOLDER]} if "tags" in unsent else {})
+            after = sent | placeholders
+            after["TITLE"] = after.pop("title")
+            value = json.dumps({"op": "u", "after": after, "source": {"ts_ms": offset}}).encode()
+        tick = bisect_right(ends, offset) + 1
+        records.append(Record("docs", "id", 0, offset, offset, json.dumps({"id": id}).encode(), value, tick, offset))
+    return records, rows
+
+
+@pytest.mark.parametrize("seed", seeds(*range(20)))
+def test_what_was_not_sent_stays(seed: int) -> None:
+    records, rows = history(Random(seed), 60, 3)
+    result = model.run(APP, records, decode_record)
+    assert result.tables["whole"] == {(id,): row for id, row in rows.items()}
+    assert not any(result.quarantine.values())
+
+
+@pytest.mark.parametrize("seed", seeds(1, 2, on_spark=True))
+def test_spark_keeps_what_the_model_keeps(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    from lakehouse.run.scenario.replay import SparkReplay
+
+    records, rows = history(Random(seed), 80, 4)
+    expected = model.run(APP, records, decode_record)
+    result = SparkReplay(spark, tmp_path)(APP, records, restarts(seed, 4))
+    assert result.tables["whole"] == {(id,): row for id, row in rows.items()}
+    for table in APP.tables:
+        assert result.tables[table.name] == expected.tables[table.name], table.name
+        assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
+    assert not any(result.quarantine.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
+def test_any_moment(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    records, _ = history(Random(seed), 80, 5)
+    check(spark, tmp_path, APP, records, seed, [2], [2, 3])
