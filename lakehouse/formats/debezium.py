@@ -108,8 +108,8 @@ class _Event:
         name_uuid = str(uuid.UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
         whole_numbers = [JsonNumber(str(byte)) for byte in data]
         decimals = [JsonNumber(f"{byte}.0") for byte in data]
-        texts = {text, base64_text, base64.urlsafe_b64encode(data).decode(), data.hex()}
-        return frozenset(texts), ([text], [base64_text], [name_uuid], whole_numbers, decimals, Members([(text, text)]))
+        texts = placeholder_texts(self.options.unavailable)
+        return texts, ([text], [base64_text], [name_uuid], whole_numbers, decimals, Members([(text, text)]))
 
     def row(self, envelope: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
@@ -158,6 +158,13 @@ class _Event:
     def _is_placeholder(self, value: Any) -> bool:
         texts, others = self._placeholders
         return value in texts if isinstance(value, str) else isinstance(value, list | Members) and value in others
+
+
+def placeholder_texts(unavailable: str) -> frozenset[str]:
+    """Return the texts that stand for a text, or for bytes, that were not sent."""
+    data = placeholder_bytes(unavailable)
+    base64_texts = (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode())
+    return frozenset((data.decode("utf-8", "replace"), *base64_texts, data.hex()))
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,10 @@ The result has the form that `lakehouse.spark.stream.streams` describes.
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import zip_longest
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -17,7 +21,7 @@ from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
-from lakehouse.spark.stream.parts import make_part
+from lakehouse.spark.part.parts import make_part
 
 
 def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas = find_no_schemas) -> DataFrame:
@@ -36,8 +40,8 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         *([F.col("headers").alias("_headers")] if source.headers else []),
         *([judging_time().alias("_judged_by")] if source.max_ahead is not None else []),
     )  # fmt: skip
-    if separate_columns := key_part.separate_columns | value_part.separate_columns:
-        frame = frame.withColumns(separate_columns)
+    for columns_of_parts in zip_longest(key_part.separate_columns, value_part.separate_columns):
+        frame = frame.withColumns(reduce(or_, filter(None, columns_of_parts)))
     frame = frame.withColumns(
         {"_null_key": key_part.null, "_tombstone": value_part.null, "_bad": key_part.bad | value_part.bad}
     )

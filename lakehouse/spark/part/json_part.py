@@ -3,7 +3,7 @@
 A property test compares both.
 
 Where possible, timestamps are read as text, and each is judged alone: to search the whole record for invalid moments
-takes longer than to read it. `lakehouse.spark.stream.json_written` has what from_json reads in another way than the
+takes longer than to read it. `lakehouse.spark.part.json_written` has what from_json reads in another way than the
 rule.
 """
 
@@ -19,9 +19,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
-from lakehouse.spark.stream import json_written
-from lakehouse.spark.stream.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
-from lakehouse.spark.stream.record_part import Part, python_decoder
+from lakehouse.spark.part import json_written
+from lakehouse.spark.part.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
+from lakehouse.spark.part.record_part import Part, python_decoder
 
 # Python's json, and so the model, refuses these, too.
 OPTIONS = {
@@ -91,7 +91,7 @@ class JsonPart(Part):
         return ~F.is_valid_utf8(self._bytes_as_text) | is_open
 
     @property
-    def separate_columns(self) -> dict[str, Column]:
+    def separate_columns(self) -> tuple[dict[str, Column], ...]:
         """The moments that were read as text, the texts as the record writes them, and maps with each key once.
 
         A moment that looks like a number is read once more, as epoch seconds if it was not in quotes. A text of which
@@ -128,7 +128,7 @@ class JsonPart(Part):
             columns_by_name[self._column_name(name)] = json_written.keep_last_entries(
                 self.struct[name], self.type[name].dataType
             )
-        return columns_by_name
+        return (columns_by_name,) if columns_by_name else ()
 
     @property
     def unfit(self) -> Column:

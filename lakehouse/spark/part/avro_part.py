@@ -23,7 +23,7 @@ from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import UnfitSchema
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.spark.expression.avro_values import AvroValue, avro_value, does_not_fit
-from lakehouse.spark.stream.record_part import Part, python_decoder
+from lakehouse.spark.part.record_part import Part, python_decoder
 
 _MARK = secrets.randbits(62)
 # Dates before 1582 are those of the calendar of today, whatever the session's setting for files says.
@@ -102,13 +102,13 @@ class AvroPart(Part):
         return groups
 
     @property
-    def separate_columns(self) -> dict[str, Column]:
+    def separate_columns(self) -> tuple[dict[str, Column], ...]:
         """Whether the bytes do not fit: then no column has what from_avro made of them, such as half a text."""
         is_unfit = F.when(self._is_careful, self._careful_row["_unfit"].isNotNull())
         for raw, values in self._values_by_group:
             has_mark = F.coalesce(raw[MARK] == F.lit(_MARK), F.lit(False))
             is_unfit = is_unfit.when(raw.isNotNull(), ~has_mark | does_not_fit(values))
-        return {f"_unfit_{self.name}": is_unfit.otherwise(F.lit(True))}
+        return ({f"_unfit_{self.name}": is_unfit.otherwise(F.lit(True))},)
 
     @property
     def _is_careful(self) -> Column:

@@ -77,9 +77,12 @@ class Part(ABC):
         return F.lit(False)
 
     @property
-    def separate_columns(self) -> dict[str, Column]:
-        """Columns that a step of its own computes from the struct, by the name that they get in the frame."""
-        return {}
+    def separate_columns(self) -> tuple[dict[str, Column], ...]:
+        """Columns by their names in the frame, which steps of their own compute, each from those before it.
+
+        Spark would compute again for each use what one step both computes and uses.
+        """
+        return ()
 
     @property
     def unfit(self) -> Column:
@@ -144,3 +147,21 @@ def python_decoder(part: Part) -> Callable[[Column], Column]:
         return pa.array(rows, type=arrow_type)
 
     return over_arrow(decode, result_type)
+
+
+@dataclass(frozen=True)
+class PythonPart(Part):
+    """A part in a format for which Spark has no function: Python reads it."""
+
+    @property
+    def read(self) -> Column:
+        return python_decoder(self)(F.col(self.name))
+
+    @property
+    def unfit(self) -> Column:
+        return self.struct["_unfit"].isNotNull()
+
+    @property
+    def null(self) -> Column:
+        """Whether the part is null, or its bytes mean a null, such as JSON's or a database's delete."""
+        return super().null | self.struct.isNull()

@@ -11,15 +11,16 @@ from pyspark.sql import functions as F
 from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.spark.stream.avro_part import AvroPart
-from lakehouse.spark.stream.json_key_part import JsonKeyPart
-from lakehouse.spark.stream.json_part import JsonAnyCasePart, JsonPart
-from lakehouse.spark.stream.json_registered_part import (
+from lakehouse.spark.part.avro_part import AvroPart
+from lakehouse.spark.part.debezium_part import DebeziumPart
+from lakehouse.spark.part.json_key_part import JsonKeyPart
+from lakehouse.spark.part.json_part import JsonAnyCasePart, JsonPart
+from lakehouse.spark.part.json_registered_part import (
     PrefixedJsonAnyCasePart,
     PrefixedJsonKeyPart,
     PrefixedJsonPart,
 )
-from lakehouse.spark.stream.record_part import Part, python_decoder
+from lakehouse.spark.part.record_part import Part, PythonPart
 
 
 @dataclass(frozen=True)
@@ -78,29 +79,12 @@ class IntegerPart(Part):
         return F.octet_length(self.name) != self._SIZES[self.columns[0].type]
 
 
-@dataclass(frozen=True)
-class PythonPart(Part):
-    """A part in a format for which Spark has no function: Python reads it."""
-
-    @property
-    def read(self) -> Column:
-        return python_decoder(self)(F.col(self.name))
-
-    @property
-    def unfit(self) -> Column:
-        return self.struct["_unfit"].isNotNull()
-
-    @property
-    def null(self) -> Column:
-        """Whether the part is null, or its bytes mean a null, such as JSON's or a database's delete."""
-        return super().null | self.struct.isNull()
-
-
 # For each kind of format, the parts that Spark reads itself: the first that can read the columns. Python reads others.
 QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json": (JsonKeyPart, JsonPart),
     "json_any_case": (JsonAnyCasePart,),
     "kafka": (PlainPart, IntegerPart),
+    "debezium": (DebeziumPart,),
     "avro": (AvroPart,),
     "avro_any_case": (AvroPart,),
     "json_sr": (PrefixedJsonKeyPart, PrefixedJsonPart),

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import NESTED_TYPES, base_type
 from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.spark.stream.json_part import JsonPart
+from lakehouse.spark.part.json_part import JsonPart
 
 # A text in quotes, without its escapes, or a word: one JSON value that can't add another field to an object.
 ONE_VALUE = r'^[ \t\r\n]*(?:"[^"]*"|[^\s"{}\[\],:\\]+)[ \t\r\n]*$'

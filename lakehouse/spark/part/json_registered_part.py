@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH, with_prefix
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.spark.stream.json_key_part import JsonKeyPart
-from lakehouse.spark.stream.json_part import JsonAnyCasePart, JsonPart
-from lakehouse.spark.stream.record_part import Part
+from lakehouse.spark.part.json_key_part import JsonKeyPart
+from lakehouse.spark.part.json_part import JsonAnyCasePart, JsonPart
+from lakehouse.spark.part.record_part import Part
 
 _NO_ID, _LAST_ID = with_prefix(0, b""), with_prefix(ID_MAX, b"")
 
