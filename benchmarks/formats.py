@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 import lakehouse as lh
 from lakehouse.formats.decode import find_declared
 from lakehouse.formats.encode import encode_value
+from lakehouse.formats.written import encode_written_value
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import parse_schema
 from lakehouse.settings.config import load
@@ -39,6 +40,7 @@ SCHEMA = "name string, city string, amount decimal(12, 2), made timestamp, visit
 AVRO_COLUMNS = parse_schema(SCHEMA, "schema")
 MADE_MICROS = 1_767_225_600_123_456
 MADE = datetime(2026, 1, 1, microsecond=123_456, tzinfo=UTC)
+DEBEZIUM_STREAM = lh.debezium("t", key="id bigint", schema=SCHEMA, key_format="kafka", format="avro")
 CONNECT = "org.apache.kafka.connect.data."
 FIELDS = [
     {"field": "id", "type": "int64"}, {"field": "name", "type": "string"}, {"field": "city", "type": "string"},
@@ -81,6 +83,15 @@ def avro_record(number: int) -> bytes:
     return data
 
 
+def debezium_avro_record(number: int) -> bytes:
+    after = row(number) | {"amount": Decimal(number).scaleb(-2), "made": MADE}
+    event = {"op": "u", "after": after, "source": {"ts_ms": 1_767_225_600_000}}
+    assert isinstance(DEBEZIUM_STREAM.source, Source)
+    data = encode_written_value(DEBEZIUM_STREAM.source, event)
+    assert data is not None
+    return data
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--records", type=int, default=200_000)
@@ -101,6 +112,7 @@ def main() -> None:
             lh.debezium("t", key="id bigint", schema=SCHEMA, key_format="kafka"),
             with_schema,
         ),
+        "debezium_avro": (DEBEZIUM_STREAM, debezium_avro_record),
     }
     with tempfile.TemporaryDirectory() as folder:
         settings = load(environ={"LAKEHOUSE_LAKE_PATH": folder}, start=Path(folder))

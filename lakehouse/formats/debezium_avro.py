@@ -42,7 +42,7 @@ class DebeziumAvroCodec(AvroCodec):
             raise Unfit(f"schema {id}: {error}") from error
 
     def written_columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        return _written_columns(columns, parse_options(self.format.options))
+        return event_columns(columns, parse_options(self.format.options))
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return AvroCodec.declared_schemas(self, columns if is_key else self.written_columns(columns), is_key=is_key)
@@ -64,7 +64,7 @@ class DebeziumAvroCodec(AvroCodec):
 
 
 @lru_cache(maxsize=256)
-def _written_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tuple[Column, ...]:
+def event_columns(columns: tuple[Column, ...], options: DebeziumOptions) -> tuple[Column, ...]:
     """Return the columns of an event as people write it: its op, the row, and what else of the envelope is read."""
     columns = without_marks(columns)
     if options.flattened:

@@ -17,7 +17,7 @@ from itertools import count
 from lakehouse.formats.avro.avro_columns import item_type, member_types, written_type
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.values.text_value import INTEGER_BITS
-from lakehouse.plan.avro.avro_schema import AvroType, write_avro
+from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType, write_avro
 from lakehouse.plan.schema import Column, base_type
 
 MARK = "mark"  # a long behind the row: the bytes end where the row ends, if it comes out
@@ -119,6 +119,8 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
         return wide, wide
     if base_name in ("date", "timestamp") and avro_type.kind in _INTEGERS:
         return avro_type, avro_type
+    if base_name == "timestamp" and avro_type.logical == ISO_TIMESTAMP:
+        return plain, plain
     match avro_type.kind:
         case "boolean" | "string" | "bytes" if base_name not in ("decimal", "timestamp"):
             return plain, plain

@@ -9,12 +9,14 @@ from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.plan.schema import base_type
 from lakehouse.spark.expression.arrow_functions import spark_type
+from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import is_outside_years
 
 
@@ -49,6 +51,11 @@ def avro_value(raw: Column, avro_type: AvroType, declared_type: str) -> AvroValu
             return AvroValue(raw)
         case "string":
             return AvroValue(raw, texts=() if avro_type.kind == "enum" else (raw,))
+        case "timestamp" if avro_type.kind == "string":  # Debezium's ZonedTimestamp
+            moment = parse_moment(raw, declared_type)
+            is_moment = ~raw.rlike(NO_MOMENT) & ~is_outside_years(moment, TimestampType())
+            fault = raw.isNotNull() & ~F.coalesce(moment.isNotNull() & is_moment, F.lit(False))
+            return AvroValue(moment, faults=(fault,), texts=(raw,), is_raw=False)
         case "date" | "timestamp":
             return AvroValue(raw, faults=(is_outside_years(raw, spark_type(declared_type)),))
     if base_name in INTEGER_BITS or base_name == "decimal":

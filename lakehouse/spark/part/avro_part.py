@@ -22,6 +22,7 @@ from lakehouse.formats.registered import PREFIX_LENGTH, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import UnfitSchema
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.avro_values import AvroValue, avro_value, does_not_fit
 from lakehouse.spark.part.record_part import Part, python_decoder
 
@@ -43,10 +44,15 @@ class AvroPart(Part):
                 ids.setdefault(types.reader, {}).setdefault(types.writer, []).append(id)
         return ids
 
+    @property
+    def _written_columns(self) -> tuple[PlanColumn, ...]:
+        """The columns that from_avro reads, with the names and types of the topic's fields."""
+        return tuple(column.in_topic for column in self.columns)
+
     @cached_property
     def _types_by_id(self) -> dict[int, ReadTypes | None]:
         """The schemas to read by, None for Python, by the id; without the ids whose types do not fit the columns."""
-        columns = tuple(column.in_topic for column in self.columns)
+        columns = self._written_columns
         ignores_case = parse_format(self.format).traits.ignores_case
         types_by_id = {}
         for id, schema in self.schemas.items():
@@ -89,14 +95,14 @@ class AvroPart(Part):
 
     @cached_property
     def _values_by_group(self) -> list[tuple[Column, list[AvroValue]]]:
-        """The column that from_avro has read, and the values of the columns in it, for each reader's schema."""
+        """The column that from_avro has read, and the values of `_written_columns`, for each reader's schema."""
         groups = []
         for number, reader in enumerate(self._ids_by_reader):
             types = next(types for types in self._types_by_id.values() if types is not None and types.reader == reader)
             raw = F.col(f"_read{number}_{self.name}")
             values = [
-                avro_value(raw[f"c{place}"], avro_type, column.in_topic.type)
-                for place, (avro_type, column) in enumerate(zip(types.columns, self.columns, strict=True))
+                avro_value(raw[f"c{place}"], avro_type, column.type)
+                for place, (avro_type, column) in enumerate(zip(types.columns, self._written_columns, strict=True))
             ]
             groups.append((raw, values))
         return groups
@@ -107,8 +113,12 @@ class AvroPart(Part):
         is_unfit = F.when(self._is_careful, self._careful_row["_unfit"].isNotNull())
         for raw, values in self._values_by_group:
             has_mark = F.coalesce(raw[MARK] == F.lit(_MARK), F.lit(False))
-            is_unfit = is_unfit.when(raw.isNotNull(), ~has_mark | does_not_fit(values))
+            is_unfit = is_unfit.when(raw.isNotNull(), ~has_mark | self._does_not_fit(values))
         return ({f"_unfit_{self.name}": is_unfit.otherwise(F.lit(True))},)
+
+    def _does_not_fit(self, values: list[AvroValue]) -> Column:
+        """Return whether the values of `_written_columns` do not fit."""
+        return does_not_fit(values)
 
     @property
     def _is_careful(self) -> Column:
@@ -132,6 +142,10 @@ class AvroPart(Part):
         return super().null | (self._is_careful & self._careful_row.isNull())
 
     def column(self, name: str) -> Column:
-        place, column = next((place, item) for place, item in enumerate(self.columns) if item.name == name)
-        values = [values[place].value.cast(column.type) for _, values in self._values_by_group]
+        column = next(column for column in self.columns if column.name == name)
+        values = [self._column_value(values, column).cast(column.type) for _, values in self._values_by_group]
         return F.when(~self.unfit, F.coalesce(*values, self._careful_row[name]))
+
+    def _column_value(self, values: list[AvroValue], column: PlanColumn) -> Column:
+        """Return the value of one of the declared columns. values: those of `_written_columns`."""
+        return values[self.columns.index(column)].value

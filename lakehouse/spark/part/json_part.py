@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import has_any_time, has_time, is_outside_years
 from lakehouse.spark.part import json_written
 from lakehouse.spark.part.json_any_case import has_odd_names, has_signs, json_any_case, quick_or_careful
@@ -33,7 +34,6 @@ OPTIONS = {
 
 # In a text: see `_no_moment`. Spark leaves out blanks, control characters and a sign before a time.
 MAYBE_NO_MOMENT = r'[0-9]{14}|9[0-9]{12}|"[^"0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:)|\\'
-NO_MOMENT = r"^(-?[0-9]{13}|[^0-9A-Za-z]*(T[0-9]|[0-9]{1,2}:))"
 NUMBER = r"^-?[0-9.eE+-]*$"
 
 
@@ -109,7 +109,7 @@ class JsonPart(Part):
             read_again = F.from_json(F.when(looks_like_number, self.text), moment_struct, self._options)
             # If a field occurs twice and its last value does not fit, Spark keeps the first one.
             epoch_seconds = F.when(read_again[self._corrupt_name].isNull(), read_again[field_name])
-            moment_value = json_written.parse_moment(text_value, moment_type.simpleString())
+            moment_value = parse_moment(text_value, moment_type.simpleString())
             is_quoted = json_written.is_in_quotes(F.when(looks_like_number, self.text), field_name)
             columns_by_name[self._column_name(moment)] = F.when(
                 looks_like_number & ~is_quoted, epoch_seconds

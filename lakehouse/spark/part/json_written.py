@@ -129,16 +129,6 @@ def has_map(kind: DataType) -> bool:
     return isinstance(kind, MapType)
 
 
-def parse_moment(text: Column, kind: str) -> Column:
-    """Return a text as a timestamp or a date; null if it is none."""
-    return F.coalesce(text.try_cast(kind), F.when(text.rlike(f"^{iso_text.OTHER}"), plain_moment(text)).try_cast(kind))
-
-
-def plain_moment(text: Column) -> Column:
-    """Return a moment's text in the form that Spark reads, as `lakehouse.semantics.iso_text.normal_form`."""
-    return _replace_patterns(F.btrim(text, F.lit(iso_text.BLANKS)), iso_text.FORMS)
-
-
 def _replace_patterns(text: Column, replacements: Iterable[tuple[str, str]]) -> Column:
     return reduce(lambda replaced_text, replacement: F.regexp_replace(replaced_text, *replacement), replacements, text)
 

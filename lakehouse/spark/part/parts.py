@@ -12,6 +12,7 @@ from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.part.avro_part import AvroPart
+from lakehouse.spark.part.debezium_avro_part import DebeziumAvroPart
 from lakehouse.spark.part.debezium_part import DebeziumPart
 from lakehouse.spark.part.json_key_part import JsonKeyPart
 from lakehouse.spark.part.json_part import JsonAnyCasePart, JsonPart
@@ -85,6 +86,7 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json_any_case": (JsonAnyCasePart,),
     "kafka": (PlainPart, IntegerPart),
     "debezium": (DebeziumPart,),
+    "debezium_avro": (DebeziumAvroPart, AvroPart),
     "avro": (AvroPart,),
     "avro_any_case": (AvroPart,),
     "json_sr": (PrefixedJsonKeyPart, PrefixedJsonPart),
