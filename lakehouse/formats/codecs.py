@@ -11,7 +11,7 @@ from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.debezium import DebeziumCodec
 from lakehouse.formats.debezium_avro import DebeziumAvroCodec
 from lakehouse.formats.delimited import DelimitedCodec
-from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.json_codec import ConnectJsonCodec, JsonAnyCaseCodec, JsonBareCodec, JsonCodec
 from lakehouse.formats.json_registered import (
     JsonRegisteredAnyCaseCodec,
     JsonRegisteredBareCodec,
@@ -58,6 +58,7 @@ CODECS: dict[str, type[Codec]] = {
     "json_sr": JsonRegisteredCodec,
     "json_sr_any_case": JsonRegisteredAnyCaseCodec,
     "json_sr_bare": JsonRegisteredBareCodec,
+    "connect_json": ConnectJsonCodec,
     "none": AbsentCodec,
 }
 

@@ -21,28 +21,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from lakehouse.formats.codec import Row
-from lakehouse.formats.json_codec import JsonCodec
-from lakehouse.formats.values.connect_value import (
-    DeclaredValues,
-    Fields,
-    fields_of_schema,
-    read_fields,
-    unwrap,
-)
+from lakehouse.formats.json_codec import ConnectJsonCodec
+from lakehouse.formats.values.connect_record import RecordSchema, read_record
+from lakehouse.formats.values.connect_value import DeclaredValues, Fields, read_fields, read_row, unwrap
 from lakehouse.formats.values.extended_json import plain_json
 from lakehouse.formats.values.json_text import (
     JsonNumber,
     Members,
-    end_of_first_value,
     parse_object,
     parse_value,
     write_parsed,
@@ -61,11 +53,11 @@ _NOTHING_DECLARED = DeclaredValues()
 
 
 @dataclass(frozen=True, slots=True)
-class DebeziumCodec(JsonCodec):
+class DebeziumCodec(ConnectJsonCodec):
     """A change event; its key is the row of the primary key. People write the JSON of both."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        schema, payload = _read_object(decode_utf8(data))
+        schema, payload = read_record(decode_utf8(data), parse_object)
         if payload is None:
             return None
         event = _event(self.format.options)
@@ -80,16 +72,9 @@ class DebeziumCodec(JsonCodec):
             return None
         event = _event(self.format.options)
         declared = event.declared
-        if isinstance(payload, Members):
-            if event.options.documents:
-                payload = Members((name, _document(value)) for name, value in payload)
-            return read_fields(payload, columns, fields_of_schema(schema), declared)
-        if len(columns) > 1:
-            names = ", ".join(column.name for column in columns)
-            raise Unfit(f"expected an object of {names}, found {clip_text(write_parsed(payload))}")
-        (column,) = columns
-        field_schemas = Fields(Members([(column.name, schema)])) if schema is not None else None
-        return read_fields(Members([(column.name, payload)]), columns, field_schemas, declared)
+        if isinstance(payload, Members) and event.options.documents:
+            payload = Members((name, _document(value)) for name, value in payload)
+        return read_row(payload, columns, schema, declared)
 
 
 @dataclass(frozen=True)
@@ -111,7 +96,7 @@ class _Event:
         texts = placeholder_texts(self.options.unavailable)
         return texts, ([text], [base64_text], [name_uuid], whole_numbers, decimals, Members([(text, text)]))
 
-    def row(self, envelope: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
+    def row(self, envelope: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
         operation = parts.get("op")
         if operation == "d":
@@ -126,7 +111,7 @@ class _Event:
         meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
         return row | read_fields(meta_members, meta_columns, None, _NOTHING_DECLARED)
 
-    def flattened_row(self, members: Members, schema: _Schema, columns: tuple[Column, ...]) -> Row | None:
+    def flattened_row(self, members: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(members)
         if isinstance(parts.get("op"), str) and "source" in parts and ("after" in parts or "before" in parts):
             raise Unfit("expected a row alone, found an envelope with op, source and after: leave out flattened=True")
@@ -175,54 +160,6 @@ def split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[t
 def without_marks(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns that a change has values for: all but that of marks, see `Stream.latest`."""
     return tuple(column for column in columns if column.name != UNSENT_COLUMN)
-
-
-class _Schema:
-    """The schema beside a record, or None: the schemas of the row's fields in it."""
-
-    def __init__(self, parsed_schema: Any) -> None:
-        self._parsed_schema = parsed_schema
-
-    @cached_property
-    def of_row(self) -> Fields | None:
-        """Those of a row alone."""
-        return fields_of_schema(self._parsed_schema)
-
-    @cached_property
-    def of_after(self) -> Fields | None:
-        """Those of the row after a change."""
-        return fields_of_schema(self.of_row.get("after")) if self.of_row is not None else None
-
-
-_NO_SCHEMA = _Schema(None)
-_BEFORE_SCHEMA, _AFTER_SCHEMA = '{"schema":', re.compile(r'[ \t\r\n]*,[ \t\r\n]*"payload"[ \t\r\n]*:')
-_SCHEMAS_MAX, _SCHEMA_LENGTH_MAX = 8, 100_000
-# The last schemas, each with the text of a record up to its end: most of a record is a schema that the one before had.
-_known_schemas: tuple[tuple[str, _Schema], ...] = ()
-
-
-def _read_object(text: str) -> tuple[_Schema, Any]:
-    """Return the schema and the value in a JSON object, see `unwrap`. Raises Unfit for everything else."""
-    for start, known_schema in _known_schemas:
-        if text.startswith(start) and (match := _AFTER_SCHEMA.match(text, len(start))):
-            with suppress(Unfit):  # the reason is that of the whole text
-                members = parse_object('{"payload":' + text[match.end() :])
-                if len(members) == 1:
-                    return known_schema, members[0][1]
-    parsed_schema, payload = unwrap(parse_object(text))
-    if parsed_schema is None:
-        return _NO_SCHEMA, payload
-    schema = _Schema(parsed_schema)
-    if text.startswith(_BEFORE_SCHEMA):
-        _remember(text, schema)
-    return schema, payload
-
-
-def _remember(text: str, schema: _Schema) -> None:
-    global _known_schemas
-    start = text[: len(_BEFORE_SCHEMA) + end_of_first_value(text[len(_BEFORE_SCHEMA) :])]
-    if len(start) <= _SCHEMA_LENGTH_MAX:
-        _known_schemas = ((start, schema), *_known_schemas[: _SCHEMAS_MAX - 1])
 
 
 @lru_cache(maxsize=64)

@@ -1,16 +1,19 @@
-"""JSON as a format: an object, the same with names in any case, and one value without an object around it."""
+"""JSON as a format: an object, the same with names in any case, one value without an object, and Kafka Connect's."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.values.connect_record import read_record
+from lakehouse.formats.values.connect_value import DeclaredValues, read_row, unwrap
 from lakehouse.formats.values.json_key import decode_single_key
-from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.json_text import JSON_BLANKS, parse_object, parse_value, write_json
 from lakehouse.formats.values.json_value import (
     decode_any_case,
     decode_bare_value,
@@ -20,6 +23,8 @@ from lakehouse.formats.values.json_value import (
 )
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.schema import Column
+
+_NOTHING_DECLARED = DeclaredValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +89,42 @@ class JsonBareCodec(JsonCodec):
 
     def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         return self.write_value(data, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectJsonCodec(JsonCodec):
+    """A row, or the only column's value, with its schema beside it: {"schema": ..., "payload": ...}, or without one.
+
+    Kafka Connect's JsonConverter writes the schema if `schemas.enable` is true; each record is looked at by itself. How
+    a value is read is in `lakehouse.formats.values.connect_value`. Without a schema it is JSON, and nobody writes more.
+    """
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        schema, payload = read_record(decode_utf8(data), _parse)
+        return None if payload is None else read_row(payload, columns, schema.parsed, _NOTHING_DECLARED)
+
+    def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self.decode(data, columns)
+
+    def key_text(self, written_key: Any) -> str | None:
+        return write_json(written_key) if _has_schema(written_key) else None
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        key = self.write_value(data, columns)
+        if _has_schema(key):
+            key = key["payload"]
+        return key.get(columns[0].name) if isinstance(key, dict) and len(columns) == 1 else key
+
+    def may_be_meant(self, data: bytes, columns: tuple[Column, ...]) -> bool:
+        with suppress(Unfit):
+            return unwrap(_parse(decode_utf8(data)))[0] is not None
+        return False
+
+
+def _has_schema(written_key: Any) -> bool:
+    """Say whether people wrote a key with the schema beside it."""
+    return isinstance(written_key, Mapping) and written_key.keys() == {"schema", "payload"}
+
+
+def _parse(text: str) -> Any:
+    return parse_object(text) if text.strip(JSON_BLANKS).startswith("{") else parse_value(text)

@@ -4,6 +4,7 @@
 |-----------|-------------------------------------------------------|----------------------------------------|
 | json      | the column's value; an object of several columns      | any JSON value, unchanged              |
 | json_bare | the column's value                                    | any JSON value, unchanged              |
+| connect_* | as json, with or without a schema beside it           | as json                                |
 | json_sr   | as json; the bytes get the prefix of a schema         | as json                                |
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |

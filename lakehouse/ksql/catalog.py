@@ -11,6 +11,7 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query
 from lakehouse.plan.app import named_window, read_window
+from lakehouse.plan.names.format_traits import traits_of
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.stream import Stream
@@ -76,6 +77,11 @@ class Entry:
     @property
     def columns(self) -> tuple[SqlColumn, ...]:
         return self.relation.columns
+
+    @property
+    def unwritten_format(self) -> str:
+        """The format of its key or its value that is only read, never written; empty if there is none."""
+        return next((format for format in self.formats if traits_of(format.lower()).written_as), "")
 
     @property
     def pseudo_columns(self) -> tuple[SqlColumn, ...]:

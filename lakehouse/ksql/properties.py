@@ -127,11 +127,12 @@ def query_properties(
     """Return the properties of CREATE ... AS. source_formats, source_delimiters: those of its first source."""
     properties = statement.properties
     _check_known(properties, OF_QUERY, statement.position)
-    both_formats = _format_property(properties, "FORMAT")
+    both_formats = _written_format_property(properties, "FORMAT")
     key_format, value_format = (
-        _format_property(properties, "KEY_FORMAT") or both_formats,
-        _format_property(properties, "VALUE_FORMAT") or both_formats,
+        _written_format_property(properties, "KEY_FORMAT") or both_formats,
+        _written_format_property(properties, "VALUE_FORMAT") or both_formats,
     )
+    source_formats = (_written_as(source_formats[0]), _written_as(source_formats[1]))
     if value_format is not None and traits_of_sql(value_format).is_absent:
         raise SqlError(
             f"VALUE_FORMAT='{value_format}' writes no value, and the query has some",
@@ -143,7 +144,7 @@ def query_properties(
     default_key_format = (
         source_formats[0]
         if not traits_of_sql(source_formats[0]).is_absent
-        else settings.get(DEFAULTS["KEY_FORMAT"], source_formats[0]).upper()
+        else _written_as(settings.get(DEFAULTS["KEY_FORMAT"], source_formats[0]).upper())
     )
     with_clause = _with_clause(
         properties,
@@ -375,6 +376,23 @@ def _format_property(properties: Properties, name: str) -> str | None:
             expected=", ".join(FORMATS),
         )
     return format_text.upper()
+
+
+def _written_format_property(properties: Properties, name: str) -> str | None:
+    """Return the format that a query's output is to have. Raises SqlError, also for one that is only read."""
+    format = _format_property(properties, name)
+    if format is not None and _written_as(format) != format:
+        raise SqlError(
+            f"{name}='{format}' is only read: others write such records",
+            properties[name].position,
+            expected=f"another format, such as {_written_as(format)}",
+        )
+    return format
+
+
+def _written_as(format: str) -> str:
+    """Return the format in which a query writes what it reads in a format."""
+    return traits_of_sql(format).written_as.upper() or format
 
 
 def _format_position(properties: Properties, position: int) -> int:

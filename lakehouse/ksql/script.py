@@ -273,6 +273,11 @@ class Script:
             )
         if target.is_source:
             raise SqlError(f"cannot insert into read-only stream: {target.name}", statement.position)
+        if target.unwritten_format:
+            raise SqlError(
+                f"cannot insert into {target.name}: others write records in {target.unwritten_format}",
+                statement.position,
+            )
         if target.name in self.catalog.names_read_by(statement.query):
             raise SqlError(f"{target.name} would be made of itself", statement.query.relation.position)
         query_target = QueryTarget("STREAM", target.name, statement.position)

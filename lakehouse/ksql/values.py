@@ -31,8 +31,10 @@ def values_record(statement: InsertValues, target: Entry, *, is_expected: bool =
     A stream without a key gets a null key. ROWTIME may be given; other columns that are left out are null.
     """
     has_query = target.query is not None or target.over
-    if (has_query or target.is_source) and not is_expected:
+    if (has_query or target.is_source or target.unwritten_format) and not is_expected:
         reason = "it is written by its query" if has_query else "it is a SOURCE, which is read-only"
+        if target.unwritten_format:
+            reason = f"others write records in {target.unwritten_format}"
         raise SqlError(f"cannot insert values into {target.name}: {reason}", statement.position)
     column_names = statement.names or tuple(column.name for column in target.columns)
     if len(column_names) != len(statement.values):

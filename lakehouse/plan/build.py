@@ -49,8 +49,9 @@ def stream(
     be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has written beside
     the application's file; key="id" is the name of a key that is one value alone.
     format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), "avro" or "json_sr" (with
-    a registry's schemas: docs/avro.md, docs/json-schema.md). key_format: "kafka" for a single primitive (the default),
-    "json", "delimited", "avro" or "json_sr" for others. event_time: an expression of type timestamp, or
+    a registry's schemas: docs/avro.md, docs/json-schema.md), or "connect_json" ({"schema": ..., "payload": ...}, with
+    or without the schema, as Kafka Connect writes it: docs/databases.md). key_format: "kafka" for a single primitive
+    (the default), or one of the others. event_time: an expression of type timestamp, or
     epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
     the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.

@@ -311,6 +311,8 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
     value_columns = [column for column in subject.columns if column.name not in subject.key]
     for name, columns, part in ((format, value_columns, "format"), (key_format, key_columns, "key_format")):
         traits = traits_of(name)
+        if traits.written_as:
+            raise PlanError(f"{what}: {part}={name!r} is only read: others write it. Use {traits.written_as!r}.")
         known_types = [base_type(column.type) for column in columns if column.type]
         if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
             texts = ", ".join(map(str, columns))

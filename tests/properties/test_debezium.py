@@ -159,8 +159,11 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     rows = [("docs", "id", 0, r.offset, EPOCH, 0, None, r.key, r.value, 1, None) for r in records]
     bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
     differences, rows_read, reasons = [], 0, set()
-    for key_type, schema, options in READ_BY:
-        stream = lh.debezium("docs", key=f"id {key_type}", schema=schema, **options)
+    streams = [
+        lh.debezium("docs", key=f"id {key_type}", schema=schema, **options) for key_type, schema, options in READ_BY
+    ]
+    streams.append(lh.stream("docs", key="id int", schema=SCHEMA, format="connect_json", key_format="connect_json"))
+    for stream in streams:
         for source in {stream.source, stream.latest("rows").stream.source}:
             assert isinstance(source, Source)
             decoded = decode_records(source, bronze_rows)

@@ -138,6 +138,10 @@ def a_database_s_table() -> lh.App:
 customers_in_avro = lh.debezium(
     "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro"
 )
+rows_of_connect = lh.stream(
+    "jdbc-orders", key="id int", schema="item string, amount decimal(10, 2), at timestamp",
+    format="connect_json", key_format="connect_json", event_time="at",
+)  # fmt: skip
 visits_in_avro = lh.stream(
     "visits", key="id bigint", format="avro", key_format="avro",
     schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
@@ -152,6 +156,10 @@ visits_in_json = lh.stream(
 
 def a_database_s_table_in_avro() -> lh.App:
     return lh.app(customers_in_avro.latest("customers"))
+
+
+def a_table_of_connect() -> lh.App:
+    return lh.app(rows_of_connect.latest("orders_of_jdbc"))
 
 
 def tables_of_avro() -> lh.App:

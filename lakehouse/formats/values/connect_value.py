@@ -32,7 +32,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates
+from lakehouse.formats.values.json_text import JsonNumber, Members, replace_surrogates, write_parsed
 from lakehouse.formats.values.json_value import (
     json_for_reason,
     json_reader,
@@ -149,6 +149,18 @@ def read_fields(
     return row
 
 
+def read_row(payload: Any, columns: tuple[Column, ...], schema: Any, declared: DeclaredValues) -> dict[str, Any]:
+    """Return the row in a struct, or of the only column in a value alone. schema: beside it, or None. Raises Unfit."""
+    if isinstance(payload, Members):
+        return read_fields(payload, columns, fields_of_schema(schema), declared)
+    if len(columns) > 1:
+        names = ", ".join(column.name for column in columns)
+        raise Unfit(f"expected an object of {names}, found {clip_text(write_parsed(payload))}")
+    (column,) = columns
+    field_schemas = Fields(Members([(column.name, schema)])) if schema is not None else None
+    return read_fields(Members([(column.name, payload)]), columns, field_schemas, declared)
+
+
 @lru_cache(maxsize=1024)
 def connect_reader(type_text: str, decimals: str, unit: str) -> Reader:
     """Return the function of a parsed value, not null, and its schema or None, that reads a type; it raises Unfit."""
@@ -218,9 +230,9 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
     if schema is None and decimals == "precise":
         return decimal_of_unscaled(_unscaled(value), scale, precision, scale)
     raise Unfit(
-        f"a text may be the bytes of a {type_text} or its digits, and no schema says which: declare "
-        "decimals='precise' or decimals='string' (Debezium's decimal.handling.mode); found "
-        f"{clip_text(json_for_reason(value))}"
+        f"a text may be the bytes of a {type_text} or its digits, and no schema says which: let the converter write it "
+        "(schemas.enable=true), or, of a change log, declare decimals='precise' or decimals='string' (Debezium's "
+        f"decimal.handling.mode); found {clip_text(json_for_reason(value))}"
     )
 
 
@@ -265,8 +277,9 @@ def _read_timestamp(value: Any, schema: Any, unit: str) -> datetime:
     own_unit = _UNIT_OF_SEMANTIC_TYPE.get(semantic_type, unit)
     if not own_unit:
         raise Unfit(
-            "a number may be milliseconds, microseconds or nanoseconds, and no schema says which: declare times="
-            f'{{"...": "millis"}}, or "micros", or "nanos"; found {clip_text(json_for_reason(value))}'
+            "a number may be milliseconds, microseconds or nanoseconds, and no schema says which: let the converter "
+            'write it (schemas.enable=true), or, of a change log, declare times={"...": "millis"}, or "micros", or '
+            f'"nanos"; found {clip_text(json_for_reason(value))}'
         )
     if own_unit == "days":
         raise unfit_value("timestamp", f"a date, {semantic_type or 'in days'}: {json_for_reason(value)}")

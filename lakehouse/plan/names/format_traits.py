@@ -26,6 +26,8 @@ class FormatTraits:
     bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table. only_types: the
     types of columns that it can hold; empty for all but refused_types. any_case: the kind as SQL reads it, names in any
     case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
+    written_as: of a kind that others write and that is only read here, the kind in which SQL writes what it makes of
+    such records.
     """
 
     name: str
@@ -48,6 +50,7 @@ class FormatTraits:
     refused_types: tuple[str, ...] = ()
     any_case: str = ""
     bare: str = ""
+    written_as: str = ""
 
     @property
     def is_by_name(self) -> bool:
@@ -116,6 +119,9 @@ TRAITS = {
         FormatTraits(
             "json_sr_bare", is_json=True, has_field_names=True, is_single=True, has_options=True, is_registered=True,
             behind_prefix="json_bare",
+        ),
+        FormatTraits(
+            "connect_json", is_declared=True, is_json=True, has_field_names=True, has_moments=True, written_as=JSON
         ),
         FormatTraits(ABSENT, is_absent=True),
     )

@@ -7,6 +7,7 @@
 | json_bare               | one value without an object, as SQL has it                                                |
 | delimited, "delimited|" | a line of CSV; after it the separator, if it is not the comma                             |
 | kafka                   | one primitive, as Kafka's own serializers write it                                        |
+| connect_json            | a row or a value, with or without a schema beside it, as Kafka Connect writes it in JSON  |
 | debezium, "debezium?..." | a change of a database's table, as Debezium writes it in JSON; after it what is declared |
 | avro, "avro?id=7"       | a record in Avro, with the id of its writer's schema; after it how to write it            |
 | json_sr, "json_sr?id=7" | JSON behind the id of its writer's JSON Schema; after it how to write it                  |
