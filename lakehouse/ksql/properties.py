@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakehouse.duration import LONGEST_MS
 from lakehouse.errors import PlanError, SqlError
@@ -17,7 +17,9 @@ from lakehouse.plan.names.schema_options import check_full_name
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import check_topic
 
-FORMATS = tuple(traits.name.upper() for traits in TRAITS.values() if traits.is_declared or traits.is_absent)
+FORMATS = tuple(
+    traits.name.upper() for traits in TRAITS.values() if traits.is_declared or traits.is_absent or traits.is_change_log
+)
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
 LATER = ("PROTOBUF", "PROTOBUF_NOSR")
@@ -26,7 +28,8 @@ OF_BOTH = (
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
     "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
 )  # fmt: skip
-OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD")
+OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT")
+OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
 WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
@@ -38,7 +41,8 @@ class WithClause:
     is_wrapped: whether a single value has an object around it; None: not around the only value column.
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
     max_ahead: see `lakehouse.plan.build.stream`. record_names: the full names of the records that are written as keys
-    and as values, in a format with a registry; empty for the usual one.
+    and as values, in a format with a registry; empty for the usual one. of_change_log: the properties that only a
+    database's change log has, as they are written.
     """
 
     topic: str
@@ -55,6 +59,7 @@ class WithClause:
     window: int | None = None
     max_ahead: str | None = None
     record_names: tuple[str, str] = ("", "")
+    of_change_log: Properties = field(default_factory=dict)
 
     def over(self, value_count: int) -> WithClause:
         """Return the clause for a known number of value columns, which decides `is_wrapped`."""
@@ -80,7 +85,7 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
     """Return the properties of CREATE over a topic. settings: those of SET. Raises SqlError."""
     properties = _with_settings(statement.properties, settings, statement.position)
     _check_known(properties, OF_SOURCE, statement.position)
-    topic = _text_property(properties, "KAFKA_TOPIC")
+    topic = text_property(properties, "KAFKA_TOPIC")
     if topic is None:
         raise SqlError(
             "missing required property KAFKA_TOPIC, which has no default value: WITH (KAFKA_TOPIC='...', "
@@ -99,22 +104,35 @@ def source_properties(statement: CreateSource, settings: Mapping[str, str]) -> W
             f"VALUE_FORMAT='{value_format}' reads no value, and the schema has value columns",
             _format_position(properties, statement.position),
         )
-    with_clause = _with_clause(
-        properties,
-        topic,
-        _format_property(properties, "KEY_FORMAT") or both_formats or "KAFKA",
-        value_format,
-        statement.position,
-    )
-    max_ahead = _text_property(properties, "MAX_AHEAD")
-    if max_ahead is not None and with_clause.timestamp is None:
+    is_change = traits_of_sql(value_format).is_change_log
+    usual_key_format = value_format if is_change else "KAFKA"
+    key_format = _format_property(properties, "KEY_FORMAT") or both_formats or usual_key_format
+    if traits_of_sql(key_format).is_change_log and not is_change:
+        raise SqlError(
+            f"KEY_FORMAT='{key_format}' is for a VALUE_FORMAT of the same kind, and this one is {value_format}",
+            properties["KEY_FORMAT"].position,
+            expected="KEY_FORMAT='CONNECT_JSON' for a key of Kafka Connect",
+        )
+    of_change_log = {name: value for name, value in properties.items() if name in OF_CHANGE_LOG}
+    for name, value in of_change_log.items():
+        if not is_change:
+            raise SqlError(
+                f"{name} is for a database's change log, and the values are in {value_format}",
+                value.position,
+                expected="VALUE_FORMAT='DEBEZIUM'",
+            )
+    with_clause = _with_clause(properties, topic, key_format, value_format, statement.position)
+    max_ahead = text_property(properties, "MAX_AHEAD")
+    if max_ahead is not None and with_clause.timestamp is None and not is_change:
         raise SqlError(
             "MAX_AHEAD compares an event time with the record's own Kafka timestamp, and ROWTIME is that here. "
             "Name a column: TIMESTAMP='AT'",
             properties["MAX_AHEAD"].position,
         )
     return _with_wrap_setting(
-        replace(with_clause, window=_window_size_ms(properties), max_ahead=max_ahead), properties, settings
+        replace(with_clause, window=_window_size_ms(properties), max_ahead=max_ahead, of_change_log=of_change_log),
+        properties,
+        settings,
     )
 
 
@@ -139,7 +157,7 @@ def query_properties(
             _format_position(properties, statement.position),
         )
     topic_name = check_topic(
-        _text_property(properties, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name)
+        text_property(properties, "KAFKA_TOPIC") or settings.get(TOPIC_PREFIX, "") + field_name(statement.name)
     )
     default_key_format = (
         source_formats[0]
@@ -172,7 +190,7 @@ def _with_clause(
         value_format,
         _number_property(properties, "PARTITIONS"),
         _column_property(properties, "TIMESTAMP"),
-        _text_property(properties, "TIMESTAMP_FORMAT"),
+        text_property(properties, "TIMESTAMP_FORMAT"),
         _column_property(properties, "KEY"),
         position,
         _is_wrapped(properties, value_format),
@@ -192,7 +210,7 @@ def _record_name(properties: Properties, part_name: str, format: str) -> str:
             "can change them. Leave it out",
             properties[id_name].position,
         )
-    full_name = _text_property(properties, name)
+    full_name = text_property(properties, name)
     if full_name is None:
         return ""
     if not traits_of_sql(format).is_registered:
@@ -208,7 +226,7 @@ def _record_name(properties: Properties, part_name: str, format: str) -> str:
 
 def query_id(properties: Properties) -> str:
     """Return the name that WITH gives to a query, in upper case; empty if it gives none. Raises SqlError."""
-    query_name = _text_property(properties, "QUERY_ID") or ""
+    query_name = text_property(properties, "QUERY_ID") or ""
     if query_name and not re.fullmatch(r"\w+", query_name, re.ASCII):
         raise SqlError("QUERY_ID is of letters, digits and underscores", properties["QUERY_ID"].position)
     return query_name.upper()
@@ -261,7 +279,7 @@ def _with_settings(properties: Properties, settings: Mapping[str, str], position
 
 def _window_size_ms(properties: Properties) -> int | None:
     """Return the size of the window in the keys, 0 for a session, None without one. Raises SqlError."""
-    kind, size_text = _text_property(properties, "WINDOW_TYPE"), _text_property(properties, "WINDOW_SIZE")
+    kind, size_text = text_property(properties, "WINDOW_TYPE"), text_property(properties, "WINDOW_SIZE")
     if kind is None:
         if size_text is not None:
             raise SqlError(
@@ -302,7 +320,7 @@ def _window_size_ms(properties: Properties) -> int | None:
 
 
 def _read_delimiter(properties: Properties, name: str) -> str | None:
-    text = _text_property(properties, name)
+    text = text_property(properties, name)
     if text is None or text.upper() in DELIMITERS:
         return DELIMITERS.get((text or "").upper())
     if len(text) != 1 or text.isspace() or text in ('"', "\\"):
@@ -317,22 +335,29 @@ def _is_wrapped(properties: Properties, value_format: str) -> bool:
     wrap_property = properties.get("WRAP_SINGLE_VALUE")
     if wrap_property is None:
         return True
-    wrap_word = _property_text(wrap_property).upper()
-    if wrap_word not in ("TRUE", "FALSE"):
-        raise SqlError(
-            "WRAP_SINGLE_VALUE is true or false", wrap_property.position, found=_property_text(wrap_property)
-        )
-    can_be_bare = traits_of_sql(value_format).wraps
-    if wrap_word == "TRUE" and not can_be_bare:
+    is_wrapped, can_be_bare = flag_property(properties, "WRAP_SINGLE_VALUE"), traits_of_sql(value_format).wraps
+    if is_wrapped and not can_be_bare:
         raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", wrap_property.position)
-    return wrap_word == "TRUE" or not can_be_bare
+    return is_wrapped or not can_be_bare
+
+
+def flag_property(properties: Properties, name: str) -> bool:
+    """Return whether a property is true; one that is not given is false. Raises SqlError."""
+    value = properties.get(name)
+    if value is None:
+        return False
+    word = _property_text(value).upper()
+    if word not in ("TRUE", "FALSE"):
+        raise SqlError(f"{name} is true or false", value.position, found=_property_text(value))
+    return word == "TRUE"
 
 
 def _property_text(value: Value | Name) -> str:
     return value.name if isinstance(value, Name) else str(value.value)
 
 
-def _text_property(properties: Properties, name: str) -> str | None:
+def text_property(properties: Properties, name: str) -> str | None:
+    """Return the text of a property; None for one that is not given. Raises SqlError."""
     value = properties.get(name)
     if value is None:
         return None
@@ -343,7 +368,7 @@ def _text_property(properties: Properties, name: str) -> str | None:
 
 def _column_property(properties: Properties, name: str) -> str | None:
     """Return a column's name: in upper case, unless the text has it in quotes of its own."""
-    text = _text_property(properties, name)
+    text = text_property(properties, name)
     if text is None:
         return None
     return column_name(text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper())
@@ -360,7 +385,7 @@ def _number_property(properties: Properties, name: str) -> int | None:
 
 
 def _format_property(properties: Properties, name: str) -> str | None:
-    format_text = _text_property(properties, name)
+    format_text = text_property(properties, name)
     if format_text is None:
         return None
     if format_text.upper() in LATER:

@@ -9,7 +9,7 @@ from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column_sql, let_sql, literal_sql
-from lakehouse.ksql.moments import has_moment, sql_to_topic
+from lakehouse.ksql.function.topic_moment import has_moment, sql_to_topic
 from lakehouse.ksql.properties import WithClause, traits_of_sql
 from lakehouse.ksql.query import Find, QueryTarget, compile_query
 from lakehouse.ksql.source import time_kind

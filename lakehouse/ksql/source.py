@@ -9,18 +9,19 @@ from pathlib import Path
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.avro.inferred import with_key_columns, with_value_columns
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
+from lakehouse.ksql.change_log import declare_changes
 from lakehouse.ksql.common_types import check_key_type
 from lakehouse.ksql.function.sql import text_literal as literal
-from lakehouse.ksql.moments import has_moment, sql_from_topic
+from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
 from lakehouse.ksql.properties import WithClause, source_properties, traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
 from lakehouse.plan.build import check_ahead, stream
-from lakehouse.plan.expression import Expression, name_text, parse_expression
+from lakehouse.plan.expression import name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
-from lakehouse.plan.names.format_traits import ABSENT, traits_of
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.format_traits import ABSENT
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, fields_of
@@ -55,6 +56,8 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
     try:
         declared_stream = _declared_stream(statement, columns, properties)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
+    except SqlError:
+        raise
     except PlanError as error:
         raise SqlError(str(error), statement.position) from None
     sql_columns = [SqlColumn(e.name, e.kind, is_key=True) for e in columns.key]
@@ -77,10 +80,12 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
 
 def _with_inferred_columns(statement: CreateSource, properties: WithClause, folder: Path) -> CreateSource:
     """Return the statement with the columns that it does not name, where its formats have a registry."""
-    has_key = any(element.role and not element.role.startswith("HEADER") for element in statement.elements)
+    has_key = any(element.is_key for element in statement.elements)
     has_key = has_key or (properties.key is not None and statement.kind == "TABLE")
-    has_value = any(not element.role for element in statement.elements)
+    has_value = any(element.role in ("", "METADATA") for element in statement.elements)
     _check_named(statement, properties, has_key=has_key, has_value=has_value)
+    if traits_of_sql(properties.value_format).is_change_log:
+        return statement
     if not has_value and traits_of_sql(properties.value_format).reads_by_schema:
         is_wrapped = properties.is_wrapped is True
         statement = with_value_columns(statement, properties.topic, folder, is_wrapped=is_wrapped)
@@ -97,6 +102,12 @@ def _check_named(statement: CreateSource, properties: WithClause, *, has_key: bo
     )
     for part_name, is_named, format, advice in parts:
         traits = traits_of_sql(format)
+        if not is_named and part_name == "VALUE" and traits.is_change_log:
+            raise SqlError(
+                f"VALUE_FORMAT='{format}' and no column is named: name those of the database's table that you want: "
+                f"{statement.name} {advice}",
+                statement.position,
+            )
         if not is_named and traits.is_registered and not traits.reads_by_schema:
             raise SqlError(
                 f"{part_name}_FORMAT='{format}' and no column is named: columns are not inferred from a JSON Schema. "
@@ -121,11 +132,11 @@ def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
     for element in elements:
         if element_names.count(element.name) > 1:
             raise SqlError(f"duplicate column name: {element.name}", element.position)
-        _check_role(statement, element)
+        _check_role(statement, element, properties.value_format)
     header_elements = tuple(element for element in elements if element.role.startswith("HEADER"))
     if len([element for element in header_elements if element.role == "HEADERS"]) > 1:
         raise SqlError("there can be one HEADERS column", header_elements[-1].position)
-    key_elements = tuple(element for element in elements if element.role and element not in header_elements)
+    key_elements = tuple(element for element in elements if element.is_key)
     if properties.key is not None and statement.kind == "TABLE" and not key_elements:
         named_elements = [element for element in elements if element.name == properties.key]
         if not named_elements:
@@ -156,7 +167,14 @@ def _split_columns(statement: CreateSource, properties: WithClause) -> _Columns:
     return _Columns(key_elements, value_elements, header_elements)
 
 
-def _check_role(statement: CreateSource, element: SchemaElement) -> None:
+def _check_role(statement: CreateSource, element: SchemaElement, value_format: str) -> None:
+    if element.role == "METADATA" and not traits_of_sql(value_format).is_change_log:
+        raise SqlError(
+            f"METADATA('{element.header}') is of the envelope of a database's change, and the values are in "
+            f"{value_format}",
+            element.position,
+            expected="VALUE_FORMAT='DEBEZIUM'",
+        )
     role_kind = {"HEADERS": HEADERS, "HEADER": k.BYTES}.get(element.role)
     if role_kind is not None and element.kind != role_kind:
         raise SqlError(
@@ -173,7 +191,7 @@ def _check_role(statement: CreateSource, element: SchemaElement) -> None:
         raise SqlError(
             f"column {element.name} is a 'PRIMARY KEY' column: please use 'KEY' for streams", element.position
         )
-    if element.role:
+    if element.is_key:
         check_key_type(element.kind, f"column {element.name}", element.position)
 
 
@@ -186,15 +204,26 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
     headers_name = "RECORD_HEADERS" if columns.headers else ""
     while headers_name and headers_name in {name for name, _ in (*key_columns, *value_columns)}:
         headers_name += "_"
-    declared_stream = stream(
-        properties.topic,
-        key=_schema_text(key_columns),
-        schema=_schema_text(value_columns),
-        format=properties.value_format.lower(),
-        key_format=properties.key_format.lower() if columns.key else None,
-        name=statement.name,
-        headers=headers_name,
-    )
+    is_change, time_text = traits_of_sql(properties.value_format).is_change_log, _time_text(columns, properties)
+    if is_change:
+        declared_stream = declare_changes(
+            statement.name,
+            _schema_text(key_columns),
+            columns.value,
+            properties,
+            event_time=time_text,
+            headers=headers_name,
+        )
+    else:
+        declared_stream = stream(
+            properties.topic,
+            key=_schema_text(key_columns),
+            schema=_schema_text(value_columns),
+            format=properties.value_format.lower(),
+            key_format=properties.key_format.lower() if columns.key else None,
+            name=statement.name,
+            headers=headers_name,
+        )
     assert isinstance(declared_stream.source, Source)
     source = replace(
         declared_stream.source,
@@ -204,9 +233,12 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         value_format=_format_name(
             declared_stream.source.value_format, not properties.is_wrapped, properties.value_delimiter
         ),
-        event_time=_event_time(declared_stream, columns, properties),
-        max_ahead=check_ahead(properties.max_ahead, "MAX_AHEAD", has_time=True),
     )
+    if not is_change:
+        subject = f"stream {statement.name!r}: TIMESTAMP"
+        event_time = None if time_text is None else parse_expression(time_text, declared_stream.columns, subject)
+        ahead_ms = check_ahead(properties.max_ahead, "MAX_AHEAD", has_time=True)
+        source = replace(source, event_time=event_time, max_ahead=ahead_ms)
     if parse_format(source.value_format).traits.has_field_names:
         source = replace(source, value=_with_field_names(source.value))
     if parse_format(source.key_format).traits.has_field_names:
@@ -251,7 +283,7 @@ def _with_field_names(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the names of their fields, and of the fields inside structs."""
     named_columns = []
     for column, field in zip(columns, fields_of(columns), strict=True):
-        field_title = field.name if field.name != column.name else None
+        field_title = column.field or (field.name if field.name != column.name else None)
         named_columns.append(
             Column(column.name, column.type, field_title, field.type if is_escaped(column.type) else None)
         )
@@ -287,9 +319,9 @@ def _with_moments(keyed_stream: Stream, key: tuple[SchemaElement, ...]) -> Strea
 
 def _format_name(name: str, is_bare: bool, delimiter: str) -> str:
     """Return the name of a format as SQL reads it. is_bare: a single value in JSON has no object, as a single key."""
-    traits = traits_of(name)
-    kind = (traits.bare if is_bare else "") or traits.any_case or name
-    return str(RecordFormat(kind, delimiter if traits.has_separator else ""))
+    format = parse_format(name)
+    kind = (format.traits.bare if is_bare else "") or format.traits.any_case or format.kind
+    return str(replace(format, kind=kind, separator=delimiter if format.traits.has_separator else ""))
 
 
 def _header_sql(name: str, element: SchemaElement) -> str:
@@ -303,14 +335,15 @@ def _schema_text(columns: list[tuple[str, str]]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
 
 
-def _event_time(declared_stream: Stream, columns: _Columns, properties: WithClause) -> Expression | None:
+def _time_text(columns: _Columns, properties: WithClause) -> str | None:
+    """Return the expression of the event time that TIMESTAMP names; None if there is none."""
     if properties.timestamp is None:
         return None
     time_column_kind = time_kind({element.name: element.kind for element in (*columns.key, *columns.value)}, properties)
     time_text = name_text(properties.timestamp)
     if time_column_kind == k.STRING:
         time_text = f"to_timestamp({time_text}, {literal(properties.timestamp_format or '')})"
-    return parse_expression(time_text, declared_stream.columns, f"stream {declared_stream.source.name!r}: TIMESTAMP")
+    return time_text
 
 
 def time_kind(columns: Mapping[str, Kind], properties: WithClause) -> Kind:

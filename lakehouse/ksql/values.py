@@ -11,7 +11,7 @@ from lakehouse.ksql.catalog import BOUNDS, Entry, list_choices
 from lakehouse.ksql.expression import Visible
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import Sql, literal_sql
-from lakehouse.ksql.moments import sql_to_topic
+from lakehouse.ksql.function.topic_moment import sql_to_topic
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind

@@ -21,13 +21,21 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class SchemaElement:
-    """A column of a schema. role: "", KEY, PRIMARY KEY, HEADERS, or HEADER with the header's name."""
+    """A column of a schema.
+
+    role: "", KEY, PRIMARY KEY, HEADERS, HEADER with the header's name, or METADATA with a path in a change's envelope.
+    """
 
     name: str
     kind: Kind
     role: str = ""
     header: str = ""
     position: int = field(default=0, compare=False)
+
+    @property
+    def is_key(self) -> bool:
+        """Whether its role says that it is of the key."""
+        return self.role in ("KEY", "PRIMARY KEY")
 
 
 @dataclass(frozen=True, slots=True)

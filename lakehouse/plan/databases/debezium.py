@@ -24,9 +24,9 @@ from lakehouse.plan.schema import Column, base_type, parse_schema
 from lakehouse.plan.stream import Stream
 
 _COMMITTED = Column("debezium_source_ts_ms", "bigint", "source.ts_ms")
-_ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
+ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
 _MOMENTS = ("timestamp", "date")
-_KINDS = {JSON: DEBEZIUM, "avro": DEBEZIUM_AVRO}
+KINDS = {JSON: DEBEZIUM, "avro": DEBEZIUM_AVRO}
 
 
 def debezium(
@@ -93,12 +93,12 @@ def debezium(
         raise PlanError(f"{subject}: schema: {UNSENT_COLUMN!r} is a name for marks. Give the column another one.")
     if documents and flattened:
         raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
-    if (value_kind := _KINDS.get(format)) is None:
-        raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, _KINDS))}.")
+    if (value_kind := KINDS.get(format)) is None:
+        raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, KINDS))}.")
     if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
         raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
     options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent)
-    key_formats = (*_KINDS.values(), *KEY_FORMATS)
+    key_formats = (*KINDS.values(), *KEY_FORMATS)
     key_format = check_format_name(key_format or value_kind, key_formats, f"{subject}: key_format")
     key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""
     stream = declared_source(
@@ -128,9 +128,9 @@ def _meta_columns(text: str, subject: str, *, flattened: bool) -> tuple[Column, 
         raise PlanError(f"{subject}={text!r}: flattened rows have no envelope. Their fields __op, ... are in schema.")
     columns = parse_schema(text, subject)
     for column in columns:
-        if (path := column.in_topic.name).split(".")[0] not in _ENVELOPE:
+        if (path := column.in_topic.name).split(".")[0] not in ENVELOPE:
             raise PlanError(
-                f'{subject}: {column}: found {path!r}, expected {", ".join(_ENVELOPE)}, or a field in them: "lsn '
+                f'{subject}: {column}: found {path!r}, expected {", ".join(ENVELOPE)}, or a field in them: "lsn '
                 "bigint from 'source.lsn'\"."
             )
     return columns

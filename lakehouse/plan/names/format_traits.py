@@ -91,10 +91,13 @@ TRAITS = {
             KAFKA, ("primitive",), is_declared=True, is_single=True, has_one_spelling=True,
             only_types=("string", "int", "bigint", "double", "binary"),
         ),
-        FormatTraits(DEBEZIUM, is_json=True, has_field_names=True, has_options=True, is_change_log=True),
+        FormatTraits(
+            DEBEZIUM, is_json=True, has_field_names=True, has_options=True, has_moments=True, is_change_log=True,
+            written_as=JSON,
+        ),
         FormatTraits(
             DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            ignores_case=True, is_change_log=True,
+            ignores_case=True, has_moments=True, is_change_log=True, written_as="avro",
         ),
         FormatTraits(
             "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
