@@ -33,6 +33,10 @@ class Codec(ABC):
         """Return the row in the bytes of a key; None if they are a null. Raises Unfit."""
         return self.decode(data, columns)
 
+    def deleted_ms(self, data: bytes) -> int | None:
+        """Return when a row was deleted, in milliseconds, of bytes whose row is None; None if they don't say."""
+        return None
+
     @abstractmethod
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         """Return the bytes of a row; None if only Kafka's null can stand for it. Raises Unfit."""

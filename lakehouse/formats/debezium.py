@@ -23,6 +23,7 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -43,7 +44,8 @@ from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
 
-ROW_AFTER = ("c", "u", "r")
+ROW_AFTER, DELETE = ("c", "u", "r"), "d"
+COMMITTED = Column("source.ts_ms", "bigint")
 DELETED = ("true", True)
 NOT_SENT = (
     "not sent (TOAST): the database's log has no value of a large column that did not change. latest(...) directly "
@@ -65,6 +67,15 @@ class DebeziumCodec(ConnectJsonCodec):
             raise Unfit(f"expected a change event, found {clip_text(write_parsed(payload))}")
         read_row = event.flattened_row if event.options.flattened else event.row
         return read_row(payload, schema, columns)
+
+    def deleted_ms(self, data: bytes) -> int | None:
+        with suppress(Unfit):
+            _, payload = read_record(decode_utf8(data), parse_object)
+            if isinstance(payload, Members) and dict(payload).get("op") == DELETE:
+                members = Members([(COMMITTED.name, _member_at(payload, COMMITTED.name))])
+                time: int | None = read_fields(members, (COMMITTED,), None, _NOTHING_DECLARED)[COMMITTED.name]
+                return time
+        return None
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         schema, payload = unwrap(parse_value(decode_utf8(data)))
@@ -99,7 +110,7 @@ class _Event:
     def row(self, envelope: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
         operation = parts.get("op")
-        if operation == "d":
+        if operation == DELETE:
             return None
         if operation not in ROW_AFTER:
             raise unfit_operation(parts)

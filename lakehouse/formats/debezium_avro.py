@@ -5,6 +5,7 @@ See `lakehouse.formats.debezium`. Nothing has to be declared of decimals and tim
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,6 +15,8 @@ from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.avro_codec import AvroCodec
 from lakehouse.formats.codec import Row
 from lakehouse.formats.debezium import (
+    COMMITTED,
+    DELETE,
     DELETED,
     NOT_SENT,
     ROW_AFTER,
@@ -40,6 +43,15 @@ class DebeziumAvroCodec(AvroCodec):
             return event.flattened_row(data) if event.options.flattened else event.row(data)
         except (Unfit, UnfitSchema) as error:
             raise Unfit(f"schema {id}: {error}") from error
+
+    def deleted_ms(self, data: bytes) -> int | None:
+        with suppress(Unfit, UnfitSchema):
+            _, schema = split_registered(data, self.schemas)
+            times = _delete_reader(schema)(data, PREFIX_LENGTH)[0]
+            if times is not None and times["op"] == DELETE:
+                time: int | None = _value_at(times, COMMITTED.name.split("."))
+                return time
+        return None
 
     def written_columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return event_columns(columns, parse_options(self.format.options))
@@ -88,6 +100,14 @@ def _type_of_parts(part: Any) -> str:
 
 
 @lru_cache(maxsize=256)
+def _delete_reader(schema: WriterSchema) -> ReadBytes:
+    """Return the reader of what an envelope says of a delete. Raises Unfit, UnfitSchema."""
+    source, name = COMMITTED.name.split(".")
+    columns = (Column("op", "string"), Column(source, _struct_type([(name, COMMITTED.type)])))
+    return row_reader(schema.avro_type, columns, ignores_case=True)
+
+
+@lru_cache(maxsize=256)
 def _event(schema: WriterSchema, columns: tuple[Column, ...], options: str) -> _Event:
     """Return the reader of events. Raises Unfit, UnfitSchema for a schema that is not of such events."""
     return _Event(schema.avro_type, columns, parse_options(options))
@@ -123,7 +143,7 @@ class _Event:
         """Return the row after a change; None for a delete."""
         envelope = self._read_event(data)
         operation, after = envelope["op"], envelope["after"]
-        if operation == "d":
+        if operation == DELETE:
             return None
         if operation not in ROW_AFTER:
             raise unfit_operation(envelope)

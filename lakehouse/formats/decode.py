@@ -22,6 +22,7 @@ from lakehouse.semantics.key_value import key_value
 from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.window import Window
+from lakehouse.semantics.years import is_possible_time
 
 
 def decode_columns(
@@ -124,11 +125,23 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
     except Unfit:
         return BadRecord(str(reason_not_fitting("key", source.key_format, source.key, record.key, key_schemas)))
     try:
-        return Decoded(key, decode_columns(source.value_format, source.value, record.value, value_schemas))
+        value = decode_columns(source.value_format, source.value, record.value, value_schemas)
     except Unfit:
         return BadRecord(
             str(reason_not_fitting("value", source.value_format, source.value, record.value, value_schemas))
         )
+    return Decoded(key, value, deleted_ms(source, record.value, value_schemas) if value is None else None)
+
+
+def deleted_ms(source: Source, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> int | None:
+    """Return the time of a delete that has one of its own, in milliseconds; None for all other values, or a wrong time.
+
+    data: the bytes of a value that is read as a null.
+    """
+    if data is None or not source.times_deletes:
+        return None
+    time_ms = codec_of(source.value_format).with_schemas(schemas).deleted_ms(data)
+    return time_ms if time_ms is not None and is_possible_time(time_ms) else None
 
 
 def part_schemas(source: Source, part_name: str, find_schemas: FindSchemas) -> WriterSchemas:

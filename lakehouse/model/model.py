@@ -36,10 +36,14 @@ from lakehouse.semantics.years import impossible_time_message, is_possible_time
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A record read through its source's schema. `key` is None for a null key, `value` for a null value."""
+    """A record read through its source's schema. `key` is None for a null key, `value` for a null value.
+
+    deleted_ms: the time of a delete, where its change log says it.
+    """
 
     key: Row | None
     value: Row | None
+    deleted_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,8 @@ def _decode_records(
             event_ms: int | None = record_time
             if source.event_time is not None and outcome.value is not None:
                 event_ms = to_epoch_ms(evaluate(source.event_time, column_values))
+            elif outcome.deleted_ms is not None and not time_refusal(source, outcome.deleted_ms, record, own=False):
+                event_ms = outcome.deleted_ms
             if event_ms is None:
                 outcome = BadRecord(EVENT_TIME.format(source.event_time))
             elif (refusal_reason := time_refusal(source, event_ms, record, own=outcome.value is None)) is not None:

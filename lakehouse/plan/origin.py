@@ -22,7 +22,7 @@ from lakehouse.plan.expression import (
     read_by,
     sql_part,
 )
-from lakehouse.plan.names.debezium_options import KEEP, UNSENT_COLUMN, parse_options
+from lakehouse.plan.names.debezium_options import COMMITTED_COLUMN, KEEP, UNSENT_COLUMN, parse_options
 from lakehouse.plan.names.join_words import AS_OF, HOW, AsOf, How
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import Latest
@@ -152,6 +152,12 @@ class Source(Node):
             return self
         declared_format = replace(value_format, options=str(replace(options, marks_unsent=False)))
         return replace(self, value_format=str(declared_format), value=self.value[:-1])
+
+    @property
+    def times_deletes(self) -> bool:
+        """Whether its deletes have a time of their own, that of the change, though a null value has no columns."""
+        is_change_log = parse_format(self.value_format).traits.is_change_log
+        return is_change_log and self.event_time is not None and self.event_time.text == COMMITTED_COLUMN
 
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import BadRecord
+from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.names.debezium_options import DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.origin import Source
@@ -376,3 +376,26 @@ def test_a_stream_is_read_with_marks_or_without_them() -> None:
         lh.debezium("shop.orders", key="id int", schema="title string", unsent="bad")
     with pytest.raises(PlanError, match=r"'debezium_unsent' is a name for marks"):
         lh.debezium("shop.orders", key="id int", schema="Debezium_unsent string")
+
+
+@pytest.mark.parametrize(
+    ("envelope", "deleted_ms"),
+    [
+        ({"op": "d", "source": {"ts_ms": 7}}, 7),
+        ({"schema": {"type": "struct"}, "payload": {"op": "d", "after": None, "source": {"ts_ms": -7}}}, -7),
+        ({"op": "d", "source": {"ts_ms": 10**15}}, None),  # after the year 9999
+        ({"op": "d", "source": {"ts_ms": "7"}}, None),
+        ({"op": "d", "source": {"ts_ms": None}}, None),
+        ({"op": "d", "source": 7}, None),
+        ({"op": "d"}, None),
+        (None, None),
+    ],
+)
+def test_a_delete_has_the_time_of_the_change(envelope: Any, deleted_ms: int | None) -> None:
+    data = None if envelope is None else json.dumps(envelope).encode()
+    record = Record("shop.orders", "id", 0, 0, 1, None, data, 1, 1)
+    assert decode_record(source("name string"), record) == Decoded(None, None, deleted_ms)
+    for options in ({"event_time": "name"}, {"event_time": "rowtime"}, {"flattened": True}):
+        other = source("name timestamp, op string", **options)
+        outcome = decode_record(other, record)
+        assert isinstance(outcome, BadRecord) or outcome.deleted_ms is None

@@ -158,7 +158,7 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     records = [Record("docs", "id", 0, n, 1, odd_key(draw), odd_value(draw), 1, 1) for n in range(1000)]
     rows = [("docs", "id", 0, r.offset, EPOCH, 0, None, r.key, r.value, 1, None) for r in records]
     bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
-    differences, rows_read, reasons = [], 0, set()
+    differences, rows_read, deletes, reasons = [], 0, 0, set()
     streams = [
         lh.debezium("docs", key=f"id {key_type}", schema=schema, **options) for key_type, schema, options in READ_BY
     ]
@@ -181,10 +181,14 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
                     same = row["_bad"] == has_no_time and row["_tombstone"] == (item.value is None)
                     same = same and row["_null_key"] == (item.key is None) and row["id"] == (item.key or {}).get("id")
                     same = same and all(is_same(row[name], field) for name, field in value.items())
+                    own_time = item.deleted_ms if item.deleted_ms is not None else 0
+                    same = same and (item.value is not None or row["rowtime"] == own_time)
+                    deletes += item.deleted_ms is not None
                 if not same:
                     differences.append((source.value_format, record.key, record.value, row, item))
     assert not differences, f"{len(differences)} differences; the first: {differences[:3]}"
     assert rows_read > 100, "most of them are read"
+    assert deletes > 10, "some say when they were"
     assert len(reasons) > 10, reasons
 
 

@@ -136,8 +136,9 @@ def a_database_s_table() -> lh.App:
 
 
 customers_in_avro = lh.debezium(
-    "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro"
-)
+    "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro",
+    max_ahead="1 day",
+)  # fmt: skip
 rows_of_connect = lh.stream(
     "jdbc-orders", key="id int", schema="item string, amount decimal(10, 2), at timestamp",
     format="connect_json", key_format="connect_json", event_time="at",

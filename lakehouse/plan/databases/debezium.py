@@ -8,6 +8,7 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import (
     BAD,
+    COMMITTED_COLUMN,
     DECIMALS,
     KEEP,
     UNAVAILABLE,
@@ -23,7 +24,7 @@ from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import Column, base_type, parse_schema
 from lakehouse.plan.stream import Stream
 
-_COMMITTED = Column("debezium_source_ts_ms", "bigint", "source.ts_ms")
+_COMMITTED = Column(COMMITTED_COLUMN, "bigint", "source.ts_ms")
 ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
 _MOMENTS = ("timestamp", "date")
 KINDS = {JSON: DEBEZIUM, "avro": DEBEZIUM_AVRO}
@@ -65,7 +66,7 @@ def debezium(
     `latest` directly over this stream keeps the value before, and for others the record is bad; or "quarantine", then
     it is bad for all. format: of keys and values, "json", or "avro" with a registry's schemas,
     which have the types. key_format: "debezium" (JSON), or one of those of `stream`. event_time: as in `stream`; if
-    left out, when the database made the change, source.ts_ms; of flattened rows, and of deletes, the record's own
+    left out, when the database made the change, source.ts_ms, also of a delete; of flattened rows the record's own
     timestamp. name, own_table, headers, max_ahead: as in `stream`.
 
     Raises PlanError for impossible names, types, options or expressions.

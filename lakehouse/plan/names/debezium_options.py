@@ -11,6 +11,8 @@ DECIMALS = ("precise", "string")
 KEEP, BAD = "keep", "quarantine"
 # The column with the names of a record's fields that were not sent, if the format marks them.
 UNSENT_COLUMN = "debezium_unsent"
+# The column with the time of a change, source.ts_ms, where it is the event time.
+COMMITTED_COLUMN = "debezium_source_ts_ms"
 # Nanoseconds in a unit.
 UNITS = {"nanos": 1, "micros": 1_000, "millis": 1_000_000, "days": 86_400_000_000_000}
 _HEX = "hex:"

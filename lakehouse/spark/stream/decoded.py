@@ -9,15 +9,17 @@ from functools import reduce
 from itertools import zip_longest
 from operator import or_
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.formats.decode import part_schemas
+from lakehouse.formats.decode import deleted_ms, part_schemas
 from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
+from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
@@ -45,6 +47,8 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
     frame = frame.withColumns(
         {"_null_key": key_part.null, "_tombstone": value_part.null, "_bad": key_part.bad | value_part.bad}
     )
+    if source.times_deletes:
+        frame = frame.withColumn("_deleted_ms", _deleted_ms(source, find_schemas))
     visible_columns = [
         key_value(key_part.column(field.name), field.dataType).alias(field.name) for field in key_part.type
     ]
@@ -52,9 +56,9 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
     if source.headers:
         headers = F.coalesce(F.col("_headers"), F.array().cast(HEADERS_TYPE))
         visible_columns.append(F.when(~F.col("_tombstone"), headers).alias(source.headers))
-    judged_columns = ("_judged_by",) if source.max_ahead is not None else ()
+    time_columns = (("_judged_by", source.max_ahead is not None), ("_deleted_ms", source.times_deletes))
     own_columns = (
-        *judged_columns,
+        *[name for name, is_there in time_columns if is_there],
         "_null_key",
         "_tombstone",
         "_bad",
@@ -67,16 +71,35 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
     frame = frame.select(*visible_columns, *own_columns)
     if source.event_time is not None:
         event_time = epoch_ms(frame, column_of(source.event_time))
-        # A null value has no columns from which to take the time: the record keeps its own time.
+        # A null value has no columns from which to take the time: the record keeps its own time, or that of a delete.
         keeps_own_time = F.col("_tombstone") | F.col("_bad")
-        frame = frame.withColumn("rowtime", F.when(keeps_own_time, F.col("rowtime")).otherwise(event_time))
+        own_time = F.col("rowtime")
+        if source.times_deletes:
+            time_of_delete = F.col("_deleted_ms")
+            if source.max_ahead is not None:
+                is_near = F.coalesce(time_of_delete - F.col("_judged_by") <= source.max_ahead, F.lit(True))
+                time_of_delete = F.when(is_near, time_of_delete)
+            own_time = F.coalesce(F.when(~F.col("_bad"), time_of_delete), own_time)
+        frame = frame.withColumn("rowtime", F.when(keeps_own_time, own_time).otherwise(event_time))
     has_no_time = F.coalesce(~in_range(F.col("rowtime")), F.lit(source.event_time is not None))
     if source.max_ahead is not None:
         # Where it counts, both times lie in the years 1 to 9999, so their difference does not overflow.
         valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
-    return frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by")
+    return frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by", "_deleted_ms")
+
+
+def _deleted_ms(source: Source, find_schemas: FindSchemas) -> Column:
+    """Return the time of a record that is a delete, by the rule in Python; null for all others."""
+    schemas = part_schemas(source, "value", find_schemas)
+
+    def times(batch: pa.Array) -> pa.Array:
+        values = batch.to_pylist() if batch.null_count < len(batch) else [None] * len(batch)
+        times_ms = [None if data is None else deleted_ms(source, data, schemas) for data in values]
+        return pa.array(times_ms, type=pa.int64())
+
+    return over_arrow(times, "bigint")(F.when(F.col("_tombstone"), F.col("_raw_value")))
 
 
 def judging_time() -> Column:
