@@ -50,7 +50,7 @@ def operation(record: Record) -> str:
     ],
 )
 def test_spark_makes_the_database(spark: SparkSession, tmp_path: Path, seed: int, changes: int, ticks: int) -> None:
-    tables, records = history(seed, changes, ticks)
+    tables, records = history(seed, changes, ticks, sends_large=seed % 2 == 0)
     assert fold(records) == written(tables)
     bench = Bench(spark, tmp_path)
     write_bronze(bench.lake, APP, records)

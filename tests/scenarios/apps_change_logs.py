@@ -23,6 +23,10 @@ def maxwell() -> lh.App:
     return lh.app(declared()["e"])
 
 
+def several_tables() -> lh.App:
+    return lh.app(declared()["visits"])
+
+
 def canal() -> lh.App:
     return lh.app(declared()["products"])
 
