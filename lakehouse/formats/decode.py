@@ -130,17 +130,17 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
         return BadRecord(
             str(reason_not_fitting("value", source.value_format, source.value, record.value, value_schemas))
         )
-    return Decoded(key, value, deleted_ms(source, record.value, value_schemas) if value is None else None)
+    is_delete = value is None and record.value is not None and source.times_deletes
+    time_ms = deleted_ms(source.value_format, record.value, value_schemas) if is_delete else None
+    return Decoded(key, value, time_ms)
 
 
-def deleted_ms(source: Source, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> int | None:
+def deleted_ms(format: str, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> int | None:
     """Return the time of a delete that has one of its own, in milliseconds; None for all other values, or a wrong time.
 
-    data: the bytes of a value that is read as a null.
+    data: the bytes of a value.
     """
-    if data is None or not source.times_deletes:
-        return None
-    time_ms = codec_of(source.value_format).with_schemas(schemas).deleted_ms(data)
+    time_ms = None if data is None else codec_of(format).with_schemas(schemas).deleted_ms(data)
     return time_ms if time_ms is not None and is_possible_time(time_ms) else None
 
 

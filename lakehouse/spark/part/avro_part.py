@@ -65,25 +65,25 @@ class AvroPart(Part):
     @property
     def bronze_columns(self) -> dict[str, Column]:
         columns = {f"_no_{self.name}": self.missing}
-        data, prefix = F.col(self.name), F.substring(self.name, 1, PREFIX_LENGTH)
-
-        def is_of(ids: list[int]) -> Column:
-            return prefix.isin([F.lit(with_prefix(id, b"")) for id in ids])
-
+        data = F.col(self.name)
         is_read = F.octet_length(data) <= LENGTH_MAX
         marked = F.concat(F.substring(data, PREFIX_LENGTH + 1, LENGTH_MAX), F.lit(write_long(_MARK)))
         for number, (reader, ids_by_writer) in enumerate(self._ids_by_reader.items()):
             read: Column | None = None
             for writer, ids in ids_by_writer.items():
                 row = from_avro(marked, writer, {**_OPTIONS, "avroSchema": reader})
-                condition = is_of(ids) & is_read
+                condition = self._has_id(ids) & is_read
                 read = F.when(condition, row) if read is None else read.when(condition, row)
             assert read is not None
             columns[f"_read{number}_{self.name}"] = read
         if self._careful_ids:
-            columns[f"_careful_{self.name}"] = F.coalesce(is_of(self._careful_ids), F.lit(False))
-            columns[f"_row_{self.name}"] = python_decoder(self)(F.when(is_of(self._careful_ids), data))
+            columns[f"_careful_{self.name}"] = F.coalesce(self._has_id(self._careful_ids), F.lit(False))
+            columns[f"_row_{self.name}"] = python_decoder(self)(F.when(self._has_id(self._careful_ids), data))
         return columns
+
+    def _has_id(self, ids: list[int]) -> Column:
+        """Return whether the bytes are of one of these schemas, over bronze's rows."""
+        return F.substring(self.name, 1, PREFIX_LENGTH).isin([F.lit(with_prefix(id, b"")) for id in ids])
 
     @property
     def _careful_ids(self) -> list[int]:

@@ -14,14 +14,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.formats.avro.read_types import ReadTypes
-from lakehouse.formats.debezium import ROW_AFTER, split_columns, without_marks
+from lakehouse.formats.debezium import COMMITTED, ROW_AFTER, split_columns, without_marks
 from lakehouse.formats.debezium_avro import event_columns
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.schema import base_type
 from lakehouse.spark.expression.avro_values import AvroValue, does_not_fit
+from lakehouse.spark.expression.years import in_range
 from lakehouse.spark.part.avro_part import AvroPart
+from lakehouse.spark.part.record_part import python_delete_times
 
 _OPERATION, _AFTER = 0, 1  # the places of an event's first columns
 
@@ -72,6 +74,26 @@ class DebeziumAvroPart(AvroPart):
     def null(self) -> Column:
         is_delete = [values[_OPERATION].value == "d" for _, values in self._values_by_group]
         return super().null | (~self.unfit & F.coalesce(*is_delete, F.lit(False)))
+
+    @property
+    def bronze_columns(self) -> dict[str, Column]:
+        columns = super().bronze_columns
+        if self._careful_ids:
+            careful_bytes = F.when(F.col(self.name).isNotNull() & self._has_id(self._careful_ids), F.col(self.name))
+            columns[f"_deleted_{self.name}"] = python_delete_times(self)(careful_bytes)
+        return columns
+
+    @property
+    def deleted_ms(self) -> Column:
+        names = [column.name for column in self._written_columns]
+        source, name = COMMITTED.name.split(".")
+        times = [
+            F.when(values[_OPERATION].value == "d", values[names.index(source)].value[name])
+            for _, values in self._values_by_group
+        ]
+        careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else F.lit(None).cast("bigint")
+        time_ms = F.coalesce(*times, careful_time)
+        return F.when(in_range(time_ms) & ~self.unfit, time_ms)
 
     def _column_value(self, values: list[AvroValue], column: PlanColumn) -> Column:
         operation, after = values[_OPERATION].value, values[_AFTER].value

@@ -22,24 +22,25 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.debezium import ROW_AFTER, placeholder_texts, split_columns, without_marks
+from lakehouse.formats.debezium import COMMITTED, ROW_AFTER, placeholder_texts, split_columns, without_marks
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.schema import base_type
 from lakehouse.semantics.years import FIRST_MS, LAST_MS
-from lakehouse.spark.expression.years import null_outside_years
+from lakehouse.spark.expression.years import in_range, null_outside_years
 from lakehouse.spark.part.json_any_case import AFTER, BEFORE, MAYBE_ESCAPED, name_pattern
 from lakehouse.spark.part.json_part import OPTIONS
 from lakehouse.spark.part.json_written import LOOSE
-from lakehouse.spark.part.record_part import PythonPart, python_decoder
+from lakehouse.spark.part.record_part import PythonPart, python_decoder, python_delete_times
 
 Path = tuple[str, ...]
 
 # A bigint's bounds, in whole microseconds.
 _FIRST_NANO, _LAST_NANO = -(2**63) // 1000 * 1000 + 1000, 2**63 - 1
 _MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+_COMMITTED_PATH = tuple(COMMITTED.name.split("."))
 _DAY_MS = 86_400_000
 _DIGITS_OF_DOUBLE = 15
 _OPERATION, _AFTER_PATH, _DELETED, _FLAT_OPERATION = ("op",), ("after",), ("__deleted",), ("__op",)
@@ -143,11 +144,22 @@ class DebeziumPart(PythonPart):
         is_slow, raw_bytes = F.col(f"_slow_{self.name}"), F.col(f"_raw_{self.name}")
         careful_row = python_decoder(self)(F.when(is_slow, raw_bytes))
         is_row = raw_bytes.isNotNull() & ~self._is_delete
-        return (
-            values_by_name,
-            {f"_slow_{self.name}": self._is_slow},
-            {f"_read_{self.name}": F.when(is_slow, careful_row).otherwise(F.when(is_row, row))},
-        )
+        rows = {f"_read_{self.name}": F.when(is_slow, careful_row).otherwise(F.when(is_row, row))}
+        if self._has_delete_times:
+            quick_time = F.when(self._is_delete, self._tree.value(_COMMITTED_PATH))
+            careful_time = python_delete_times(self)(F.when(is_slow, raw_bytes))
+            rows[f"_deleted_{self.name}"] = F.when(is_slow, careful_time).otherwise(
+                F.when(in_range(quick_time), quick_time)
+            )
+        return values_by_name, {f"_slow_{self.name}": self._is_slow}, rows
+
+    @property
+    def _has_delete_times(self) -> bool:
+        return (self._types_by_path or {}).get(_COMMITTED_PATH) == COMMITTED.type
+
+    @property
+    def deleted_ms(self) -> Column:
+        return F.col(f"_deleted_{self.name}") if self._has_delete_times else super().deleted_ms
 
     def _value_name(self, column: PlanColumn) -> str:
         return f"_{self.name}_value_{column.name}"

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.formats.decode import decode_part
+from lakehouse.formats.decode import decode_part, deleted_ms
 from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
@@ -107,6 +107,14 @@ class Part(ABC):
     def _is_absent(self) -> Column:
         return F.col(f"_no_{self.name}")
 
+    @property
+    def deleted_ms(self) -> Column:
+        """The time of a delete that has one of its own, in milliseconds; null for others, and for times that can't be.
+
+        Only for a change log whose source says that it times deletes.
+        """
+        return python_delete_times(self)(F.when(self.null, F.col(f"_raw_{self.name}")))
+
     def column(self, name: str) -> Column:
         """Return one of the declared columns."""
         return self.struct[name]
@@ -124,6 +132,18 @@ class Part(ABC):
     def type(self) -> StructType:
         """The type of the struct, without the field that reports bytes that do not fit."""
         return cast(StructType, StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in self.columns)))
+
+
+def python_delete_times(part: Part) -> Callable[[Column], Column]:
+    """Return a function of a column of bytes that gives the times of deletes, by the rule: see `Part.deleted_ms`."""
+    format_name, schemas = part.format, part.schemas
+
+    def times(batch: pa.Array) -> pa.Array:
+        if batch.null_count == len(batch):
+            return pa.nulls(len(batch), pa.int64())
+        return pa.array([deleted_ms(format_name, data, schemas) for data in batch.to_pylist()], type=pa.int64())
+
+    return over_arrow(times, "bigint")
 
 
 def python_decoder(part: Part) -> Callable[[Column], Column]:

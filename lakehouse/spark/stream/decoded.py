@@ -9,17 +9,15 @@ from functools import reduce
 from itertools import zip_longest
 from operator import or_
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.formats.decode import deleted_ms, part_schemas
+from lakehouse.formats.decode import part_schemas
 from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics import future_time
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time
-from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
@@ -48,7 +46,7 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         {"_null_key": key_part.null, "_tombstone": value_part.null, "_bad": key_part.bad | value_part.bad}
     )
     if source.times_deletes:
-        frame = frame.withColumn("_deleted_ms", _deleted_ms(source, find_schemas))
+        frame = frame.withColumn("_deleted_ms", value_part.deleted_ms)
     visible_columns = [
         key_value(key_part.column(field.name), field.dataType).alias(field.name) for field in key_part.type
     ]
@@ -88,18 +86,6 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
     return frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by", "_deleted_ms")
-
-
-def _deleted_ms(source: Source, find_schemas: FindSchemas) -> Column:
-    """Return the time of a record that is a delete, by the rule in Python; null for all others."""
-    schemas = part_schemas(source, "value", find_schemas)
-
-    def times(batch: pa.Array) -> pa.Array:
-        values = batch.to_pylist() if batch.null_count < len(batch) else [None] * len(batch)
-        times_ms = [None if data is None else deleted_ms(source, data, schemas) for data in values]
-        return pa.array(times_ms, type=pa.int64())
-
-    return over_arrow(times, "bigint")(F.when(F.col("_tombstone"), F.col("_raw_value")))
 
 
 def judging_time() -> Column:
