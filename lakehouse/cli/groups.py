@@ -12,7 +12,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
-from lakehouse.cli.kafka import acls, broker, produce, registry
+from lakehouse.cli.kafka import acls, broker, consume, produce, registry, topics
 from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
@@ -54,8 +54,16 @@ ALONE: Mapping[str, Command] = {
 GROUPS = (
     Group(
         "kafka",
-        "Kafka on this machine, records, rights",
-        {"up": broker.up, "down": broker.down, "produce": produce.produce, "acls": acls.acls},
+        "Kafka, records",
+        {
+            "up": broker.up,
+            "down": broker.down,
+            "produce": produce.produce,
+            "consume": consume.consume,
+            "topics": topics.topics,
+            "groups": topics.groups,
+            "acls": acls.acls,
+        },
     ),
     Group(
         "registry",
@@ -130,7 +138,7 @@ GROUPS = (
         },
     ),
 )
-YOUNGER = ("replay", "acls")  # than the groups
+YOUNGER = ("replay", "acls", "consume", "topics", "groups")  # than the groups
 YOUNGER_GROUPS = ("airflow", "registry", "schema")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {

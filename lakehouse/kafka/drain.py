@@ -1,4 +1,4 @@
-"""Read a topic's committed records: those that it has now, those that come later, or single ones."""
+"""Read a topic's records: those that it has now, those that come later, or single ones. No group is left behind."""
 
 from __future__ import annotations
 
@@ -26,20 +26,49 @@ def read_topic(
     last_offsets: how many offsets before the end of each partition to read; all if None. Raises NotFound if there is no
     such topic, KafkaUnavailable when Kafka falls silent.
     """
-    partitions = cluster.topics([topic])[topic].partitions
-    offsets = cluster.offsets((topic, partition) for partition in range(partitions))
+    offsets = topic_offsets(cluster, topic)
+    return read_offsets(
+        cluster,
+        options,
+        topic,
+        {
+            partition: (
+                first_offset if last_offsets is None else max(first_offset, end_offset - last_offsets),
+                end_offset,
+            )
+            for partition, (first_offset, end_offset) in offsets.items()
+        },
+    )
+
+
+def topic_offsets(cluster: Cluster, topic: str, *, committed: bool = True) -> dict[int, tuple[int, int]]:
+    """Return the (earliest, latest) offset of each partition of a topic. Raises NotFound, KafkaUnavailable."""
+    partitions = range(cluster.topics([topic])[topic].partitions)
+    offsets = cluster.offsets(((topic, partition) for partition in partitions), committed=committed)
+    return {partition: bounds for (_, partition), bounds in offsets.items()}
+
+
+def read_offsets(
+    cluster: Cluster,
+    options: Mapping[str, str],
+    topic: str,
+    ranges: Mapping[int, tuple[int, int]],
+    *,
+    committed: bool = True,
+) -> Iterator[Message]:
+    """Yield the records in ranges of offsets by partition, each from the first to before the second.
+
+    committed: without records of transactions that are open, or were given up. Raises KafkaUnavailable when Kafka falls
+    silent.
+    """
     end_offsets = {
-        partition: end_offset
-        for (_, partition), (first_offset, end_offset) in offsets.items()
-        if end_offset > first_offset
+        partition: end_offset for partition, (begin_offset, end_offset) in ranges.items() if end_offset > begin_offset
     }
-    begin_offsets = {
-        partition: first_offset if last_offsets is None else max(first_offset, end_offset - last_offsets)
-        for (_, partition), (first_offset, end_offset) in offsets.items()
-    }
-    consumer = _drain_consumer(cluster, {**options, **AT_ONCE})
+    if not end_offsets:
+        return
+    consumer = _drain_consumer(cluster, {**options, **AT_ONCE}, committed=committed)
     try:
-        consumer.assign([TopicPartition(topic, partition, begin_offsets[partition]) for partition in end_offsets])
+        consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in end_offsets])
         last_heard = time.monotonic()
         while end_offsets:
             # consume() waits for the full number of messages or the full time: at the end, a long time would be lost.
@@ -74,16 +103,23 @@ def follow_topic(
 
     Raises NotFound if there is no such topic, KafkaUnavailable for an error of Kafka.
     """
-    partitions = cluster.topics([topic])[topic].partitions
-    offsets = cluster.offsets((topic, partition) for partition in range(partitions))
-    consumer = _drain_consumer(cluster, options)
+    offsets = topic_offsets(cluster, topic)
+    begin_offsets = {partition: bounds[0 if from_beginning else 1] for partition, bounds in offsets.items()}
+    return follow_offsets(cluster, options, topic, begin_offsets)
+
+
+def follow_offsets(
+    cluster: Cluster,
+    options: Mapping[str, str],
+    topic: str,
+    begin_offsets: Mapping[int, int],
+    *,
+    committed: bool = True,
+) -> Iterator[Message]:
+    """Yield records from an offset of each partition on, as they come, without end. Raises KafkaUnavailable."""
+    consumer = _drain_consumer(cluster, options, committed=committed)
     try:
-        consumer.assign(
-            [
-                TopicPartition(topic, partition_number, first_offset if from_beginning else end_offset)
-                for (_, partition_number), (first_offset, end_offset) in offsets.items()
-            ]
-        )
+        consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in begin_offsets.items()])
         while True:
             message = consumer.poll(POLL_SECONDS)
             if message is not None and not _is_partition_end(message, topic, options):
@@ -145,7 +181,7 @@ def _is_partition_end(message: Message, topic: str, options: Mapping[str, str]) 
     return error is not None
 
 
-def _drain_consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
+def _drain_consumer(cluster: Cluster, options: Mapping[str, str], *, committed: bool = True) -> Consumer:
     return Consumer(
         {
             **librdkafka_options(options),
@@ -153,7 +189,7 @@ def _drain_consumer(cluster: Cluster, options: Mapping[str, str]) -> Consumer:
             "group.id": DRAIN_GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
             # A partition may end with a transaction's marker, which is not delivered as a record.
             "enable.partition.eof": True,
             "log_level": 0,

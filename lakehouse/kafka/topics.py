@@ -12,7 +12,14 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
@@ -39,11 +46,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class TopicFacts:
-    """A topic as it is now. ``id`` distinguishes it from a deleted topic of the same name."""
+    """A topic as it is now. ``id`` distinguishes it from a deleted topic of the same name.
+
+    replicas: of each partition, the fewest if they differ.
+    """
 
     name: str
     id: str
     partitions: int
+    replicas: int = 1
 
 
 class Cluster:
@@ -93,7 +104,12 @@ class Cluster:
                 if isinstance(names, str) and _error_code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue  # deleted between the two requests
                 raise self._translate(error, name) from None
-            facts_by_name[name] = TopicFacts(name, _format_topic_id(description.topic_id), len(description.partitions))
+            facts_by_name[name] = TopicFacts(
+                name,
+                _format_topic_id(description.topic_id),
+                len(description.partitions),
+                min((len(partition.replicas) for partition in description.partitions), default=0),
+            )
         return facts_by_name
 
     def names(self) -> list[str]:
@@ -101,30 +117,49 @@ class Cluster:
         topic_listing = self._call(lambda: self._admin.list_topics(timeout=self._timeout))
         return sorted(name for name in topic_listing.topics if not name.startswith("__"))
 
-    def offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    def offsets(
+        self, partitions: Iterable[tuple[str, int]], *, committed: bool = True
+    ) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the (earliest, latest) offset of each (topic, partition).
 
-        Latest is the end for a read_committed reader, before the first open transaction. Raises NotFound.
+        Latest is the end for a read_committed reader, before the first open transaction; if not committed, the end of
+        all records. Raises NotFound.
         """
+        return self._bounds(partitions, OffsetSpec.latest(), committed=committed)
+
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], time_ms: int) -> dict[tuple[str, int], int | None]:
+        """Return for each (topic, partition) the offset of the first record whose timestamp is not before a time.
+
+        None where all records are earlier. Raises NotFound.
+        """
+        bounds = self._bounds(partitions, OffsetSpec.for_timestamp(time_ms), committed=True)
+        return {place: None if offset < 0 else offset for place, (_, offset) in bounds.items()}
+
+    def _bounds(
+        self, partitions: Iterable[tuple[str, int]], second: OffsetSpec, *, committed: bool
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return the earliest offset of each (topic, partition), and a second one. Raises NotFound."""
         topic_partitions = [TopicPartition(topic, partition) for topic, partition in partitions]
         if not topic_partitions:
             return {}
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return self._offsets(topic_partitions)
+                return self._offsets(topic_partitions, second, committed=committed)
             except KafkaException as error:
                 self._require_partitions(topic_partitions)
                 if _error_code(error) not in NOT_READY_YET or time.monotonic() > deadline:
                     raise self._translate(error) from None
                 time.sleep(0.02)
 
-    def _offsets(self, topic_partitions: list[TopicPartition]) -> dict[tuple[str, int], tuple[int, int]]:
-        offset_specs: list[Any] = [OffsetSpec.earliest(), OffsetSpec.latest()]
+    def _offsets(
+        self, topic_partitions: list[TopicPartition], second: OffsetSpec, *, committed: bool
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        offset_specs: list[Any] = [OffsetSpec.earliest(), second]
         answers = [
             self._admin.list_offsets(
                 dict.fromkeys(topic_partitions, offset_spec),
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=self._timeout,
             )
             for offset_spec in offset_specs
@@ -147,6 +182,23 @@ class Cluster:
                     f"Found no partition {topic_partition.partition} of topic {topic_partition.topic!r} on "
                     f"{self.bootstrap_servers}; expected 0 to {topic_facts[topic_partition.topic].partitions - 1}."
                 )
+
+    def group_states(self) -> dict[str, str]:
+        """Return the consumer groups that this user may see, with their states, such as STABLE or EMPTY."""
+        listing = self._wait(self._call(lambda: self._admin.list_consumer_groups(request_timeout=self._timeout)))
+        return {group.group_id: group.state.name for group in listing.valid}
+
+    def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the offset of the next record that a group reads, by topic and partition, where it has kept one."""
+        asked_groups = [ConsumerGroupTopicPartitions(group)]
+        futures_by_group = self._call(
+            lambda: self._admin.list_consumer_group_offsets(asked_groups, request_timeout=self._timeout)
+        )
+        try:
+            kept_offsets = self._wait(futures_by_group[group]).topic_partitions or []
+        except KafkaException as error:
+            raise self._translate(error) from None
+        return {(place.topic, place.partition): place.offset for place in kept_offsets if place.offset >= 0}
 
     def config(self, name: str) -> dict[str, str | None]:
         """Return the settings of a topic, such as ``cleanup.policy``. Raises NotFound."""

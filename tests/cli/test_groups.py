@@ -16,7 +16,7 @@ from lakehouse.cli.groups import ALONE, GROUPS, MOVED
 
 PROJECT = Path(package.__file__).parent.parent
 TREE = {
-    "kafka": "up down produce acls",
+    "kafka": "up down produce consume topics groups acls",
     "registry": "up down",
     "schema": "pull check",
     "look": "tables describe late quarantine interventions",

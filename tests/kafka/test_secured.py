@@ -169,6 +169,10 @@ def run_whole_application(project: Project) -> None:
     assert project.totals() == project.published() == expected_totals(3500)
     assert json.loads(project.run("test", "check"))["ok"]
     project.run("test", "audit", "totals")
+    consumed = project.run("kafka", "consume", "orders", "--from", "-1", "--json")
+    assert {json.loads(line)["value"]["amount"] for line in consumed.splitlines()} > {3499}
+    assert '"totals-changelog"' in project.run("kafka", "topics", "--json")
+    assert project.run("kafka", "groups", "--json") == ""
     project.run("repair", "restore", "totals", "totals-changelog", "--lake", "./other")
     assert project.totals("other") == expected_totals(3500)
 

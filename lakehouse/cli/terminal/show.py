@@ -79,7 +79,11 @@ def print_table(
 
 def as_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value as one line of JSON. stderr: for progress, so that stdout has only the result."""
-    line = json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False)
+    as_json_text(json.dumps(without_not_finite(value), default=plain_text, ensure_ascii=False), stderr=stderr)
+
+
+def as_json_text(line: str, *, stderr: bool = False) -> None:
+    """Print a JSON text that is one line already, escaped as JSON has it."""
     typer.echo(OBEYED.sub(lambda match: json.dumps(match[0])[1:-1], line), err=stderr)
 
 

@@ -1,1 +1,1 @@
-"""Schemas of the registry for those who develop an application: pinned beside it, compared with it, written by."""
+"""Schemas of the registry for those who develop an application: pinned, compared, written by; records shown by them."""

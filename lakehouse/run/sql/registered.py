@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
-from lakehouse.errors import ConfigError, PlanError, SqlError
-from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id, with_prefix
-from lakehouse.formats.values.unfit import Unfit, decode_utf8
+from lakehouse.errors import ConfigError, SqlError
+from lakehouse.formats.registered import PREFIX_LENGTH, with_prefix
 from lakehouse.ksql.catalog import Entry
 from lakehouse.ksql.properties import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
 from lakehouse.lake.record.writer_schemas import PARTS
-from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.names.format_traits import FormatTraits
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import parse_schema_options
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
+from lakehouse.run.schemas.part_text import part_text, text_format
 from lakehouse.run.schemas.written import with_registered_id
 from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.settings.config import Settings
-
-_ANY_SCHEMA = "avro"
 
 
 def written_source(source: Source, target: Entry, position: int) -> Source:
@@ -97,7 +91,6 @@ class TopicPrinter:
         formats = next((entry.formats for entry in entries if entry.topic == topic), None)
         self._traits = [traits_of_sql(format) for format in formats or ("", "")]
         self._look_up = SchemaLookUp(settings)
-        self._schemas: dict[int, WriterSchemas] = {}
 
     def __call__(self, key: bytes | None, value: bytes | None) -> tuple[object, ...]:
         """Return a record's key and value as they are shown. Raises RegistryUnavailable."""
@@ -107,38 +100,5 @@ class TopicPrinter:
         )
 
     def _shown(self, data: bytes, traits: FormatTraits) -> object:
-        id = schema_id(data)
-        if id is None:
-            return data
-        if not traits.reads_by_schema:
-            return _text_or_bytes(data)
-        if id not in self._schemas:
-            schema = self._look_up(id)
-            self._schemas[id] = WriterSchemas({} if schema is None else {id: schema})
-        try:
-            return _as_json(data, id, self._schemas[id])
-        except (PlanError, Unfit):
-            return data
-
-
-def _text_or_bytes(data: bytes) -> object:
-    """Return the text behind a prefix; the bytes if there is none."""
-    try:
-        return decode_utf8(data[PREFIX_LENGTH:])
-    except Unfit:
-        return data
-
-
-def _as_json(data: bytes, id: int, schemas: WriterSchemas) -> str:
-    """Return a value as JSON, with all the fields that its writer gave it. Raises PlanError, Unfit."""
-    if id not in schemas:
-        raise Unfit(f"schema {id} is unknown")
-    try:
-        avro_type = schemas[id].avro_type
-    except ValueError as error:
-        raise Unfit(str(error)) from error
-    codec = codec_of(_ANY_SCHEMA).with_schemas(schemas)
-    if avro_type.kind == "record":
-        columns = tuple(column.in_topic for column in parse_schema(schema_text(avro_type, "PRINT"), "PRINT"))
-        return json.dumps(codec.write_value(data, columns), ensure_ascii=False)
-    return json.dumps(codec.write_key(data, (Column("value", type_of_avro(avro_type, "PRINT")),)), ensure_ascii=False)
+        shown = part_text(text_format(traits, ()), data, self._look_up)
+        return data if shown.reason else shown.text

@@ -1,0 +1,149 @@
+"""The text of a record's key or value as its bytes tell it, without columns that somebody declares.
+
+| format                    | text                                                                               |
+|---------------------------|------------------------------------------------------------------------------------|
+| json, json_sr             | the JSON itself, behind a registry's prefix for json_sr                            |
+| avro                      | JSON of all fields that the writer gave the record, by the writer's schema         |
+| string                    | UTF-8                                                                              |
+| int, bigint, double       | the number, as Kafka's serializers write it                                        |
+| bytes                     | the bytes, all but letters, digits and signs of ASCII escaped: \\x00\\x07            |
+| "" (guessed)              | what a registry's prefix says, else JSON or a text without controls, else the bytes |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakehouse.errors import PlanError, RegistryUnavailable
+from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.primitive import decode_primitive
+from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
+from lakehouse.formats.values.json_text import parse_value
+from lakehouse.formats.values.json_value import encode_bare_value, encode_object
+from lakehouse.formats.values.unfit import Unfit, decode_utf8
+from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
+from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
+from lakehouse.plan.names.format_traits import FormatTraits
+from lakehouse.plan.schema import Column, base_type, parse_schema
+
+GUESSED = ""
+JSON, JSON_SR, AVRO, STRING, BYTES = "json", "json_sr", "avro", "string", "bytes"
+NUMBERS = ("int", "bigint", "double")
+TEXT_FORMATS = (JSON, JSON_SR, AVRO, STRING, *NUMBERS, BYTES)
+LookUp = Callable[[int], WriterSchema | None]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_BREAKS = re.compile(r"[\r\n\t]+")
+_SUBJECT = "its writer's schema"
+_ALONE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class PartText:
+    """The text of a key or a value. format: in which it was read; BYTES if it could not be, with the reason."""
+
+    text: str
+    format: str
+    reason: str = ""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the text is valid JSON, in one line."""
+        return self.format in (JSON, JSON_SR, AVRO, *NUMBERS)
+
+
+def text_format(traits: FormatTraits, columns: tuple[Column, ...]) -> str:
+    """Return the format in which a declared key or value shows itself."""
+    if traits.reads_by_schema:
+        return AVRO
+    if traits.is_registered:
+        return JSON_SR
+    if traits.is_json:
+        return JSON
+    if traits.is_absent or not columns:
+        return GUESSED
+    own_type = base_type(columns[0].type) if traits.is_single else STRING
+    return own_type if own_type in NUMBERS else BYTES if own_type == "binary" else STRING
+
+
+def part_text(format: str, data: bytes, look_up: LookUp) -> PartText:
+    """Return the text of a key or a value in one of TEXT_FORMATS, or in the one that its bytes suggest (GUESSED).
+
+    look_up: gives a writer's schema by its id. Raises RegistryUnavailable if it does; while guessing, that is a reason.
+    """
+    if format == GUESSED:
+        return _guessed_text(data, look_up)
+    try:
+        return PartText(_text_in(format, data, look_up), format)
+    except (Unfit, PlanError) as error:
+        return PartText(_escaped(data), BYTES, f"not {format}: {error}")
+
+
+def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
+    candidates = (JSON, STRING) if schema_id(data) is None else (JSON_SR, AVRO)
+    reason = ""
+    for format in candidates:
+        try:
+            text = _text_in(format, data, look_up)
+        except (Unfit, PlanError, RegistryUnavailable) as error:
+            reason = f"not {format}: {error}" if format == AVRO else ""
+            continue
+        if format != STRING or not _CONTROL.search(text):
+            return PartText(text, format)
+    return PartText(_escaped(data), BYTES, reason)
+
+
+def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
+    """Return the text of bytes in a format. Raises Unfit, PlanError for a schema that is not read, and as look_up."""
+    match format:
+        case "json":
+            return _json_line(data)
+        case "json_sr":
+            known_id(data)
+            return _json_line(data[PREFIX_LENGTH:])
+        case "avro":
+            return _avro_as_json(data, look_up)
+        case "string":
+            return decode_utf8(data)
+        case "bytes":
+            return _escaped(data)
+    row = decode_primitive(data, (Column(_ALONE, format),))
+    return encode_bare_value(row or {}, (Column(_ALONE, format),)).decode()
+
+
+def _json_line(data: bytes) -> str:
+    """Return a JSON text as it is, without line breaks, which stand only between its parts. Raises Unfit."""
+    text = decode_utf8(data)
+    parse_value(text)
+    if "NaN" in text or "Infinity" in text:  # some programs write them, and then others can't read the text
+        json.loads(text, parse_constant=_refuse_constant, parse_int=str)
+    return _LINE_BREAKS.sub(" ", text).strip()
+
+
+def _refuse_constant(name: str) -> None:
+    raise Unfit(f"expected JSON, found {name}")
+
+
+def _avro_as_json(data: bytes, look_up: LookUp) -> str:
+    """Return a value in Avro as JSON, with all the fields that its writer gave it. Raises Unfit, PlanError."""
+    id = known_id(data)
+    schema = look_up(id)
+    if schema is None:
+        raise Unfit(f"the registry has no schema {id}")
+    try:
+        avro_type = schema.avro_type
+    except UnfitSchema as error:
+        raise Unfit(f"schema {id}: {error}") from error
+    codec = codec_of(AVRO).with_schemas(WriterSchemas({id: schema}))
+    if avro_type.kind == "record":
+        columns = tuple(column.in_topic for column in parse_schema(schema_text(avro_type, _SUBJECT), _SUBJECT))
+        return encode_object(codec.decode(data, columns) or {}, columns).decode()
+    column = Column(_ALONE, type_of_avro(avro_type, _SUBJECT))
+    return encode_bare_value(codec.decode(data, (column,)) or {}, (column,)).decode()
+
+
+def _escaped(data: bytes) -> str:
+    return data.decode("latin-1").encode("unicode_escape").decode("ascii")

@@ -1,0 +1,49 @@
+"""In which formats an application reads or publishes a topic, for who looks at the topic's records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.plan.app import App
+from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.operator import WINDOW_COLUMNS
+from lakehouse.plan.schema import base_type
+from lakehouse.plan.table import Sink
+from lakehouse.run.schemas.part_text import GUESSED, text_format
+from lakehouse.semantics.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFormats:
+    """The formats of a topic's keys and values, see `lakehouse.run.schemas.part_text`. window: of its keys."""
+
+    key: str = GUESSED
+    value: str = GUESSED
+    window: Window | None = None
+
+
+def topic_formats(app: App, topic: str) -> TopicFormats:
+    """Return the formats of a topic as the first stream declares them that reads it, or else who publishes it."""
+    for source in app.sources:
+        if source.topic == topic:
+            key_format = parse_format(source.key_format)
+            value_traits = parse_format(source.value_format).traits
+            return TopicFormats(
+                text_format(key_format.traits, source.key), text_format(value_traits, source.value), key_format.window
+            )
+    return next((_published_formats(sink) for sink in app.sinks if sink.topic == topic), TopicFormats())
+
+
+def _published_formats(sink: Sink) -> TopicFormats:
+    columns_by_name = {column.name: column for column in sink.of.columns}
+    key = tuple(columns_by_name[name] for name in sink.of.key)
+    value = tuple(column for column in columns_by_name.values() if column not in key)
+    # A key that names a window is JSON. The type of a computed column may be known to Spark alone.
+    key_format = "" if set(WINDOW_COLUMNS) & {column.name for column in key} else sink.key_format
+    if not key_format and not all(column.type for column in key):
+        return TopicFormats(GUESSED, text_format(parse_format(sink.format).traits, value))
+    format = parse_format(key_format or (KAFKA if TRAITS[KAFKA].holds([base_type(c.type) for c in key]) else JSON))
+    return TopicFormats(
+        text_format(format.traits, key), text_format(parse_format(sink.format).traits, value), format.window
+    )
