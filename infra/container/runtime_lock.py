@@ -1,6 +1,6 @@
 """Print the part of infra/python/requirements.lock that lakehouse needs, without its extras demo and dev.
 
-The extra registry is in it: in the lock, what its client needs is asked for by confluent-kafka.
+The extra registry is in it: what its client needs is asked for by confluent-kafka in the lock.
 
     python infra/container/runtime_lock.py > build/image/requirements.lock
 
@@ -24,7 +24,8 @@ def runtime_lock() -> str:
     """Return the entries of the lock, as they are, for what lakehouse needs, and its extra registry."""
     entries = {plain(entry["name"]): entry[0] for entry in ENTRY.finditer(LOCK.read_text())}
     askers = {name: set(map(plain, ASKER.findall(text))) for name, text in entries.items()}
-    dependencies = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    dependencies = [*project["dependencies"], *project["optional-dependencies"]["registry"]]
     wanted = {plain(re.split(r"[^\w.-]", dependency)[0]) for dependency in dependencies}
     while more := {name for name in entries if askers[name] & wanted} - wanted:
         wanted |= more

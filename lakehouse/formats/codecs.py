@@ -16,6 +16,7 @@ from lakehouse.formats.json_registered import (
     JsonRegisteredAnyCaseCodec,
     JsonRegisteredBareCodec,
     JsonRegisteredCodec,
+    JsonValidatedCodec,
 )
 from lakehouse.formats.primitive import PrimitiveCodec
 from lakehouse.formats.values.json_text import write_json
@@ -56,6 +57,7 @@ CODECS: dict[str, type[Codec]] = {
     "avro_any_case": AvroCodec,
     "avro_bare": AvroBareCodec,
     "json_sr": JsonRegisteredCodec,
+    "json_sr_valid": JsonValidatedCodec,
     "json_sr_any_case": JsonRegisteredAnyCaseCodec,
     "json_sr_bare": JsonRegisteredBareCodec,
     "connect_json": ConnectJsonCodec,

@@ -1,21 +1,31 @@
 """JSON behind a registry's prefix as a format: "json_sr", or "json_sr?id=7" where it is written under a schema's id.
 
-What stands behind the prefix is read as JSON without a registry is. No schema is needed for that, so none is asked for.
+What stands behind the prefix is read as JSON without a registry is. No schema is needed for that, so none is asked for;
+only "json_sr_valid" compares each value with the schema of its writer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
-from lakehouse.formats.json_schema import JSON_KIND, bare_schema, object_schema
-from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, with_prefix
+from lakehouse.formats.json_schema import bare_schema, object_schema
+from lakehouse.formats.registered import (
+    NO_SCHEMAS,
+    PREFIX_LENGTH,
+    WriterSchemas,
+    known_id,
+    split_registered,
+    with_prefix,
+)
+from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.names.record_format import RecordFormat
-from lakehouse.plan.names.schema_options import parse_schema_options
+from lakehouse.plan.names.schema_options import DECLARED_ID, parse_schema_options
 from lakehouse.plan.schema import Column
 
 
@@ -23,6 +33,7 @@ from lakehouse.plan.schema import Column
 class JsonRegisteredCodec(Codec):
     """An object behind a prefix. People write the JSON alone, as they do without a registry."""
 
+    schemas: WriterSchemas = NO_SCHEMAS
     _plain_class: ClassVar[type[JsonCodec]] = JsonCodec
 
     @property
@@ -43,8 +54,15 @@ class JsonRegisteredCodec(Codec):
     def with_own_prefix(self, data: bytes) -> bytes:
         return with_prefix(parse_schema_options(self.format.options).written_id, data)
 
+    def with_schemas(self, schemas: WriterSchemas) -> JsonRegisteredCodec:
+        return replace(self, schemas=schemas)
+
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
-        return self.with_own_prefix(self._plain.encode_typed(text, columns))
+        """Return the bytes of a JSON text, under the newest JSON Schema of the topic's writers. Raises Unfit."""
+        id = max((id for id, schema in self.schemas.items() if schema.kind == JSON_KIND), default=None)
+        if id is None:
+            raise Unfit("no schema of the topic's writers is known under which it could be written")
+        return with_prefix(id, self._plain.encode_typed(text, columns))
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _declared_schemas(self.format, columns, is_key)
@@ -74,6 +92,56 @@ class JsonRegisteredBareCodec(JsonRegisteredCodec):
     """The only column's value, as SQL reads it."""
 
     _plain_class: ClassVar[type[JsonCodec]] = JsonBareCodec
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValidatedCodec(JsonRegisteredCodec):
+    """An object that fits its writer's schema. A null needs to fit none.
+
+    Tests have no registry: there every JSON fits.
+    """
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self._validated(data, self._plain.decode(_behind_prefix(data), columns))
+
+    def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self._validated(data, self._plain.decode_key(_behind_prefix(data), columns))
+
+    def _validated(self, data: bytes, row: Row | None) -> Row | None:
+        if row is not None:
+            check_registered_json(data, self.schemas)
+        return row
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        """Return the bytes of a JSON text, under the newest schema of the writers that it fits. Raises Unfit."""
+        reasons: list[str] = []
+        for id in sorted(self.schemas, reverse=True):
+            data = with_prefix(id, self._plain.encode_typed(text, columns))
+            try:
+                check_registered_json(data, self.schemas)
+            except Unfit as error:
+                reasons.append(str(error))
+            else:
+                return data
+        raise Unfit([*reasons, "no schema of the topic's writers is known under which it could be written"][0])
+
+    def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
+        return _EVERYTHING_FITS
+
+    def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
+        return schema_problem(schema)
+
+
+_EVERYTHING_FITS = WriterSchemas({DECLARED_ID: WriterSchema(JSON_KIND, "true")})
+
+
+def check_registered_json(data: bytes, schemas: WriterSchemas) -> None:
+    """Raise Unfit if the JSON behind a prefix does not fit the schema of its writer, or has no known one."""
+    id, schema = split_registered(data, schemas)
+    try:
+        check_json(schema, data[PREFIX_LENGTH:])
+    except Unfit as error:
+        raise Unfit(f"schema {id}: {error}") from error
 
 
 def _behind_prefix(data: bytes) -> bytes:

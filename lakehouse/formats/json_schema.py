@@ -5,7 +5,8 @@ Each object is closed: in an open one, a registry holds a new property for incom
 | column                      | in the schema                                           |
 |-----------------------------|---------------------------------------------------------|
 | integers                    | integer                                                 |
-| float, double, decimal      | number                                                  |
+| decimal                     | number                                                  |
+| float, double               | number, or one of the texts NaN, Infinity and -Infinity |
 | boolean, string             | boolean, string                                         |
 | binary                      | string, contentEncoding base64                          |
 | date, timestamp             | string, format date or date-time; or integer, if a format writes them as numbers |
@@ -22,17 +23,18 @@ from sqlglot import exp
 
 from lakehouse.plan.schema import Column, base_type, parse_type
 
-JSON_KIND = "JSON"  # as registries call a JSON Schema
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _INTEGER = {"type": "integer"}
 _PLAIN_TYPES: dict[str, dict[str, str]] = {
     "tinyint": _INTEGER, "smallint": _INTEGER, "int": _INTEGER, "bigint": _INTEGER,
-    "float": {"type": "number"}, "double": {"type": "number"}, "decimal": {"type": "number"},
+    "decimal": {"type": "number"},
     "boolean": {"type": "boolean"}, "string": {"type": "string"},
     "binary": {"type": "string", "contentEncoding": "base64"},
     "date": {"type": "string", "format": "date"}, "timestamp": {"type": "string", "format": "date-time"},
 }  # fmt: skip
-_MOMENTS = ("date", "timestamp")
+_MOMENTS, _DOUBLES = ("date", "timestamp"), ("float", "double")
+# A double that is no number of JSON is written as its name, as Kafka Connect does.
+_DOUBLE_SCHEMAS = ({"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]})
 
 
 def object_schema(columns: Sequence[Column], title: str, *, has_number_moments: bool) -> str:
@@ -67,7 +69,7 @@ def _closed_object(types_by_name: dict[str, exp.DataType], has_number_moments: b
 
 
 def _or_null(content: dict[str, Any]) -> dict[str, Any]:
-    return {"oneOf": [{"type": "null"}, content]}
+    return {"oneOf": [{"type": "null"}, *content.get("oneOf", [content])]}
 
 
 def _type_schema(part: exp.DataType, has_number_moments: bool) -> dict[str, Any]:
@@ -79,6 +81,8 @@ def _type_schema(part: exp.DataType, has_number_moments: bool) -> dict[str, Any]
     if base_name in ("array", "map"):
         items = _or_null(_type_schema(part.expressions[-1], has_number_moments))
         return {"type": "array", "items": items} if base_name == "array" else _open_object(items)
+    if base_name in _DOUBLES:
+        return {"oneOf": list(_DOUBLE_SCHEMAS)}
     # What is a type for Spark alone may be anything in JSON.
     return dict(_INTEGER if has_number_moments and base_name in _MOMENTS else _PLAIN_TYPES.get(base_name, {}))
 

@@ -213,11 +213,14 @@ def _record_name(properties: Properties, part_name: str, format: str) -> str:
     full_name = text_property(properties, name)
     if full_name is None:
         return ""
-    if not traits_of_sql(format).is_registered:
+    traits = traits_of_sql(format)
+    if not traits.is_registered:
         raise SqlError(
             f"{name} is for a {part_name}_FORMAT with a schema registry, and this one is {format}",
             properties[name].position,
         )
+    if not traits.reads_by_schema:  # a title, which may be any text
+        return full_name
     try:
         return check_full_name(full_name, name)
     except PlanError as error:

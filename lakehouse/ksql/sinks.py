@@ -173,14 +173,14 @@ def check_names(entry: Entry, position: int) -> None:
     for (part_name, columns), format, name, alone in zip(
         parts, entry.formats, entry.record_names, is_alone, strict=True
     ):
+        if not traits_of_sql(format).reads_by_schema:
+            continue
         if name and alone:
             raise SqlError(
                 f"{part_name}_SCHEMA_FULL_NAME names a record, and this {part_name.lower()} is one value alone. Leave "
                 "it out",
                 position,
             )
-        if not traits_of_sql(format).reads_by_schema:
-            continue
         try:
             check_writable(((c.name, c.kind.spark) for c in columns), f"{part_name}_FORMAT='{format}'")
         except PlanError as error:

@@ -95,6 +95,12 @@ class App(Declaration):
         parts = ((source.topic, part_name) for source in self.sources for part_name in source.registered_parts)
         return tuple(dict.fromkeys(parts))
 
+    @property
+    def pinned_parts(self) -> tuple[tuple[str, str], ...]:
+        """Those of `registered_parts` whose schemas have columns, so that they may be pinned beside the application."""
+        formats = {(s.topic, part): s.format_and_columns(part)[0] for s in self.sources for part in s.registered_parts}
+        return tuple(part for part in self.registered_parts if not parse_format(formats[part]).traits.is_json)
+
 
 def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> App:
     """Return an application of these tables and sinks. It also keeps the tables of sinks, and all tables that are read.

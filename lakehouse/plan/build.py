@@ -40,6 +40,7 @@ def stream(
     own_table: bool = False,
     headers: str = "",
     max_ahead: str | None = None,
+    validate: bool = False,
 ) -> Stream:
     """Declare a topic as a stream: schema on read.
 
@@ -56,7 +57,8 @@ def stream(
     the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
     max_ahead: a duration, "1 day": a record whose event time lies further ahead of its own Kafka timestamp goes to the
-    quarantine; any may count if left out.
+    quarantine; any may count if left out. validate: compare keys and values in json_sr with their writers' schemas;
+    what does not fit goes to the quarantine (docs/json-schema.md).
 
     Raises PlanError for impossible names, types, formats or expressions.
     """
@@ -67,11 +69,24 @@ def stream(
         schema = _pinned_schema(topic, "value", format, subject)
     if key is None or (key_format is not None and _is_pinned_name(key, topic, key_format)):
         key = _pinned_schema(topic, "key", key_format or KAFKA, subject, name=key)
+    if validate:
+        format, key_format = _validated_formats(format, key_format, subject)
     return declared_source(
         topic, key=key, value_columns=parse_schema(schema, f"{subject}: schema"),
         value_format=format, key_format=key_format,
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
+
+
+def _validated_formats(format: str, key_format: str | None, subject: str) -> tuple[str, str | None]:
+    """Return the formats of values and keys that compare with schemas, where there are such. Raises PlanError."""
+    validated, key_validated = (parse_format(name or KAFKA).traits.validated for name in (format, key_format))
+    if not validated and not key_validated:
+        raise PlanError(
+            f"{subject}: validate=True, and neither its values, in {format}, nor its keys have a JSON Schema. Leave it "
+            'out, or give format="json_sr".'
+        )
+    return validated or format, key_validated or key_format
 
 
 def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 import lakehouse as lh
-from lakehouse.formats.registered import PREFIX_LENGTH, schema_id
+from lakehouse.formats.registered import PREFIX_LENGTH, schema_id, with_prefix
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.avro.pinned import pinned_file
@@ -289,6 +289,48 @@ def test_a_schema_that_may_not_be_registered_or_is_none(
     Path("value.avsc").write_text("{}")
     assert "value.avsc: expected a type, found null. Expected a schema of Avro, in JSON." in words(lakehouse(*line).err)
     assert "Expected a file with a schema of Avro" in words(lakehouse(*line[:-1], "gone.avsc").err)
-    assert "--schema says how a value is written in Avro; expected it with --format avro." in words(
+    assert "--schema names a schema; expected it with --format avro or json_sr." in words(
         lakehouse("kafka", "produce", "kept", "lines.jsonl", "--schema", "value.avsc").err
     )
+
+
+CLICK = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "shop.Click", "type": "object",
+         "properties": {"user": {"type": "string"}}, "required": ["user"]}  # fmt: skip
+
+
+def test_lines_become_records_behind_the_id_of_their_json_schema(
+    lakehouse: Command,
+    register: Register,
+    registry: EmbeddedRegistry,
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    Path("value.json").write_text(json.dumps(CLICK))
+    Path("clicks.jsonl").write_text(
+        '{"key": "a", "value": {"user": "ann", "cost": 12.50}}\n{"key": "a", "value": null}\n'
+    )
+    line = ("kafka", "produce", "clicked", "clicks.jsonl", "--format", "json_sr", "--partitions", "1")
+    produced = lakehouse(*line, "--schema", "value.json", "--json")
+    id = json.loads(produced.out)["schemas"]["value"]["id"]
+    assert lakehouse(*line).code == 0  # by the newest
+    assert (
+        records(broker, "clicked", 4) == [(b"a", with_prefix(id, b'{"user": "ann", "cost": 12.50}')), (b"a", None)] * 2
+    )
+    Path("clicks.jsonl").write_text('{"value": {"cost": 1}}\n')
+    unfit = lakehouse(*line)
+    assert unfit.code == 1
+    assert 'Line 1: value: the whole: expected what /required in the schema says, found that "user" is' in words(
+        unfit.err
+    )
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY_SUBJECT_STRATEGY", "record")
+    named = lakehouse(*line, "--schema", "value.json")
+    assert named.code == 1  # the line does not fit, and its schema is registered under its title
+    assert SchemaRegistryClient({"url": registry.url}).get_latest_version("shop.Click").schema_id == id
+    Path("value.json").write_text("{")
+    assert "value.json: expected a JSON Schema that can be used" in words(
+        lakehouse(*line, "--schema", "value.json").err
+    )
+    monkeypatch.delenv("LAKEHOUSE_REGISTRY_SUBJECT_STRATEGY")
+    wrong_kind = lakehouse("kafka", "produce", "clicked", "clicks.jsonl", "--format", "avro")
+    assert "clicked-value, version 1: expected a schema of Avro, found one of JSON" in words(wrong_kind.err)

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import PlanError, SqlError
+from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting, written_schemas
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.json_schema import title_of
-from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.values.json_validation import check_json
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import (
     decode_written_key,
@@ -25,6 +26,8 @@ from lakehouse.formats.written import (
     encode_written_value,
 )
 from lakehouse.ksql.script import application
+from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.run.repair.fixes import bytes_of_text
 from lakehouse.run.schemas.written import schema_to_write
@@ -39,6 +42,7 @@ ROW: dict[str, Any] = {
     "i": 7, "m": Decimal("12.50"), "d": 0.5, "b": True, "s": "é", "raw": b"\0\1", "day": date(2026, 1, 31),
     "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "home": {"zip": None}, "tags": ["a", None], "counts": {"x": 1},
 }  # fmt: skip
+AVRO = WriterSchema("AVRO", '"long"')
 EXPECTED = "value: expected the byte 0, a schema's id of 4 bytes and a value, found "
 
 
@@ -109,7 +113,10 @@ def test_people_write_the_json_alone() -> None:
     assert (key, value) == (with_prefix(1, b'{"id":5}'), with_prefix(1, b'{"i":"no int","s":"x"}'))
     assert decode_written_key(source, with_prefix(300, b"5")) == 5
     assert decode_written_value(source, with_prefix(300, b'{"i": 1}')) == {"i": 1}
-    assert bytes_of_text(source, "value", '{"i": 1}') == with_prefix(1, b'{"i": 1}')
+    newest = WriterSchemas({3: WriterSchema("JSON", "true"), 9: WriterSchema("JSON", "{}"), 12: AVRO})
+    assert bytes_of_text(source, "value", '{"i": 1}', lambda *_: newest) == with_prefix(9, b'{"i": 1}')
+    with pytest.raises(ConfigError, match=r"no schema of the topic's writers is known .* by --key-file"):
+        bytes_of_text(source, "key", "7")
     with pytest.raises(Unfit, match="it looks like JSON"):
         decode_written_value(source, b"{}")
 
@@ -120,7 +127,7 @@ def test_the_schema_of_an_object() -> None:
     (id, schema) = item
     assert (id, schema.kind, title_of(schema.text)) == (7, "JSON", "shop.Order")
     properties = {
-        "i": {"type": "integer"}, "m": {"type": "number"}, "d": {"type": "number"}, "b": {"type": "boolean"},
+        "i": {"type": "integer"}, "m": {"type": "number"}, "b": {"type": "boolean"},
         "s": {"type": "string"}, "raw": {"type": "string", "contentEncoding": "base64"},
         "day": {"type": "string", "format": "date"}, "at": {"type": "string", "format": "date-time"},
         "home": {
@@ -129,11 +136,12 @@ def test_the_schema_of_an_object() -> None:
         "tags": {"type": "array", "items": or_null({"type": "string"})},
         "counts": {"type": "object", "additionalProperties": or_null({"type": "integer"})},
     }  # fmt: skip
+    double = {"oneOf": [{"type": "null"}, {"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
     assert json.loads(schema.text) == {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "shop.Order",
         "type": "object",
-        "properties": {name: or_null(part) for name, part in properties.items()},
+        "properties": {name: or_null(part) for name, part in properties.items()} | {"d": double},
         "additionalProperties": False,
     }
     (in_sql,) = written_schemas("json_sr+epoch", COLUMNS, is_key=False).values()
@@ -211,3 +219,109 @@ def test_sql_reads_and_writes_it_as_json() -> None:
 def test_sql_infers_no_columns(columns: str, formats: str, expected: str) -> None:
     with pytest.raises(SqlError, match=expected):
         application(f"CREATE STREAM s {columns} WITH (KAFKA_TOPIC='s', {formats});")
+
+
+def test_the_name_in_sql_is_a_title_and_may_be_any_text() -> None:
+    (sink,) = application(
+        "CREATE STREAM a (x INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON_SR');"
+        "CREATE STREAM b WITH (VALUE_SCHEMA_FULL_NAME='An order, 2nd + last?', WRAP_SINGLE_VALUE=false) "
+        "AS SELECT * FROM a;"
+    ).sinks
+    schema = schema_to_write("b", "value", sink.format, parse_schema("X int", "test"))
+    assert title_of(schema.text) == "An order, 2nd + last?"
+    with pytest.raises(SqlError, match="expected a record's full name in Avro"):
+        application(
+            "CREATE STREAM a (x INT, y INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='AVRO', "
+            "VALUE_SCHEMA_FULL_NAME='An order');"
+        )
+
+
+def test_every_value_fits_the_schema_in_which_it_is_written() -> None:
+    for row in (ROW, dict.fromkeys(ROW), {**ROW, "d": float("nan")}, {**ROW, "d": float("-inf")}):
+        (schema,) = written_schemas("json_sr", COLUMNS, is_key=False).values()
+        data = encode_value("json_sr", COLUMNS, row)
+        assert data is not None
+        check_json(schema, data[5:])
+        read = decode_columns("json_sr", COLUMNS, data)
+        assert read is not None
+        assert repr(read["d"]) == repr(row["d"])
+
+
+CLICK = {
+    "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["user"],
+    "properties": {
+        "user": {"type": "string", "pattern": "^[a-z]+$"},
+        "cost": {"type": "number", "maximum": 100},
+        "place": {"$ref": "https://shop.example/place.json"},
+    },
+}  # fmt: skip
+PLACE = {"$id": "https://shop.example/place.json", "type": "object", "properties": {"zip": {"type": "integer"}}}
+WRITERS = WriterSchemas(
+    {
+        7: WriterSchema("JSON", json.dumps(CLICK), (json.dumps(PLACE),)),
+        8: WriterSchema("JSON", '{"type": "object"}'),
+        9: AVRO,
+        10: WriterSchema("JSON", json.dumps({"$ref": "http://127.0.0.1:9/evil.json"})),
+        11: WriterSchema("JSON", "{"),
+        12: WriterSchema("JSON", '{"$ref": "file:///etc/passwd"}'),
+    }
+)
+CLICK_COLUMNS = parse_schema("user string, cost double, place struct<zip: int>", "test")
+
+
+@pytest.mark.parametrize(
+    ("id", "text", "reason"),
+    [
+        (7, b'{"user": "ann", "cost": 1.5, "place": {"zip": 7}}', None),
+        (7, b"null", None),
+        (8, b'{"user": "!"}', None),
+        (7, b'{"cost": 1}', 'the whole: expected what /required in the schema says, found that "user" is a required'),
+        (7, b'{"user": "a1"}', "/user: expected what /properties/user/pattern in the schema says, found that "),
+        (7, b'{"user": "a", "cost": 101}', "/cost: expected what /properties/cost/maximum in the schema says, found "),
+        (
+            7,
+            b'{"user": "a", "place": {"zip": 1.5}}',
+            "field place: field zip: expected",
+        ),  # what is declared is looked at first
+        (7, b'{"user": "a", "cost": NaN}', "expected JSON, found NaN"),
+        (7, b'{"user": "a", "more": 1e400, "cost": "x"}', "field cost: expected"),
+        (9, b"{}", "expected a JSON Schema, found one of AVRO"),
+        (10, b"{}", "expected a JSON Schema that can be used, found Resource 'http://127.0.0.1:9/evil.json'"),
+        (11, b"{}", "expected a JSON Schema that can be used, found "),
+        (12, b"{}", "expected a JSON Schema that can be used, found Resource 'file:///etc/passwd'"),
+        (99, b"{}", "the registry has no schema of that id"),
+    ],
+)
+def test_a_validated_value_fits_its_writers_schema(id: int, text: bytes, reason: str | None) -> None:
+    found = reason_not_fitting("value", "json_sr_valid", CLICK_COLUMNS, with_prefix(id, text), WRITERS)
+    if reason is None:
+        assert found is None
+    elif reason.startswith("field"):
+        assert str(found).startswith(f"value: {reason}")
+    else:
+        assert str(found).startswith(f"value: schema {id}: {reason}"), found
+
+
+def test_a_validated_stream_is_declared_typed_and_tested() -> None:
+    stream = lh.stream(
+        "clicks", key="id bigint", schema="user string", format="json_sr", key_format="json_sr", validate=True
+    )
+    source = stream.source
+    assert isinstance(source, Source)
+    assert (source.value_format, source.registered_parts) == ("json_sr_valid", ("key", "value"))
+    app = lh.app(stream.latest("last_click"))
+    assert app.pinned_parts == ()
+    with pytest.raises(PlanError, match=r"validate=True, and neither its values, in json, nor its keys"):
+        lh.stream("clicks", key="id bigint", schema="user string", validate=True)
+
+    def find(*_: str) -> WriterSchemas:
+        return WriterSchemas({id: WRITERS[id] for id in (7, 8)})
+
+    assert bytes_of_text(source, "value", '{"user": "!"}', find)[:5] == with_prefix(8, b"")
+    strict = WriterSchemas({7: WRITERS[7]})
+    assert bytes_of_text(source, "value", '{"user": "ann"}', lambda *_: strict)[:5] == with_prefix(7, b"")
+    with pytest.raises(ConfigError, match=r"schema 7: /user: expected what .* by --value-file"):
+        bytes_of_text(source, "value", '{"user": "!"}', lambda *_: strict)
+    replay = Replay(app)
+    replay.send("clicks", key=1, value={"user": "ann"})
+    assert replay.run().rows("last_click") == [{"id": 1, "user": "ann"}]

@@ -105,3 +105,31 @@ def test_sql_inserts_prints_and_selects(
     assert asked("SELECT * FROM json_per_city;") == [("Rome", 1)]
     (_, _, _, key, value), *_ = asked("PRINT 'sr-visits' FROM BEGINNING LIMIT 1;")
     assert (key, json.loads(str(value))) == ("1", {"CITY": "Rome", "AT": 1769860800500})
+
+
+def test_values_that_do_not_fit_their_schema_go_to_the_quarantine_also_without_the_registry(
+    cluster: Any, broker: Any, registry: EmbeddedRegistry, named: Callable[[str, str], Lake]
+) -> None:
+    cluster.create("sr-valid", partitions=1)
+    client = SchemaRegistryClient({"url": registry.url})
+    id = client.register_schema("sr-valid-value", Schema(json.dumps(CLICK), "JSON"))
+    values = [{"user": "u", "cost": 1.5}, {"cost": 2}, {"user": "v"}]
+    clicks = [
+        ProducerRecord(b"%d" % number, with_prefix(id, json.dumps(row).encode()), T + number)
+        for number, row in enumerate(values)
+    ]
+    produce(broker.bootstrap_servers, {}, "sr-valid", [*clicks, ProducerRecord(b"9", with_prefix(id, b"{"), T)])
+    stream = lh.stream("sr-valid", key="page string", schema="user string", format="json_sr", validate=True)
+    table = stream.latest("sr_valid")
+    app = lh.app(table)
+    lake = named("valid", registry.url)
+    lake.run(app, until="caught_up")
+    kept = Lake(settings=replace(lake.settings, registry=replace(lake.settings.registry, url=AWAY)))
+    assert kept.backfill(app, table).differing.equal
+    assert kept.query('SELECT page, "user" FROM sr_valid ORDER BY page').rows == [("0", "u"), ("2", "v")]
+    reasons = [row[0] for row in kept.query('SELECT reason FROM quarantine.sr_valid ORDER BY "offset"').rows]
+    assert reasons[0] == (
+        f'value: schema {id}: the whole: expected what /required in the schema says, found that "user" is a required '
+        "property"
+    )
+    assert reasons[1].startswith("value: expected a JSON object")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.registered import ID_MAX, with_prefix
+from lakehouse.formats.registered import ID_MAX, WriterSchemas, with_prefix
 from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.semantics.record import Record
 from tests.properties import test_json, test_json_keys
 from tests.seeds import seeds
@@ -61,3 +63,43 @@ def test_spark_reads_keys_as_the_rule_does(spark: SparkSession, seed: int) -> No
             good_count += item.key is not None
             assert (row["_null_key"], row["id"]) == (item.key is None, (item.key or {"id": None})["id"]), record.key
     assert good_count > 10
+
+
+USER = {"type": "object", "properties": {"v": {"type": "integer", "maximum": 500}}}
+SCHEMAS = WriterSchemas(
+    {
+        1: WriterSchema("JSON", "true"),
+        255: WriterSchema("JSON", json.dumps(USER)),
+        256: WriterSchema("JSON", "false"),
+    }
+)
+
+
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
+def test_spark_compares_with_schemas_as_the_rule_does(spark: SparkSession, seed: int) -> None:
+    from lakehouse.spark.bronze import bronze
+    from lakehouse.spark.changelog import published
+    from lakehouse.spark.stream.decoded import decode_records
+
+    draw = random.Random(seed)
+    source = lh.stream(
+        "docs", key="id bigint", key_format="json_sr", schema="v int", format="json_sr", validate=True
+    ).source
+    texts = [b'{"v":1}', b'{"v":501}', b'{"v":1.0}', b"null", b'{"v":NaN}', b"{}", b"7", b"{", b'{"v":1,"v":900}', b""]
+    parts = [draw.choice(PREFIXES) + draw.choice(texts) for _ in range(800)]
+    keys, values = [None, *parts[:399]], [*parts[400:799], None]
+    records = [
+        Record("docs", "id", 0, n, 1, key, value, 1, 1) for n, (key, value) in enumerate(zip(keys, values, strict=True))
+    ]
+    rows = [("docs", "id", 0, r.offset, None, 0, None, r.key, r.value, 1, None) for r in records]
+
+    def find(topic: str, part_name: str) -> WriterSchemas:
+        return SCHEMAS
+
+    frame = decode_records(source, spark.createDataFrame(rows, bronze.SCHEMA), find).orderBy("rowoffset")
+    bad_count = 0
+    for record, row in zip(records, published.rows_of_frame(frame), strict=True):
+        item = decode_record(source, record, find)
+        bad_count += isinstance(item, BadRecord)
+        assert row["_bad"] == isinstance(item, BadRecord), (record.key, record.value, item)
+    assert 10 < bad_count < 390

@@ -29,6 +29,11 @@ class Format(StrEnum):
     json = "json"
     tsv = "tsv"
     avro = "avro"
+    json_sr = "json_sr"
+
+
+# The kinds of schemas, as registries call them, by the formats that are written by one.
+SCHEMA_KINDS = {Format.avro: "AVRO", Format.json_sr: "JSON"}
 
 
 def produce(
@@ -38,7 +43,8 @@ def produce(
         Format | None,
         typer.Option(
             help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp; avro: as json, with the value "
-            "written in Avro. By default tsv for a file named .tsv, else json.",
+            "written in Avro; json_sr: as json, behind the id of its JSON Schema. By default tsv for a file named "
+            ".tsv, else json.",
             show_default=False,
         ),
     ] = None,
@@ -48,11 +54,15 @@ def produce(
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --format avro: the value's schema; the registry's newest if left out."),
+        typer.Option(
+            metavar="FILE", help="With --format avro or json_sr: the value's schema; the registry's newest if left out."
+        ),
     ] = None,
     key_schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --format avro: write the key in Avro, too, by this schema."),
+        typer.Option(
+            metavar="FILE", help="With --format avro or json_sr: write the key by a schema, too, by this one."
+        ),
     ] = None,
     config: ConfigOption = None,
     lake: LakeOption = None,
@@ -62,7 +72,8 @@ def produce(
 
     JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value is
     there, null deletes. TSV: key, value and timestamp with tabs between. Avro: as JSON, each value with the type that
-    its schema gives it: a decimal as a number, a timestamp as ISO text, bytes as base64.
+    its schema gives it: a decimal as a number, a timestamp as ISO text, bytes as base64. json_sr: as JSON, each value
+    as it stands, if it fits its schema.
 
     Example: lakehouse kafka produce orders orders.jsonl --partitions 4
     """
@@ -77,17 +88,17 @@ def produce(
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
     line_format = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
-    if line_format is not Format.avro and (schema or key_schema):
+    if line_format not in SCHEMA_KINDS and (schema or key_schema):
         option = "--schema" if schema else "--key-schema"
-        raise ConfigError(f"{option} says how a value is written in Avro; expected it with --format avro.")
+        raise ConfigError(f"{option} names a schema; expected it with --format avro or json_sr.")
     with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         cluster = Cluster(servers, settings.kafka.options)
         if partitions is not None and topic not in cluster.names():
             cluster.create(topic, partitions, TOPIC_CONFIG)
         writers, schemas = NO_WRITERS, {}
-        if line_format is Format.avro:
+        if line_format in SCHEMA_KINDS:
             cluster.topics([topic])  # raises NotFound before a schema is registered
-            schemas = _schemas(settings, topic, {"value": schema, "key": key_schema})
+            schemas = _schemas(settings, topic, {"value": schema, "key": key_schema}, SCHEMA_KINDS[line_format])
             writers = {part_name: produced.writer() for part_name, produced in schemas.items()}
         text_format: Literal["json", "tsv"] = "tsv" if line_format is Format.tsv else "json"
         try:
@@ -102,8 +113,8 @@ def produce(
         show.say(f"{record_count:,} records were written to topic {topic}{f', by {by_schemas}' if schemas else ''}.")
 
 
-def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None]) -> dict[str, ProducedSchema]:
-    """Return the schemas to write by, of the "value", and of the "key" if there is one.
+def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None], kind: str) -> dict[str, ProducedSchema]:
+    """Return the schemas of a kind to write by, of the "value", and of the "key" if there is one.
 
     Raises NotFound if neither a file nor the registry has the value's.
     """
@@ -114,9 +125,9 @@ def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None]) -
     registry, schemas = open_registry(settings.registry), {}
     for part_name, schema_file in files.items():
         if schema_file is not None:
-            schemas[part_name] = schema_in_file(registry, settings.registry, topic, part_name, schema_file)
+            schemas[part_name] = schema_in_file(registry, settings.registry, topic, part_name, schema_file, kind)
         elif (part_name == "value" or is_named_by_topic(settings.registry)) and (
-            newest := newest_for(registry, settings.registry, topic, part_name)
+            newest := newest_for(registry, settings.registry, topic, part_name, kind)
         ) is not None:
             schemas[part_name] = newest
     if "value" not in schemas:

@@ -77,12 +77,14 @@ def attempt_fix(
     from lakehouse.lake.record.writer_schemas import LakeSchemas
     from lakehouse.run.lake import Lake
     from lakehouse.run.repair.fixes import fixed_records, source_of
+    from lakehouse.run.schemas.typed import typed_schemas
     from lakehouse.run.start.application import find_app
 
     found_app = find_app(fix_attempt.app)
     source = source_of(found_app.app, fix_attempt.stream)
     layout = Layout(settings.lake.path)
-    fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits, LakeSchemas(layout).find)
+    find_schemas = typed_schemas(settings, source, LakeSchemas(layout).find)
+    fix_function = _fix_function(found_app, source, fix_attempt.fix, fix_attempt.edits, find_schemas)
     fix_result = fixed_records(layout, found_app.app, fix_attempt.stream, fix_attempt.choice, fix_function)
     lake_api, repair_plan, refusal, replay_tick = Lake(settings=settings), None, None, None
     if fix_result.fixed:

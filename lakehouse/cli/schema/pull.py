@@ -56,7 +56,7 @@ def pull(
         own_folder = folder or (Path() if named_app is None else folder_of_app(named_app))
     else:
         app_name = app_of(app, settings)
-        parts = list(find_app(app_name).app.registered_parts)
+        parts = list(find_app(app_name).app.pinned_parts)
         own_folder = folder or folder_of_app(app_name)
         if not parts:
             raise ConfigError(f"{app_name} has no stream in a format with schemas of a registry; expected topics.")

@@ -28,6 +28,7 @@ class FormatTraits:
     case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
     written_as: of a kind that others write and that is only read here, the kind in which SQL writes what it makes of
     such records.
+    validated: the kind that also compares each value with its writer's schema; empty if there is none.
     """
 
     name: str
@@ -51,6 +52,7 @@ class FormatTraits:
     any_case: str = ""
     bare: str = ""
     written_as: str = ""
+    validated: str = ""
 
     @property
     def is_by_name(self) -> bool:
@@ -61,6 +63,11 @@ class FormatTraits:
     def is_bare(self) -> bool:
         """Whether it is one value that could have an object around it."""
         return self.has_field_names and self.is_single
+
+    @property
+    def validates(self) -> bool:
+        """Whether values are compared with the schemas of their writers, though they can be read without."""
+        return self.is_json and self.reads_by_schema
 
     @property
     def wraps(self) -> bool:
@@ -113,7 +120,11 @@ TRAITS = {
         ),
         FormatTraits(
             "json_sr", is_declared=True, is_json=True, has_field_names=True, has_options=True, is_registered=True,
-            behind_prefix=JSON, any_case="json_sr_any_case", bare="json_sr_bare",
+            behind_prefix=JSON, any_case="json_sr_any_case", bare="json_sr_bare", validated="json_sr_valid",
+        ),
+        FormatTraits(
+            "json_sr_valid", is_json=True, has_field_names=True, has_options=True, is_registered=True,
+            reads_by_schema=True, behind_prefix=JSON,
         ),
         FormatTraits(
             "json_sr_any_case", is_json=True, has_field_names=True, has_options=True, is_registered=True,

@@ -145,8 +145,8 @@ def bytes_of_text(
     try:
         return codec.with_schemas(find_schemas(source.topic, part)).encode_typed(text, columns)
     except Unfit as error:
-        reads_by_schema = codec.format.traits.reads_by_schema
-        advice = f" Or give the bytes: by --{part}-file, or by a function, --fix." if reads_by_schema else ""
+        is_registered = codec.format.traits.is_registered
+        advice = f" Or give the bytes: by --{part}-file, or by a function, --fix." if is_registered else ""
         raise ConfigError(f"{part} {text!r}: {error}.{advice}") from error
 
 

@@ -59,7 +59,7 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
             newest_by_subject[subject] = newest_schema(registry, subject)
         return newest_by_subject[subject]
 
-    for topic, part_name in app.registered_parts:
+    for topic, part_name in app.pinned_parts:
         subject = topic_subject(settings, topic, part_name)
         file = pinned_file(folder, topic, part_name)
         if (pinned := pinned_columns(file)) is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.errors import ConfigError
-from lakehouse.plan.avro.avro_schema import AvroType, WriterSchema
+from lakehouse.formats.json_schema import title_of
+from lakehouse.formats.values.json_validation import JSON_KIND
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
@@ -39,19 +41,25 @@ def topic_subject(settings: RegistrySection, topic: str, part_name: str) -> str:
     return f"{topic}-{part_name}"
 
 
-def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, avro_type: AvroType) -> str:
-    """Return the subject of a schema, as producers with this strategy name it.
+def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, schema: WriterSchema) -> str:
+    """Return the subject of a schema, as Confluent's producers with this strategy name it.
 
-    Raises ConfigError for one without a name where the strategy needs it.
+    In Avro a type without a name has that of its kind, "long". Raises ConfigError for a JSON Schema without a title
+    where the strategy needs it, UnfitSchema for a text that is no schema.
     """
     if is_named_by_topic(settings):
         return topic_subject(settings, topic, part_name)
-    if not (name := avro_type.name):
+    if not (name := schema_name(schema) or (schema.avro_type.kind if schema.kind == REGISTRY_KIND else "")):
         raise ConfigError(
-            f"registry.subject_strategy is {settings.subject_strategy!r}: found {avro_type} for the {part_name} "
-            f"of topic {topic!r}, which has no name; expected a record."
+            f"registry.subject_strategy is {settings.subject_strategy!r}: found a schema of the {part_name} of topic "
+            f"{topic!r} without a title; expected one."
         )
     return name if settings.subject_strategy == "record" else f"{topic}-{name}"
+
+
+def schema_name(schema: WriterSchema) -> str:
+    """Return the name of a schema's type, or its title; empty if it has none. Raises UnfitSchema."""
+    return title_of(schema.text) if schema.kind == JSON_KIND else schema.avro_type.name
 
 
 def newest_schema(registry: Registry, subject: str) -> NewestSchema | None:

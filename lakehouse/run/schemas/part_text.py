@@ -57,12 +57,10 @@ class PartText:
 
 def text_format(traits: FormatTraits, columns: tuple[Column, ...]) -> str:
     """Return the format in which a declared key or value shows itself."""
+    if traits.is_json:
+        return JSON_SR if traits.is_registered else JSON
     if traits.reads_by_schema:
         return AVRO
-    if traits.is_registered:
-        return JSON_SR
-    if traits.is_json:
-        return JSON
     if traits.is_absent or not columns:
         return GUESSED
     own_type = base_type(columns[0].type) if traits.is_single else STRING

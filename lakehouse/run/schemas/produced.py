@@ -9,10 +9,13 @@ from pathlib import Path
 from lakehouse.errors import ConfigError, NotFound, reason_of_error
 from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.registered import with_prefix
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, UnfitSchema, WriterSchema
+from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import newest_schema, subject_of_schema, topic_subject
 from lakehouse.settings.sections import RegistrySection
+
+LANGUAGES = {REGISTRY_KIND: "schema of Avro", JSON_KIND: "JSON Schema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,51 +24,69 @@ class ProducedSchema:
 
     subject: str
     id: int
-    avro_type: AvroType
+    schema: WriterSchema
 
     def writer(self) -> Callable[[str], bytes]:
         """Return the function that writes a JSON text in this schema; it raises Unfit for one that does not fit."""
-        write = text_writer(self.avro_type)
+        if self.schema.kind == JSON_KIND:
+            return self._write_json
+        write = text_writer(self.schema.avro_type)
         return lambda text: with_prefix(self.id, write(text))
 
+    def _write_json(self, text: str) -> bytes:
+        data = text.encode()
+        check_json(self.schema, data)
+        return with_prefix(self.id, data)
 
-def newest_for(registry: Registry, settings: RegistrySection, topic: str, part_name: str) -> ProducedSchema | None:
-    """Return the registry's newest schema of a topic's "key" or "value"; None if there is none.
+
+def newest_for(
+    registry: Registry, settings: RegistrySection, topic: str, part_name: str, kind: str
+) -> ProducedSchema | None:
+    """Return the registry's newest schema of a topic's "key" or "value"; None if there is none. kind: as expected.
 
     Raises ConfigError if no record can be written by it, or if the topic alone does not tell its subject.
     """
     subject = topic_subject(settings, topic, part_name)
     if (newest := newest_schema(registry, subject)) is None:
         return None
-    try:
-        return ProducedSchema(subject, newest.id, newest.schema.avro_type)
-    except UnfitSchema as error:
-        raise ConfigError(
-            f"{subject}, version {newest.version}: {error}. No record can be written by it here."
-        ) from error
+    if (problem := _problem(newest.schema, kind)) is not None:
+        raise ConfigError(f"{subject}, version {newest.version}: {problem}. No record can be written by it here.")
+    return ProducedSchema(subject, newest.id, newest.schema)
 
 
 def schema_in_file(
-    registry: Registry, settings: RegistrySection, topic: str, part_name: str, file: Path
+    registry: Registry, settings: RegistrySection, topic: str, part_name: str, file: Path, kind: str
 ) -> ProducedSchema:
     """Return the schema in a file, registered if the settings allow that, else as the registry has it already.
 
-    Raises ConfigError for a file without a schema of Avro, NotFound if it may not be registered and is unknown, and
-    SchemaRefused if the registry does not take it.
+    kind: of the schema, as registries call it. Raises ConfigError for a file without such a schema, NotFound if it may
+    not be registered and is unknown, and SchemaRefused if the registry does not take it.
     """
     try:
-        schema = WriterSchema(REGISTRY_KIND, file.read_text(encoding="utf-8"))
-        avro_type = schema.avro_type
-    except (UnfitSchema, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: {error}. Expected a schema of Avro, in JSON.") from error
+        schema = WriterSchema(kind, file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: {error}. Expected a {LANGUAGES[kind]}, in JSON.") from error
     except OSError as error:
-        raise ConfigError(f"{file}: {reason_of_error(error)}. Expected a file with a schema of Avro.") from error
-    subject = subject_of_schema(settings, topic, part_name, avro_type)
+        raise ConfigError(f"{file}: {reason_of_error(error)}. Expected a file with a {LANGUAGES[kind]}.") from error
+    if (problem := _problem(schema, kind)) is not None:
+        raise ConfigError(f"{file}: {problem}. Expected a {LANGUAGES[kind]}, in JSON.")
+    subject = subject_of_schema(settings, topic, part_name, schema)
     if settings.auto_register:
-        return ProducedSchema(subject, registry.register(subject, schema.text, schema.kind), avro_type)
+        return ProducedSchema(subject, registry.register(subject, schema.text, schema.kind), schema)
     if (id := registry.lookup(subject, schema.text, schema.kind)) is None:
         raise NotFound(
             f"The schema registry at {registry.url} does not have the schema of {file} under {subject}, and "
             "registry.auto_register is false. Register it there first."
         )
-    return ProducedSchema(subject, id, avro_type)
+    return ProducedSchema(subject, id, schema)
+
+
+def _problem(schema: WriterSchema, kind: str) -> str | None:
+    """Return why no record can be written by a schema; None if it can."""
+    if kind == JSON_KIND:
+        return schema_problem(schema)
+    try:
+        _ = schema.avro_type
+    except UnfitSchema as error:
+        return str(error)
+    return None

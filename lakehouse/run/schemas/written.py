@@ -8,13 +8,19 @@ from dataclasses import replace
 from lakehouse.errors import ConfigError, SchemaRefused
 from lakehouse.formats.avro.changes import changes_of_meaning
 from lakehouse.formats.decode import written_schemas
-from lakehouse.formats.json_schema import JSON_KIND, title_of
+from lakehouse.formats.values.json_validation import JSON_KIND
 from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.names.schema_options import DEFAULT_NAME, parse_schema_options
 from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import is_named_by_topic, newest_schema, topic_subject
+from lakehouse.run.schemas.newest import (
+    is_named_by_topic,
+    newest_schema,
+    schema_name,
+    subject_of_schema,
+    topic_subject,
+)
 from lakehouse.settings.config import RegistrySection
 
 
@@ -33,8 +39,7 @@ def with_registered_id(
         schema = schema_to_write(topic, part_name, format, columns, latest)
     else:
         schema = schema_to_write(topic, part_name, format, columns)
-        record_name = _name_in(schema) or schema.avro_type.kind
-        subject = record_name if section.subject_strategy == "record" else f"{topic}-{record_name}"
+        subject = subject_of_schema(section, topic, part_name, schema)
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
         id = _register(registry, subject, schema, latest or _latest(registry, subject))
@@ -99,10 +104,9 @@ def _register(registry: Registry, subject: str, schema: WriterSchema, latest: Wr
 
 def _name_in(schema: WriterSchema | None) -> str:
     """Return the name of a schema's record, or its title; empty if there is none, or it can't be read here."""
-    if schema is not None and schema.kind == JSON_KIND:
-        return title_of(schema.text)
     try:
-        return "" if schema is None or schema.avro_type.kind != "record" else schema.avro_type.name
+        is_named = schema is not None and (schema.kind == JSON_KIND or schema.avro_type.kind == "record")
+        return schema_name(schema) if schema is not None and is_named else ""
     except UnfitSchema:
         return ""
 

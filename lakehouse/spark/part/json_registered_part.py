@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH, with_prefix
+from lakehouse.formats.json_registered import check_registered_json
+from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH, WriterSchemas, with_prefix
+from lakehouse.formats.values.json_text import JSON_BLANKS
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.spark.expression.arrow_functions import over_arrow
 from lakehouse.spark.part.json_key_part import JsonKeyPart
 from lakehouse.spark.part.json_part import JsonAnyCasePart, JsonPart
 from lakehouse.spark.part.record_part import Part
@@ -50,3 +55,36 @@ class PrefixedJsonKeyPart(JsonKeyPart, PrefixedPart):
 @dataclass(frozen=True)
 class PrefixedJsonAnyCasePart(JsonAnyCasePart, PrefixedPart):
     """A JSON object behind a prefix, as SQL reads it."""
+
+
+class ValidatedPart(PrefixedPart):
+    """A part whose JSON Python also compares with the schema of its writer; Spark reads it."""
+
+    @property
+    def broken(self) -> Column:
+        schemas = self.schemas
+
+        def is_valid(batch: pa.Array) -> pa.Array:
+            return pa.array([data is not None and _fits(data, schemas) for data in batch.to_pylist()], pa.bool_())
+
+        return super().broken | ~over_arrow(is_valid, "boolean")(F.col(self.name))
+
+
+def _fits(data: bytes, schemas: WriterSchemas) -> bool:
+    if data[PREFIX_LENGTH:].strip(JSON_BLANKS.encode()) == b"null":  # it is no value
+        return True
+    try:
+        check_registered_json(data, schemas)
+    except Unfit:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class ValidatedJsonPart(ValidatedPart, PrefixedJsonPart):
+    """A JSON object behind a prefix that fits its writer's schema."""
+
+
+@dataclass(frozen=True)
+class ValidatedJsonKeyPart(ValidatedPart, PrefixedJsonKeyPart):
+    """A key of one column behind a prefix that fits its writer's schema."""

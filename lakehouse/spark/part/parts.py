@@ -20,6 +20,8 @@ from lakehouse.spark.part.json_registered_part import (
     PrefixedJsonAnyCasePart,
     PrefixedJsonKeyPart,
     PrefixedJsonPart,
+    ValidatedJsonKeyPart,
+    ValidatedJsonPart,
 )
 from lakehouse.spark.part.record_part import Part, PythonPart
 
@@ -91,6 +93,7 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "avro_any_case": (AvroPart,),
     "json_sr": (PrefixedJsonKeyPart, PrefixedJsonPart),
     "json_sr_any_case": (PrefixedJsonAnyCasePart,),
+    "json_sr_valid": (ValidatedJsonKeyPart, ValidatedJsonPart),
     "none": (AbsentPart,),
 }
 

@@ -1,0 +1,100 @@
+"""Whether a JSON text fits its writer's JSON Schema, as the package jsonschema-rs says. It is asked when it is needed.
+
+Nothing is fetched: what a schema refers to is another schema that the registry gave with it, found by its "$id".
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.errors import ConfigError
+from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
+from lakehouse.plan.avro.avro_schema import WriterSchema
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+JSON_KIND = "JSON"  # as registries call a JSON Schema
+_PACKAGE = "jsonschema_rs"
+_WORDS_MAX = 200
+
+
+def check_can_validate() -> None:
+    """Raise ConfigError if the package is missing."""
+    if find_spec(_PACKAGE) is None:
+        raise ConfigError(
+            "Found no package to validate JSON; expected jsonschema-rs beside lakehouse. Install it: pip install "
+            "'lakehouse[registry]'."
+        )
+
+
+def check_json(schema: WriterSchema, data: bytes) -> None:
+    """Raise Unfit for a JSON text that does not fit a schema: where in it, and what the schema expects there."""
+    validator = _validator(schema)
+    try:
+        value = _load(decode_utf8(data))
+        if validator.is_valid(value):
+            return
+        misfit = min(validator.iter_errors(value), key=lambda one: (len(one.instance_path), str(one.schema_path)))
+    except Unfit:
+        raise
+    except (ValueError, RecursionError) as error:  # such as a number that no double holds
+        raise Unfit(f"expected JSON that can be compared with a schema, found {clip_text(str(error))}") from error
+    place = _pointer(misfit.instance_path) or "the whole"
+    raise Unfit(
+        f"{place}: expected what {_pointer(misfit.schema_path)} in the schema says, found that "
+        f"{clip_text(misfit.message, _WORDS_MAX)}"
+    )
+
+
+def schema_problem(schema: WriterSchema) -> str | None:
+    """Return why nothing can be compared with a schema; None if it can."""
+    try:
+        _validator(schema)
+    except Unfit as error:
+        return str(error)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(schema: WriterSchema) -> jsonschema_rs.Validator | str:
+    """Return the validator of a schema, or why there is none."""
+    check_can_validate()
+    import jsonschema_rs
+
+    if schema.kind != JSON_KIND:
+        return f"expected a JSON Schema, found one of {schema.kind}"
+    try:
+        content = _load(schema.text)
+        references = [(str(_id_of(other)), other) for other in map(_load, schema.references) if _id_of(other)]
+        registry = jsonschema_rs.Registry(references) if references else None
+        return jsonschema_rs.validator_for(content, registry=registry, offline=True)
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
+        return f"expected a JSON Schema that can be used, found {clip_text(str(error), _WORDS_MAX)}"
+
+
+def _validator(schema: WriterSchema) -> jsonschema_rs.Validator:
+    compiled = _compiled(schema)
+    if isinstance(compiled, str):
+        raise Unfit(compiled)
+    return compiled
+
+
+def _id_of(content: Any) -> Any:
+    return content.get("$id") if isinstance(content, dict) else None
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise Unfit(f"expected JSON, found {name}")
+
+
+def _pointer(path: list[str | int]) -> str:
+    """Return a place in JSON as a JSON Pointer: /lines/0/amount."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
