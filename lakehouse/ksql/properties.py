@@ -31,6 +31,7 @@ OF_BOTH = (
 OF_CHANGE_LOG = ("FLATTENED", "DOCUMENTS", "DECIMALS", "TIMES", "UNAVAILABLE", "UNSENT")
 OF_SOURCE = (*OF_BOTH, "WINDOW_TYPE", "WINDOW_SIZE", "KEY", "MAX_AHEAD", *OF_CHANGE_LOG)
 OF_QUERY = (*OF_BOTH, "QUERY_ID")
+ID_MAX = (1 << 31) - 1  # of a registry's schema
 WINDOW_TYPES = ("SESSION", "TUMBLING", "HOPPING")
 
 
@@ -42,7 +43,8 @@ class WithClause:
     window: the window behind a key: its size in milliseconds, 0 for a session; None without a window.
     max_ahead: see `lakehouse.plan.build.stream`. record_names: the full names of the records that are written as keys
     and as values, in a format with a registry; empty for the usual one. of_change_log: the properties that only a
-    database's change log has, as they are written.
+    database's change log has, as they are written. schema_ids: of the schemas that have the columns of the key and of
+    the value; None for the topic's pinned ones.
     """
 
     topic: str
@@ -60,6 +62,7 @@ class WithClause:
     max_ahead: str | None = None
     record_names: tuple[str, str] = ("", "")
     of_change_log: Properties = field(default_factory=dict)
+    schema_ids: tuple[int | None, int | None] = (None, None)
 
     def over(self, value_count: int) -> WithClause:
         """Return the clause for a known number of value columns, which decides `is_wrapped`."""
@@ -144,6 +147,14 @@ def query_properties(
 ) -> WithClause:
     """Return the properties of CREATE ... AS. source_formats, source_delimiters: those of its first source."""
     properties = statement.properties
+    for name in ("KEY_SCHEMA_ID", "VALUE_SCHEMA_ID"):
+        if name in properties:
+            raise SqlError(
+                f"{name} is for a stream or table over a topic, whose columns are those of that schema. What a query "
+                "writes has a schema of its own columns, which the registry compares with those before it. Leave it "
+                f"out; {name.replace('_ID', '_FULL_NAME')} gives the record's name",
+                properties[name].position,
+            )
     _check_known(properties, OF_QUERY, statement.position)
     both_formats = _written_format_property(properties, "FORMAT")
     key_format, value_format = (
@@ -197,19 +208,24 @@ def _with_clause(
         _read_delimiter(properties, "KEY_DELIMITER") or delimiters[1],
         _read_delimiter(properties, "VALUE_DELIMITER") or delimiters[0],
         record_names=(_record_name(properties, "KEY", key_format), _record_name(properties, "VALUE", value_format)),
+        schema_ids=(_schema_id(properties, "KEY", key_format), _schema_id(properties, "VALUE", value_format)),
     )
+
+
+def _schema_id(properties: Properties, part_name: str, format: str) -> int | None:
+    """Return the id of the schema of a key or a value; None if none is given. Raises SqlError."""
+    name = f"{part_name}_SCHEMA_ID"
+    if name not in properties:
+        return None
+    traits = traits_of_sql(format)
+    if not traits.reads_by_schema or traits.is_change_log:
+        raise SqlError(f"{name} is for {part_name}_FORMAT='AVRO', and this one is {format}", properties[name].position)
+    return _number_property(properties, name, ID_MAX)
 
 
 def _record_name(properties: Properties, part_name: str, format: str) -> str:
     """Return the full name of the record that a key or a value is; empty if none is given. Raises SqlError."""
-    id_name, name = f"{part_name}_SCHEMA_ID", f"{part_name}_SCHEMA_FULL_NAME"
-    if id_name in properties:
-        raise SqlError(
-            f"{id_name} has no use here: each record is read by the schema of its own writer, and columns that are not "
-            "named are those of the schema that `lakehouse schema pull` has pinned beside this file, where no registry "
-            "can change them. Leave it out",
-            properties[id_name].position,
-        )
+    name = f"{part_name}_SCHEMA_FULL_NAME"
     full_name = text_property(properties, name)
     if full_name is None:
         return ""
@@ -377,13 +393,13 @@ def _column_property(properties: Properties, name: str) -> str | None:
     return column_name(text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in '`"' else text.upper())
 
 
-def _number_property(properties: Properties, name: str) -> int | None:
+def _number_property(properties: Properties, name: str, most: int = 10_000) -> int | None:
     value = properties.get(name)
     if value is None:
         return None
     number_text = _property_text(value)
-    if not number_text.isdecimal() or not 1 <= int(number_text) <= 10_000:
-        raise SqlError(f"{name} takes a whole number from 1 to 10000", value.position, found=number_text)
+    if not number_text.isdecimal() or not 1 <= int(number_text) <= most:
+        raise SqlError(f"{name} takes a whole number from 1 to {most}", value.position, found=number_text)
     return int(number_text)
 
 

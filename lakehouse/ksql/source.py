@@ -86,11 +86,12 @@ def _with_inferred_columns(statement: CreateSource, properties: WithClause, fold
     _check_named(statement, properties, has_key=has_key, has_value=has_value)
     if traits_of_sql(properties.value_format).is_change_log:
         return statement
+    key_id, value_id = properties.schema_ids
     if not has_value and traits_of_sql(properties.value_format).reads_by_schema:
         is_wrapped = properties.is_wrapped is True
-        statement = with_value_columns(statement, properties.topic, folder, is_wrapped=is_wrapped)
+        statement = with_value_columns(statement, properties.topic, folder, value_id, is_wrapped=is_wrapped)
     if not has_key and traits_of_sql(properties.key_format).reads_by_schema:
-        statement = with_key_columns(statement, properties.topic, folder)
+        statement = with_key_columns(statement, properties.topic, folder, key_id)
     return statement
 
 
@@ -100,12 +101,18 @@ def _check_named(statement: CreateSource, properties: WithClause, *, has_key: bo
         ("KEY", has_key, properties.key_format, "(ID BIGINT KEY, ...), or give KEY_FORMAT='NONE'"),
         ("VALUE", has_value, properties.value_format, "(CITY VARCHAR, ...)"),
     )
-    for part_name, is_named, format, advice in parts:
+    for (part_name, is_named, format, advice), id in zip(parts, properties.schema_ids, strict=True):
         traits = traits_of_sql(format)
         if not is_named and part_name == "VALUE" and traits.is_change_log:
             raise SqlError(
                 f"VALUE_FORMAT='{format}' and no column is named: name those of the database's table that you want: "
                 f"{statement.name} {advice}",
+                statement.position,
+            )
+        if id is not None and is_named:
+            raise SqlError(
+                f"{part_name}_SCHEMA_ID={id} says what the columns of the {part_name.lower()} are, and they are named, "
+                "too. Leave out one of them",
                 statement.position,
             )
         if not is_named and traits.is_registered and not traits.reads_by_schema:

@@ -76,7 +76,12 @@ def test_pull_before_the_application_can_be_loaded_and_again(lakehouse: Command,
     again = [json.loads(line) for line in lakehouse("schema", "pull", "--app", "app.py", "--json").out.splitlines()]
     assert [(one["subject"], one["state"]) for one in again] == [("pull-key", "unchanged"), ("pull-value", "unchanged")]
 
-    register("pull-value", order([*FIRST, NOTE]))
+    second_id = register("pull-value", order([*FIRST, NOTE]))
+    by_id = ("schema", "pull", "--id", str(second_id))
+    assert lakehouse(*by_id).out == f"schemas/id-{second_id}.avsc: schema {second_id}: new.\n"
+    assert lakehouse(*by_id).out == f"schemas/id-{second_id}.avsc: schema {second_id}: unchanged.\n"
+    assert json.loads((folder / f"schemas/id-{second_id}.avsc").read_text()) == order([*FIRST, NOTE])
+    assert "has no schema with the id 99999." in words(lakehouse("schema", "pull", "--id", "99999").err)
     checked = lakehouse("schema", "check", "--app", "app.py")
     assert checked.code == 1
     assert "differs pinned schemas/pull-value.avsc: pull-value, version 2 added note string" in words(checked.out)

@@ -20,7 +20,7 @@ from lakehouse.ksql.describe import answer_describe, answer_show
 from lakehouse.ksql.script import Script, application
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.plan.avro.avro_schema import WriterSchema, parse_avro
-from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.pinned import pinned_file, pinned_id_file
 from lakehouse.plan.schema import parse_schema
 from lakehouse.run.start.application import load_app
 from lakehouse.testing import Replay
@@ -154,6 +154,9 @@ def test_columns_are_those_of_the_pinned_schemas(tmp_path: Path) -> None:
     assert columns(tmp_path, with_key) == ["ID BIGINT KEY", *COLUMNS]
     with_headers = "CREATE STREAM s (h BYTES HEADER('h')) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='AVRO');"
     assert columns(tmp_path, with_headers) == ["H BYTES", *COLUMNS]
+    pinned_id_file(tmp_path, 7).write_text(json.dumps({"type": "record", "name": "R", "fields": [SKU]}))
+    by_id = "CREATE STREAM s (id BIGINT KEY) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=7);"
+    assert columns(tmp_path, by_id) == ["ID BIGINT KEY", "SKU VARCHAR(STRING)"]
     both = "CREATE {} WITH (KAFKA_TOPIC='orders', FORMAT='AVRO');"
     pin(tmp_path, "orders", "key", "long")
     assert columns(tmp_path, both.format("TABLE t")) == ["ROWKEY BIGINT KEY", *COLUMNS]
@@ -237,9 +240,18 @@ IN_JSON = "CREATE STREAM j (id INT KEY, a INT, `b c` INT, s STRUCT<`d e` INT>) W
          "schemas/o-key.avsc. `lakehouse schema pull o"),
         ("CREATE STREAM s WITH (KAFKA_TOPIC='o', VALUE_FORMAT='JSON');", "values in JSON don't say what they are"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=5);",
-         "VALUE_SCHEMA_ID has no use here"),
+         "VALUE_SCHEMA_ID=5 says what the columns of the value are, and they are named, too"),
+        ("CREATE STREAM s WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=5);",
+         "schemas/id-5.avsc. `lakehouse schema pull --id 5"),
+        ("CREATE STREAM s WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID=2147483648);",
+         "VALUE_SCHEMA_ID takes a whole number from 1 to 2147483647"),
+        ("CREATE STREAM s WITH (KAFKA_TOPIC='o', VALUE_FORMAT='JSON_SR', VALUE_SCHEMA_ID=5);",
+         "VALUE_SCHEMA_ID is for VALUE_FORMAT='AVRO', and this one is JSON_SR"),
+        ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO');"
+         "CREATE STREAM t WITH (VALUE_SCHEMA_ID=5) AS SELECT * FROM s;",
+         "VALUE_SCHEMA_ID is for a stream or table over a topic"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO', KEY_SCHEMA_ID=5);",
-         "KEY_SCHEMA_ID has no use here"),
+         "KEY_SCHEMA_ID is for KEY_FORMAT='AVRO', and this one is KAFKA"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='JSON', VALUE_SCHEMA_FULL_NAME='a.b');",
          "VALUE_SCHEMA_FULL_NAME is for a VALUE_FORMAT with a schema registry, and this one is JSON"),
         ("CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='AVRO', VALUE_SCHEMA_FULL_NAME='a.1b');",

@@ -22,6 +22,15 @@ def pull(
         list[str] | None,
         typer.Argument(metavar="[TOPIC]...", help="Topics; all of the application's in Avro if left out."),
     ] = None,
+    ids: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--id",
+            min=1,
+            metavar="ID",
+            help="Also the schema with this id, for SQL's VALUE_SCHEMA_ID; can be repeated.",
+        ),
+    ] = None,
     app: AppOption = None,
     folder: Annotated[
         Path | None,
@@ -38,7 +47,8 @@ def pull(
     """Write the registry's newest schemas of topics into files beside the application, and say which columns differ.
 
     The files are schemas/TOPIC-value.avsc and schemas/TOPIC-key.avsc. A stream in Avro whose columns are not declared
-    has the columns of these. With topics the application is not loaded: it may still lack its files.
+    has the columns of these. With topics, or --id, the application is not loaded: it may still lack its files. The file
+    of an id is schemas/id-ID.avsc.
 
     Exit code 1 if a schema can't be read here; its file is left as it was.
 
@@ -46,12 +56,12 @@ def pull(
     """
     from lakehouse.plan.schema import check_topic
     from lakehouse.registry.opening import open_registry
-    from lakehouse.run.schemas.pull import parts_of_topics, pull_schemas
+    from lakehouse.run.schemas.pull import parts_of_topics, pull_ids, pull_schemas
     from lakehouse.run.start.application import find_app, folder_of_app
 
     settings = settings_of(config, lake)
-    if topics:
-        parts = parts_of_topics(dict.fromkeys(map(check_topic, topics)))
+    if topics or ids:
+        parts = parts_of_topics(dict.fromkeys(map(check_topic, topics or ())))
         named_app = app or settings.lake.app
         own_folder = folder or (Path() if named_app is None else folder_of_app(named_app))
     else:
@@ -62,7 +72,11 @@ def pull(
             raise ConfigError(f"{app_name} has no stream in a format with schemas of a registry; expected topics.")
     if not own_folder.is_dir():
         raise ConfigError(f"{own_folder}: no such folder; expected that of the application's file.")
-    pulled_schemas = pull_schemas(open_registry(settings.registry), settings.registry, own_folder, parts)
+    registry = open_registry(settings.registry)
+    pulled_schemas = [
+        *pull_schemas(registry, settings.registry, own_folder, parts),
+        *pull_ids(registry, own_folder, ids or ()),
+    ]
     for pulled in pulled_schemas:
         if json:
             show.as_json(_pulled_facts(pulled))
@@ -84,7 +98,8 @@ def _pulled_facts(pulled: PulledSchema) -> dict[str, Any]:
 
 
 def _pulled_text(pulled: PulledSchema) -> str:
-    begin = f"{os.path.relpath(pulled.file)}: {pulled.subject}, version {pulled.version}: "
+    version_text = "" if pulled.version is None else f", version {pulled.version}"
+    begin = f"{os.path.relpath(pulled.file)}: {pulled.subject}{version_text}: "
     match pulled.state:
         case "refused":
             return f"{begin}not written, for it can't be read here: {pulled.reason}"

@@ -2,6 +2,7 @@
 
 schemas/orders-value.avsc   the schema of the values of topic orders; `lakehouse schema pull orders` writes it
 schemas/orders-key.avsc     that of its keys
+schemas/id-7.avsc           the schema with the id 7; `lakehouse schema pull --id 7` writes it
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ def pinned_file(folder: Path, topic: str, part_name: str) -> Path:
     return folder / FOLDER / f"{topic}-{part_name}.avsc"
 
 
-def read_pinned(folder: Path, topic: str, part_name: str, subject: str, *, declaration: str = "") -> AvroType:
+def pinned_id_file(folder: Path, id: int) -> Path:
+    """Return the file with the schema that has an id. folder: that of the application's file."""
+    return folder / FOLDER / f"id-{id}.avsc"
+
+
+def read_pinned(
+    folder: Path, topic: str, part_name: str, subject: str, *, declaration: str = "", id: int | None = None
+) -> AvroType:
     """Return the pinned schema of a topic's "key" or "value". Raises PlanError if there is none, or no valid one.
 
-    declaration: how the columns are declared instead, for the message; empty: as in Python.
+    declaration: how the columns are declared instead, for the message; empty: as in Python. id: of the schema that is
+    meant, instead of the topic's newest one.
     """
-    path = pinned_file(folder, topic, part_name)
+    path = pinned_file(folder, topic, part_name) if id is None else pinned_id_file(folder, id)
     declaration = declaration or ("key=..." if part_name == "key" else "schema=...")
-    advice = f"`{pull_line(folder, topic)}` writes it out of the registry; or declare the columns, {declaration}"
+    pull = pull_line(folder, topic if id is None else f"--id {id}")
+    advice = f"`{pull}` writes it out of the registry; or declare the columns, {declaration}"
     try:
         return parse_avro(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -42,7 +52,10 @@ def read_pinned(folder: Path, topic: str, part_name: str, subject: str, *, decla
 
 
 def pull_line(folder: Path, topic: str) -> str:
-    """Return the command line that writes a topic's schemas beside the application's file. folder: that file's."""
+    """Return the command line that writes a topic's schemas beside the application's file. folder: that file's.
+
+    topic: or the option that names an id.
+    """
     elsewhere = "" if folder.resolve() == Path.cwd() else f" --folder {shlex.quote(os.path.relpath(folder))}"
     return f"lakehouse schema pull {topic}{elsewhere}"
 

@@ -16,10 +16,11 @@ from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avro, write_avro
-from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.pinned import pinned_file, pinned_id_file
 from lakehouse.plan.avro.schema_text import column_types
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
+from lakehouse.run.schemas.newest import newest_schema, topic_subject
+from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
 
 PullState = Literal["new", "unchanged", "changed", "refused"]
@@ -28,14 +29,15 @@ TopicPart = tuple[str, str]  # a topic, and "key" or "value"
 
 @dataclass(frozen=True, slots=True)
 class PulledSchema:
-    """A pinned file after a pull. version: of the subject. differences: of the columns, from the file before.
+    """A pinned file after a pull. version: of the subject; None for the schema of an id. differences: of the columns,
+    from the file before.
 
     reason: why the schema can't be read here, so that the file was left as it was ("refused").
     """
 
     file: Path
     subject: str
-    version: int
+    version: int | None
     state: PullState
     differences: tuple[str, ...] = ()
     reason: str = ""
@@ -59,7 +61,7 @@ def pull_schemas(
         subject = topic_subject(settings, topic, part_name)
         pulled = pulled_by_topic.setdefault(topic, [])
         if (newest := newest_schema(registry, subject)) is not None:
-            pulled.append(_pull(pinned_file(folder, topic, part_name), newest))
+            pulled.append(_pull(pinned_file(folder, topic, part_name), subject, newest.version, newest.schema))
     for topic, pulled in pulled_by_topic.items():
         if not pulled:
             subjects = " or ".join(topic_subject(settings, topic, part) for name, part in parts if name == topic)
@@ -70,20 +72,34 @@ def pull_schemas(
     return [one for pulled in pulled_by_topic.values() for one in pulled]
 
 
-def _pull(file: Path, newest: NewestSchema) -> PulledSchema:
+def pull_ids(registry: Registry, folder: Path, ids: Iterable[int]) -> list[PulledSchema]:
+    """Write the schemas with these ids; return what became of each file.
+
+    folder: that of the application's file. Raises NotFound for an id that the registry does not have,
+    RegistryUnavailable.
+    """
+    pulled = []
+    for id in dict.fromkeys(ids):
+        if (registered := registry.schema_by_id(id)) is None:
+            raise NotFound(f"The schema registry at {registry.url} has no schema with the id {id}.")
+        pulled.append(_pull(pinned_id_file(folder, id), f"schema {id}", None, writer_schema(registered)))
+    return pulled
+
+
+def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -> PulledSchema:
     before = pinned_columns(file)
     try:
-        text = _pretty(newest.schema)
-        new_columns = columns_of(newest.schema, newest.subject)
+        text = _pretty(schema)
+        new_columns = columns_of(schema, subject)
     except (UnfitSchema, PlanError) as error:
-        return PulledSchema(file, newest.subject, newest.version, "refused", reason=str(error))
+        return PulledSchema(file, subject, version, "refused", reason=str(error))
     if before is not None and file.read_bytes() == text.encode():
-        return PulledSchema(file, newest.subject, newest.version, "unchanged")
+        return PulledSchema(file, subject, version, "unchanged")
     write_durably(file, text)
     if before is None:
-        return PulledSchema(file, newest.subject, newest.version, "new")
+        return PulledSchema(file, subject, version, "new")
     differences = tuple(column_differences(before, new_columns))
-    return PulledSchema(file, newest.subject, newest.version, "changed", differences)
+    return PulledSchema(file, subject, version, "changed", differences)
 
 
 def pinned_columns(file: Path) -> dict[str, str] | None:
