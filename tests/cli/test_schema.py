@@ -140,11 +140,60 @@ def test_a_schema_with_references_is_written_whole(lakehouse: Command, register:
     assert json.loads(pinned_file(folder, "parts", "value").read_text()) == expected
 
 
-def test_subjects_by_records_are_refused_with_a_reason(lakehouse: Command, register: Register) -> None:
-    Path("lakehouse.toml").write_text('[registry]\nsubject_strategy = "record"\n')
-    outcome = lakehouse("schema", "pull", "orders")
-    assert outcome.code == 2
-    assert "registry.subject_strategy is 'record': subjects are named by records" in words(outcome.err)
+@pytest.mark.parametrize(("strategy", "subject"), [("record", "shop.Named"), ("topic_record", "named-shop.Named")])
+def test_subjects_by_records_are_named_once_and_told_by_the_pinned_file_then(
+    lakehouse: Command, register: Register, strategy: str, subject: str
+) -> None:
+    Path("lakehouse.toml").write_text(f'[registry]\nsubject_strategy = "{strategy}"\n')
+    unknown = lakehouse("schema", "pull", "named")
+    assert unknown.code == 2
+    assert f"registry.subject_strategy is '{strategy}': subjects are named by records" in words(unknown.err)
+    assert "lakehouse schema pull --subject" in words(unknown.err)
+    register(subject, {**order(FIRST), "name": "Named"})
+    register("long" if strategy == "record" else "named-long", "long")
+    first = lakehouse("schema", "pull", "named", "--subject", subject)
+    assert first.out == f"schemas/named-value.avsc: {subject}, version 1: new.\n"
+    Path("app.py").write_text(APP.format(topic="named").replace('key="id", format', 'key="id bigint", format'))
+    checked = lakehouse("schema", "check", "--app", "app.py")
+    assert checked.code == 0
+    assert "- declared stream orders, key: no subject: neither the topic nor a pinned file" in words(checked.out)
+    key_subject = "long" if strategy == "record" else "named-long"
+    keys = lakehouse("schema", "pull", "named", "--key-subject", key_subject).out.splitlines()
+    assert keys == [
+        f"schemas/named-key.avsc: {key_subject}, version 1: new.",
+        f"schemas/named-value.avsc: {subject}, version 1: unchanged.",
+    ]
+    register(subject, {**order([*FIRST, NOTE]), "name": "Named"})
+    assert lakehouse("schema", "check", "--app", "app.py").code == 1
+    again = lakehouse("schema", "pull", "--app", "app.py").out.splitlines()
+    assert again[1] == f"schemas/named-value.avsc: {subject}, version 2: added note string."
+    assert lakehouse("schema", "check", "--app", "app.py").code == 0
+    assert "belong to one topic; found 0." in words(lakehouse("schema", "pull", "--subject", "a").err)
+    assert "has no schema nowhere." in words(lakehouse("schema", "pull", "other", "--subject", "nowhere").err)
+
+
+def test_pull_says_what_aliases_and_defaults_do_not_do(lakehouse: Command, register: Register) -> None:
+    count = {"name": "n", "type": "int", "default": 0}
+    register("evolved-value", order([{**CITY, "aliases": ["town", "place"]}, count, NOTE]))
+    assert lakehouse("schema", "pull", "evolved").out.splitlines() == [
+        "schemas/evolved-value.avsc: evolved-value, version 1: new.",
+        "  a record in which city is still town or place has a null there.",
+        "  a record without n has a null there, and not 0.",
+    ]
+
+
+def test_a_type_in_itself_is_refused_whatever_is_declared(lakehouse: Command, register: Register) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    register("tree-value", node)
+    pulled = lakehouse("schema", "pull", "tree")
+    assert pulled.code == 1
+    assert "'Node' is a part of itself" in words(pulled.out)
+    Path("schemas").mkdir()
+    Path("schemas/tree-value.avsc").write_text(json.dumps(node))
+    Path("app.py").write_text(APP.format(topic="tree"))
+    refused = lakehouse("plan", "--app", "app.py")
+    assert refused.code == 2
+    assert "No record of such a schema can be read here, whatever columns are declared" in words(refused.err)
 
 
 def test_a_declaration_that_no_longer_fits_and_one_without_a_schema(lakehouse: Command, register: Register) -> None:

@@ -407,3 +407,16 @@ def test_what_python_publishes_in_avro() -> None:
     numbers = plain.select("map(1, city) AS by_number")
     with pytest.raises(PlanError, match=r"keys of a map in Avro are texts, found int"):
         numbers.to_topic("copy", format="avro")
+
+
+def test_aliases_and_defaults_of_a_readers_schema_have_no_effect() -> None:
+    """A field that a record does not have is null, whatever a newer schema says of it."""
+    renamed = {"name": "city", "type": "string", "aliases": ["town"]}
+    newer = {"type": "record", "name": "R", "fields": [renamed, {"name": "n", "type": "int", "default": 7}]}
+    schemas = WriterSchemas(
+        {1: WriterSchema("AVRO", json.dumps(record_of(town="string"))), 2: WriterSchema("AVRO", json.dumps(newer))}
+    )
+    columns = parse_schema("city string, town string, n int", "test")
+    old, new = with_prefix(1, b"\x08Rome"), with_prefix(2, b"\x08Oslo\x04")
+    assert decode_columns("avro", columns, old, schemas) == {"city": None, "town": "Rome", "n": None}
+    assert decode_columns("avro", columns, new, schemas) == {"city": "Oslo", "town": None, "n": 2}

@@ -49,7 +49,7 @@ def check(
 def _say_check(one_check: SchemaCheck) -> None:
     version = "" if one_check.version is None else f", version {one_check.version}"
     name = os.path.relpath(one_check.name) if one_check.compared == "pinned" else one_check.name
-    begin = f"{one_check.compared} {name}: {one_check.subject}{version}"
+    begin = f"{one_check.compared} {name}: {one_check.subject or 'no subject'}{version}"
     if one_check.note:
         show.say(f"-       {begin}: {one_check.note}.")
         return

@@ -22,6 +22,11 @@ def pull(
         list[str] | None,
         typer.Argument(metavar="[TOPIC]...", help="Topics; all of the application's in Avro if left out."),
     ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The subject of the topic's values, if it is named by their record."),
+    ] = None,
+    key_subject: Annotated[str | None, typer.Option(metavar="NAME", help="The subject of the topic's keys.")] = None,
     ids: Annotated[
         list[int] | None,
         typer.Option(
@@ -48,7 +53,8 @@ def pull(
 
     The files are schemas/TOPIC-value.avsc and schemas/TOPIC-key.avsc. A stream in Avro whose columns are not declared
     has the columns of these. With topics, or --id, the application is not loaded: it may still lack its files. The file
-    of an id is schemas/id-ID.avsc.
+    of an id is schemas/id-ID.avsc. Where subjects are named by records, the file that is there tells the subject; name
+    it the first time.
 
     Exit code 1 if a schema can't be read here; its file is left as it was.
 
@@ -60,6 +66,9 @@ def pull(
     from lakehouse.run.start.application import find_app, folder_of_app
 
     settings = settings_of(config, lake)
+    named = {name: text for name, text in (("value", subject), ("key", key_subject)) if text is not None}
+    if named and len(topics or ()) != 1:
+        raise ConfigError(f"--subject and --key-subject belong to one topic; found {len(topics or ())}.")
     if topics or ids:
         parts = parts_of_topics(dict.fromkeys(map(check_topic, topics or ())))
         named_app = app or settings.lake.app
@@ -74,7 +83,7 @@ def pull(
         raise ConfigError(f"{own_folder}: no such folder; expected that of the application's file.")
     registry = open_registry(settings.registry)
     pulled_schemas = [
-        *pull_schemas(registry, settings.registry, own_folder, parts),
+        *pull_schemas(registry, settings.registry, own_folder, parts, named),
         *pull_ids(registry, own_folder, ids or ()),
     ]
     for pulled in pulled_schemas:
@@ -82,6 +91,8 @@ def pull(
             show.as_json(_pulled_facts(pulled))
         else:
             show.say(_pulled_text(pulled))
+            for note in pulled.notes:
+                show.say(f"  {note}.")
     if any(pulled.state == "refused" for pulled in pulled_schemas):
         raise typer.Exit(FAILED)
 
@@ -94,6 +105,7 @@ def _pulled_facts(pulled: PulledSchema) -> dict[str, Any]:
         "state": pulled.state,
         "differences": pulled.differences,
         "reason": pulled.reason or None,
+        "notes": pulled.notes,
     }
 
 

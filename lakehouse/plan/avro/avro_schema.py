@@ -46,6 +46,10 @@ class UnfitSchema(ValueError):
     """A text is no Avro schema, or one that can't be read here. The message says why."""
 
 
+class RecursiveSchema(UnfitSchema):
+    """A type in the schema is a part of itself, such as a tree or a list: no record of it is read here."""
+
+
 @dataclass(frozen=True, slots=True)
 class AvroType:
     """A type. kind: a primitive, or "record", "enum", "array", "map", "fixed", "union".
@@ -172,7 +176,7 @@ class _Parser:
         if full_name not in self._types:
             raise UnfitSchema(f"the type {full_name!r} is not defined")
         if (known_type := self._types[full_name]) is None:
-            raise UnfitSchema(f"{full_name!r} is a part of itself, which no table's type can be")
+            raise RecursiveSchema(f"{full_name!r} is a part of itself, which no table's type can be")
         self._count_types(self._counts[full_name])
         return known_type
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from lakehouse.errors import PlanError, reason_of_error
-from lakehouse.plan.avro.avro_schema import AvroType, UnfitSchema, parse_avro
+from lakehouse.plan.avro.avro_schema import AvroType, RecursiveSchema, UnfitSchema, parse_avro
 
 _PACKAGE = str(Path(__file__).parents[2])
 FOLDER = "schemas"
@@ -47,6 +47,11 @@ def read_pinned(
         raise PlanError(f"{subject}: no column is declared, and there is no file {path}. {advice}") from None
     except OSError as error:
         raise PlanError(f"{subject}: {path}: {reason_of_error(error)}. {advice}") from error
+    except RecursiveSchema as error:
+        raise PlanError(
+            f"{subject}: {path}: {error}. No record of such a schema can be read here, whatever columns are declared; "
+            "only its producer can change that."
+        ) from error
     except (UnfitSchema, UnicodeDecodeError) as error:
         raise PlanError(f"{subject}: {path}: {error}. {advice}") from error
 

@@ -20,7 +20,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import NewestSchema, newest_schema, topic_subject
+from lakehouse.run.schemas.newest import NewestSchema, newest_schema, part_subject, subject_of_schema
 from lakehouse.run.schemas.pull import column_differences, pinned_columns
 from lakehouse.run.schemas.written import refusals, schema_to_write
 from lakehouse.settings.sections import RegistrySection
@@ -32,8 +32,9 @@ Compared = Literal["pinned", "declared", "published"]
 class SchemaCheck:
     """A comparison of a file, a stream's declaration or a published topic with a subject of the registry.
 
-    version: the subject's newest; None if it has none. problems: empty if they fit. own, registered: the two schemas,
-    or the columns of them, where they do not fit. note: why there is nothing to compare.
+    subject: empty if nothing tells it. version: the subject's newest; None if it has none. problems: empty if they fit.
+    own, registered: the two schemas, or the columns of them, where they do not fit. note: why there is nothing to
+    compare.
     """
 
     compared: Compared
@@ -49,7 +50,7 @@ class SchemaCheck:
 def check_schemas(registry: Registry, settings: RegistrySection, app: App, folder: Path) -> list[SchemaCheck]:
     """Return all comparisons of an application. folder: that of its file, where its pinned schemas are.
 
-    Raises ConfigError if the subjects are not named by topics, RegistryUnavailable.
+    Raises RegistryUnavailable, ConfigError.
     """
     checks: list[SchemaCheck] = []
     newest_by_subject: dict[str, NewestSchema | None] = {}
@@ -60,17 +61,24 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
         return newest_by_subject[subject]
 
     for topic, part_name in app.pinned_parts:
-        subject = topic_subject(settings, topic, part_name)
+        subject = part_subject(settings, folder, topic, part_name)
         file = pinned_file(folder, topic, part_name)
-        if (pinned := pinned_columns(file)) is not None:
+        if subject is not None and (pinned := pinned_columns(file)) is not None:
             checks.append(_check_pinned(str(file), subject, pinned, newest_of(subject)))
     for source in app.sources:
         for part_name in source.registered_parts:
-            subject = topic_subject(settings, source.topic, part_name)
-            checks.append(_check_declared(source, part_name, subject, newest_of(subject)))
+            subject = part_subject(settings, folder, source.topic, part_name)
+            newest = None if subject is None else newest_of(subject)
+            checks.append(_check_declared(source, part_name, subject, newest))
     for sink in app.sinks:
         for part_name, columns in _published_parts(sink):
-            subject = topic_subject(settings, sink.topic, part_name)
+            if untyped := [column.name for column in columns if not column.type]:
+                note = f"only Spark can tell the type of {', '.join(untyped)}; a cast would tell it here"
+                checks.append(SchemaCheck("published", f"topic {sink.topic}, {part_name}", "", note=note))
+                continue
+            format = sink.key_format if part_name == "key" else sink.format
+            schema = schema_to_write(sink.topic, part_name, format, columns)
+            subject = subject_of_schema(settings, sink.topic, part_name, schema)
             checks.append(_check_published(registry, sink, part_name, columns, subject, newest_of(subject)))
     return checks
 
@@ -89,8 +97,11 @@ def _check_pinned(name: str, subject: str, pinned: dict[str, str], newest: Newes
     return SchemaCheck("pinned", name, subject, newest.version, problems, *texts)
 
 
-def _check_declared(source: Source, part_name: str, subject: str, newest: NewestSchema | None) -> SchemaCheck:
+def _check_declared(source: Source, part_name: str, subject: str | None, newest: NewestSchema | None) -> SchemaCheck:
     name = f"stream {source.name}, {part_name}"
+    if subject is None:
+        note = "neither the topic nor a pinned file tells its subject, which is named by a record"
+        return SchemaCheck("declared", name, "", note=note)
     if newest is None:
         return SchemaCheck("declared", name, subject, note="the registry has no such schema yet")
     codec, columns = part_in_topic(source, part_name)
@@ -122,9 +133,6 @@ def _check_published(
 ) -> SchemaCheck:
     name = f"topic {sink.topic}, {part_name}"
     version = None if newest is None else newest.version
-    if untyped := [column.name for column in columns if not column.type]:
-        note = f"only Spark can tell the type of {', '.join(untyped)}; a cast would tell it here"
-        return SchemaCheck("published", name, subject, version, note=note)
     if newest is None:
         return SchemaCheck("published", name, subject, note="the registry has no such schema yet; a run registers it")
     format = sink.key_format if part_name == "key" else sink.format

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.json_schema import title_of
 from lakehouse.formats.values.json_validation import JSON_KIND
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, WriterSchema
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema
+from lakehouse.plan.avro.pinned import pinned_file
 from lakehouse.registry.client import Registry
 from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
@@ -35,10 +37,24 @@ def topic_subject(settings: RegistrySection, topic: str, part_name: str) -> str:
     if not is_named_by_topic(settings):
         raise ConfigError(
             f"registry.subject_strategy is {settings.subject_strategy!r}: subjects are named by records, so the topic "
-            f"{topic!r} does not tell which schema is the newest of its {part_name}s. Expected {_BY_TOPIC!r}, or a "
-            "file with the schema."
+            f"{topic!r} does not tell which schema is the newest of its {part_name}s. Expected {_BY_TOPIC!r}, a "
+            "file with the schema, or the subject itself: `lakehouse schema pull --subject`."
         )
     return f"{topic}-{part_name}"
+
+
+def part_subject(settings: RegistrySection, folder: Path, topic: str, part_name: str) -> str | None:
+    """Return the subject of a topic's "key" or "value"; None if neither the topic nor a pinned file tells it.
+
+    folder: that of the application's file.
+    """
+    if is_named_by_topic(settings):
+        return topic_subject(settings, topic, part_name)
+    try:
+        schema = WriterSchema(REGISTRY_KIND, pinned_file(folder, topic, part_name).read_text(encoding="utf-8"))
+        return subject_of_schema(settings, topic, part_name, schema)
+    except (OSError, UnicodeDecodeError, UnfitSchema):
+        return None
 
 
 def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, schema: WriterSchema) -> str:

@@ -7,7 +7,7 @@ its docs, defaults and aliases, which say nothing of how bytes are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avr
 from lakehouse.plan.avro.pinned import pinned_file, pinned_id_file
 from lakehouse.plan.avro.schema_text import column_types
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import newest_schema, topic_subject
+from lakehouse.run.schemas.newest import newest_schema, part_subject, topic_subject
 from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
 
@@ -32,7 +32,8 @@ class PulledSchema:
     """A pinned file after a pull. version: of the subject; None for the schema of an id. differences: of the columns,
     from the file before.
 
-    reason: why the schema can't be read here, so that the file was left as it was ("refused").
+    reason: why the schema can't be read here, so that the file was left as it was ("refused"). notes: what the schema
+    says of records by other schemas, and has no effect here.
     """
 
     file: Path
@@ -41,6 +42,7 @@ class PulledSchema:
     state: PullState
     differences: tuple[str, ...] = ()
     reason: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def parts_of_topics(topics: Iterable[str]) -> list[TopicPart]:
@@ -49,24 +51,34 @@ def parts_of_topics(topics: Iterable[str]) -> list[TopicPart]:
 
 
 def pull_schemas(
-    registry: Registry, settings: RegistrySection, folder: Path, parts: Iterable[TopicPart]
+    registry: Registry,
+    settings: RegistrySection,
+    folder: Path,
+    parts: Iterable[TopicPart],
+    named: Mapping[str, str] | None = None,
 ) -> list[PulledSchema]:
     """Write the newest schema of each part that has one; return what became of each file.
 
-    folder: that of the application's file. Raises NotFound for a topic without any schema, ConfigError if the subjects
-    are not named by topics, RegistryUnavailable.
+    folder: that of the application's file. named: the subjects of "key" and "value", if they are known. Raises
+    NotFound for a topic without any schema, ConfigError if nothing tells its subjects, RegistryUnavailable.
     """
     pulled_by_topic: dict[str, list[PulledSchema]] = {}
+    subjects_by_topic: dict[str, list[str]] = {}
     for topic, part_name in parts:
-        subject = topic_subject(settings, topic, part_name)
-        pulled = pulled_by_topic.setdefault(topic, [])
+        subject = (named or {}).get(part_name) or part_subject(settings, folder, topic, part_name)
+        pulled, subjects = pulled_by_topic.setdefault(topic, []), subjects_by_topic.setdefault(topic, [])
+        if subject is None:
+            continue
+        subjects.append(subject)
         if (newest := newest_schema(registry, subject)) is not None:
             pulled.append(_pull(pinned_file(folder, topic, part_name), subject, newest.version, newest.schema))
     for topic, pulled in pulled_by_topic.items():
+        if not subjects_by_topic[topic]:
+            topic_subject(settings, topic, "value")  # raises the error that says so
         if not pulled:
-            subjects = " or ".join(topic_subject(settings, topic, part) for name, part in parts if name == topic)
+            subject_names = " or ".join(subjects_by_topic[topic])
             raise NotFound(
-                f"topic {topic!r}: the schema registry at {registry.url} has no schema {subjects}. Its producer "
+                f"topic {topic!r}: the schema registry at {registry.url} has no schema {subject_names}. Its producer "
                 "registers one with the first record; check the topic's name and registry.url."
             )
     return [one for pulled in pulled_by_topic.values() for one in pulled]
@@ -96,10 +108,21 @@ def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -
     if before is not None and file.read_bytes() == text.encode():
         return PulledSchema(file, subject, version, "unchanged")
     write_durably(file, text)
+    notes = tuple(_notes(json.loads(schema.text)))
     if before is None:
-        return PulledSchema(file, subject, version, "new")
+        return PulledSchema(file, subject, version, "new", notes=notes)
     differences = tuple(column_differences(before, new_columns))
-    return PulledSchema(file, subject, version, "changed", differences)
+    return PulledSchema(file, subject, version, "changed", differences, notes=notes)
+
+
+def _notes(content: Any) -> Iterator[str]:
+    """Yield what a record's schema says of records that were written by other schemas, for its own fields."""
+    for field in content.get("fields", ()) if isinstance(content, dict) else ():
+        aliases = field.get("aliases")
+        if isinstance(aliases, list) and aliases:
+            yield f"a record in which {field['name']} is still {' or '.join(map(str, aliases))} has a null there"
+        if field.get("default") is not None:
+            yield f"a record without {field['name']} has a null there, and not {json.dumps(field['default'])}"
 
 
 def pinned_columns(file: Path) -> dict[str, str] | None:
