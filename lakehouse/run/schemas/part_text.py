@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakehouse.errors import PlanError, RegistryUnavailable
 from lakehouse.formats.codecs import codec_of
@@ -131,16 +132,23 @@ def _avro_as_json(data: bytes, look_up: LookUp) -> str:
     schema = look_up(id)
     if schema is None:
         raise Unfit(f"the registry has no schema {id}")
+    return _avro_writer(id, schema)(data)
+
+
+@lru_cache(maxsize=256)
+def _avro_writer(id: int, schema: WriterSchema) -> Callable[[bytes], str]:
+    """Return the function that writes values of a schema as JSON. Raises Unfit, PlanError."""
     try:
         avro_type = schema.avro_type
     except UnfitSchema as error:
         raise Unfit(f"schema {id}: {error}") from error
-    codec = codec_of(AVRO).with_schemas(WriterSchemas({id: schema}))
+    codec, encode = codec_of(AVRO).with_schemas(WriterSchemas({id: schema})), encode_bare_value
     if avro_type.kind == "record":
+        encode = encode_object
         columns = tuple(column.in_topic for column in parse_schema(schema_text(avro_type, _SUBJECT), _SUBJECT))
-        return encode_object(codec.decode(data, columns) or {}, columns).decode()
-    column = Column(_ALONE, type_of_avro(avro_type, _SUBJECT))
-    return encode_bare_value(codec.decode(data, (column,)) or {}, (column,)).decode()
+    else:
+        columns = (Column(_ALONE, type_of_avro(avro_type, _SUBJECT)),)
+    return lambda data: encode(codec.decode(data, columns) or {}, columns).decode()
 
 
 def _escaped(data: bytes) -> str:
