@@ -37,6 +37,8 @@ READ_BY: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("bigint", FLAT, {"decimals": "string", "times": {"made": "nanos"}}),
     ("string", FLAT, {"decimals": "string", "flattened": True}),
     ("int", FLAT.replace("decimal(10, 2)", "decimal(4, 3)"), {"decimals": "precise", "times": {"made": "millis"}}),
+    ("int", "NAME string, N int, AMOUNT decimal(10, 2), OK boolean, Born date", {"decimals": "precise"}),
+    ("int", "NAME string, N int, Made timestamp", {"flattened": True, "times": {"Made": "micros"}}),
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -96,6 +98,9 @@ def odd_value(draw: random.Random) -> bytes | None:
     for _ in range(draw.randrange(3)):
         name = draw.choice(list(row))
         row[draw.choice([name, name.upper(), "other"])] = draw.choice(ODD_VALUES)
+    if draw.random() < 0.3:
+        spelled = draw.choice([str.upper, str.title])
+        row = {spelled(name): value for name, value in row.items()}
     operation = draw.choice(["c", "u", "r", "d", "t", "m", "x"])
     whole = event(draw, operation, draw.choice([row, row, row, None]), with_schema=draw.random() < 0.5)
     inner = whole.get("payload", whole)

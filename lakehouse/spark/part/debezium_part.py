@@ -1,8 +1,8 @@
 """A key or a value of a database's change log in JSON on Spark: the fast form of `lakehouse.formats.debezium`.
 
 from_json reads a record, each column in the type in which Debezium writes it. What that does not read, or may read in
-another way than the rule, Python reads by the rule: every bad record, a record with a schema around it, with names in
-another case, or with a value that was not sent. A property test compares both.
+another way than the rule, Python reads by the rule: every bad record, a record with a schema around it, with a name in
+two cases, or with a value that was not sent. A property test compares both.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column
@@ -68,22 +67,26 @@ class DebeziumPart(PythonPart):
         return () if self.name == "key" or self._options.flattened else _AFTER_PATH
 
     @cached_property
-    def _quick_values(self) -> dict[PlanColumn, tuple[Path, _QuickValue]] | None:
-        """The path of each column's field in a record and how it is read; None if Python has to read all records."""
+    def _quick_values(self) -> dict[PlanColumn, tuple[list[Path], _QuickValue]] | None:
+        """The paths that each column's field may have, and how it is read; None if Python has to read all records."""
         columns = without_marks(self.columns)
         in_topic = tuple(column.in_topic for column in columns)
         if self._options.documents or any(map(MAYBE_ESCAPED.search, (column.name for column in in_topic))):
             return None
         row_columns, _ = split_columns(in_topic, self._options.meta)
+        if len({column.name.lower() for column in row_columns}) < len(row_columns):
+            return None
         quick_values = {}
         for column, topic_column in zip(columns, in_topic, strict=True):
             if topic_column in row_columns:
-                path, quick_value = (*self._row_path, topic_column.name), _quick_value(topic_column, self._options)
+                paths = [(*self._row_path, spelling) for spelling in _spellings(topic_column.name)]
+                quick_value = _quick_value(topic_column, self._options)
             else:
-                path, quick_value = tuple(topic_column.name.split(".")), _quick_value(topic_column, DebeziumOptions())
+                paths = [tuple(topic_column.name.split("."))]
+                quick_value = _quick_value(topic_column, DebeziumOptions())
             if quick_value is None:
                 return None
-            quick_values[column] = path, quick_value
+            quick_values[column] = paths, quick_value
         return quick_values
 
     @cached_property
@@ -91,7 +94,7 @@ class DebeziumPart(PythonPart):
         """The types as which from_json reads fields, with those that say what a record is; None as above."""
         if self._quick_values is None:
             return None
-        fields = [(path, quick_value.type) for path, quick_value in self._quick_values.values()]
+        fields = [(path, quick_value.type) for paths, quick_value in self._quick_values.values() for path in paths]
         if self.name == "value":
             own_paths = (_DELETED, _FLAT_OPERATION) if self._options.flattened else (_OPERATION,)
             fields += [(path, "string") for path in own_paths]
@@ -131,8 +134,8 @@ class DebeziumPart(PythonPart):
         if self._types_by_path is None or self._quick_values is None:
             return ()
         values_by_name = {
-            self._value_name(column): quick_value.value(self._tree.value(path))
-            for column, (path, quick_value) in self._quick_values.items()
+            self._value_name(column): quick_value.value(self._read_value(paths))
+            for column, (paths, quick_value) in self._quick_values.items()
         }
         fields = {column.name: F.col(self._value_name(column)) for column in self._quick_values}
         # Only a record that Python reads lacks a value that was to be sent.
@@ -160,6 +163,10 @@ class DebeziumPart(PythonPart):
     @property
     def deleted_ms(self) -> Column:
         return F.col(f"_deleted_{self.name}") if self._has_delete_times else super().deleted_ms
+
+    def _read_value(self, paths: list[Path]) -> Column:
+        """Return what from_json read of a field, whichever of the paths it has."""
+        return F.coalesce(*map(self._tree.value, paths))
 
     def _value_name(self, column: PlanColumn) -> str:
         return f"_{self.name}_value_{column.name}"
@@ -189,16 +196,24 @@ class DebeziumPart(PythonPart):
     def _is_odd_row(self) -> Column:
         """Whether a row may have other values than those that from_json read."""
         assert self._quick_values is not None
-        is_odd, null_names = F.lit(False), []
-        for column, (path, _) in self._quick_values.items():
-            read, value = self._tree.value(path), F.col(self._value_name(column))
-            is_odd |= value.isNull() & read.isNotNull()
-            if path[:-1] == self._row_path:
-                null_names.append((path[-1], value.isNull()))
-        names_pattern = "|".join(sorted(name_pattern(name) for name, _ in null_names))
-        has_other_case = self.text.rlike(f"{BEFORE}(?!(?:{names_pattern}){AFTER})(?i:{names_pattern}){AFTER}")
-        is_odd |= reduce(or_, (is_null for _, is_null in null_names)) & has_other_case
+        is_odd, may_be_spelled, spellings = F.lit(False), F.lit(False), []
+        for column, (paths, _) in self._quick_values.items():
+            is_odd |= F.col(self._value_name(column)).isNull() & self._read_value(paths).isNotNull()
+            if paths[0][:-1] == self._row_path:
+                may_be_spelled |= self._tree.value(paths[0]).isNull()
+                spellings += [path[-1] for path in paths]
+        # A name in another case counts where there is no other spelling of it; the rule knows where it stands.
+        names_pattern = "|".join(sorted(map(name_pattern, spellings)))
+        names = F.regexp_extract_all(self.text, F.lit(f"{BEFORE}((?i:{names_pattern})){AFTER}"), F.lit(1))
+        is_known = F.size(F.array_except(names, F.array(*map(F.lit, spellings)))) == 0
+        is_spelled_once = F.size(F.array_distinct(names)) == F.size(F.array_distinct(F.transform(names, F.lower)))
+        is_odd |= may_be_spelled & ~(is_known & is_spelled_once)
         return is_odd | self._tree.value(self._row_path).isNull() if self._row_path else is_odd
+
+
+def _spellings(name: str) -> list[str]:
+    """Return a name as it is declared, and as databases write it."""
+    return list(dict.fromkeys((name, name.lower(), name.upper())))
 
 
 class _Tree:
