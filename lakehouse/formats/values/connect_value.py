@@ -249,7 +249,7 @@ def _scale(value: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         raise unfit_value("the scale of a decimal", json_for_reason(value)) from None
     if not -1000 <= scale <= 1000:
-        raise unfit_value("the scale of a decimal, -1000 to 1000", json_for_reason(value))
+        raise unfit_value("the scale of a decimal, -1000 to 1000", str(scale))
     return scale
 
 
