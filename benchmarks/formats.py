@@ -17,6 +17,7 @@ import statistics
 import tempfile
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
 
 SCHEMA = "name string, city string, amount decimal(12, 2), made timestamp, visits bigint, ratio double"
-AVRO_COLUMNS = parse_schema(SCHEMA, "schema")
+COLUMNS = parse_schema(SCHEMA, "schema")
 MADE_MICROS = 1_767_225_600_123_456
 MADE = datetime(2026, 1, 1, microsecond=123_456, tzinfo=UTC)
 DEBEZIUM_STREAM = lh.debezium("t", key="id bigint", schema=SCHEMA, key_format="kafka", format="avro")
@@ -77,8 +78,8 @@ def with_schema(number: int) -> str:
     return json.dumps({"schema": schema, "payload": envelope(number)})
 
 
-def avro_record(number: int) -> bytes:
-    data = encode_value("avro", AVRO_COLUMNS, row(number) | {"amount": Decimal(number).scaleb(-2), "made": MADE})
+def registered_record(format: str, number: int) -> bytes:
+    data = encode_value(format, COLUMNS, row(number) | {"amount": Decimal(number).scaleb(-2), "made": MADE})
     assert data is not None
     return data
 
@@ -100,7 +101,11 @@ def main() -> None:
     records, bad_share = given.records, given.bad
     formats = {
         "json": (lh.stream("t", key="id bigint", schema=SCHEMA), json_record),
-        "avro": (lh.stream("t", key="id bigint", schema=SCHEMA, format="avro"), avro_record),
+        "avro": (lh.stream("t", key="id bigint", schema=SCHEMA, format="avro"), partial(registered_record, "avro")),
+        "protobuf": (
+            lh.stream("t", key="id bigint", schema=SCHEMA, format="protobuf"),
+            partial(registered_record, "protobuf"),
+        ),
         "delimited": (lh.stream("t", key="id bigint", schema=SCHEMA, format="csv"), line),
         "debezium": (
             lh.debezium(

@@ -1,6 +1,7 @@
 """Print the part of infra/python/requirements.lock that lakehouse needs, without its extras demo and dev.
 
-The extra registry is in it: what its client needs is asked for by confluent-kafka in the lock.
+The extras registry and protobuf are in it: what the registry's client needs is asked for by confluent-kafka in the
+lock.
 
     python infra/container/runtime_lock.py > build/image/requirements.lock
 
@@ -21,11 +22,12 @@ ASKER = re.compile(r"^ +#(?: via|  ) +([A-Za-z0-9._-]+)$", re.MULTILINE)
 
 
 def runtime_lock() -> str:
-    """Return the entries of the lock, as they are, for what lakehouse needs, and its extra registry."""
+    """Return the entries of the lock, as they are, for what lakehouse and its extras registry and protobuf need."""
     entries = {plain(entry["name"]): entry[0] for entry in ENTRY.finditer(LOCK.read_text())}
     askers = {name: set(map(plain, ASKER.findall(text))) for name, text in entries.items()}
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    dependencies = [*project["dependencies"], *project["optional-dependencies"]["registry"]]
+    extras = project["optional-dependencies"]
+    dependencies = [*project["dependencies"], *extras["registry"], *extras["protobuf"]]
     wanted = {plain(re.split(r"[^\w.-]", dependency)[0]) for dependency in dependencies}
     while more := {name for name in entries if askers[name] & wanted} - wanted:
         wanted |= more

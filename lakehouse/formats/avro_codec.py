@@ -25,9 +25,11 @@ from lakehouse.formats.registered import (
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, UnfitSchema, WriterSchema, write_avro
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, write_avro
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import parse_schema_options
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 
 

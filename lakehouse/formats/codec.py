@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 
 Row = dict[str, Any]
@@ -52,6 +53,10 @@ class Codec(ABC):
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         """Return the schemas by which what `encode` writes can be read."""
         return NO_SCHEMAS
+
+    def options_after(self, latest: WriterSchema, columns: tuple[Column, ...]) -> SchemaOptions:
+        """Return how columns are written where a schema, the newest one of the subject, comes before theirs."""
+        return parse_schema_options(self.format.options)
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
         """Return why what a writer's schema describes can't be read into these columns; None if it can."""

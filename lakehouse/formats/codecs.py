@@ -19,6 +19,7 @@ from lakehouse.formats.json_registered import (
     JsonValidatedCodec,
 )
 from lakehouse.formats.primitive import PrimitiveCodec
+from lakehouse.formats.protobuf_codec import ProtobufCodec
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import decode_utf8
 from lakehouse.plan.names.record_format import parse_format
@@ -61,6 +62,8 @@ CODECS: dict[str, type[Codec]] = {
     "json_sr_any_case": JsonRegisteredAnyCaseCodec,
     "json_sr_bare": JsonRegisteredBareCodec,
     "connect_json": ConnectJsonCodec,
+    "protobuf": ProtobufCodec,
+    "protobuf_any_case": ProtobufCodec,
     "none": AbsentCodec,
 }
 

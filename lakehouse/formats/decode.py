@@ -15,7 +15,9 @@ from lakehouse.formats.registered import NO_SCHEMAS, FindSchemas, WriterSchemas,
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column, fields_of
 from lakehouse.semantics import windowed_key
 from lakehouse.semantics.key_value import key_value
@@ -170,6 +172,12 @@ def written_schemas(format: str, columns: tuple[Column, ...], *, is_key: bool) -
     """Return the schemas by which what a format writes of columns can be read."""
     codec, topic_columns = _in_topic(format, columns)
     return codec.declared_schemas(topic_columns, is_key=is_key)
+
+
+def options_after(format: str, columns: tuple[Column, ...], latest: WriterSchema) -> SchemaOptions:
+    """Return how a format writes columns where a schema, the newest one of the subject, comes before theirs."""
+    codec, topic_columns = _in_topic(format, columns)
+    return codec.options_after(latest, topic_columns)
 
 
 def part_in_topic(source: Source, part_name: str) -> tuple[Codec, tuple[Column, ...]]:

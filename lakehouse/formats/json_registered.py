@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from lakehouse.formats.codec import Codec, Row
 from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
-from lakehouse.formats.json_schema import bare_schema, object_schema
 from lakehouse.formats.registered import (
     NO_SCHEMAS,
     PREFIX_LENGTH,
@@ -21,11 +20,12 @@ from lakehouse.formats.registered import (
     split_registered,
     with_prefix,
 )
+from lakehouse.formats.values.json_schema import bare_schema, object_schema
 from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import DECLARED_ID, parse_schema_options
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 
 PREFIX_LENGTH = 5
 ID_MAX = (1 << 31) - 1

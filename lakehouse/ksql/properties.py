@@ -22,7 +22,7 @@ FORMATS = tuple(
 )
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
-LATER = ("PROTOBUF", "PROTOBUF_NOSR")
+LATER = ("PROTOBUF_NOSR",)
 OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
@@ -354,10 +354,12 @@ def _is_wrapped(properties: Properties, value_format: str) -> bool:
     wrap_property = properties.get("WRAP_SINGLE_VALUE")
     if wrap_property is None:
         return True
-    is_wrapped, can_be_bare = flag_property(properties, "WRAP_SINGLE_VALUE"), traits_of_sql(value_format).wraps
-    if is_wrapped and not can_be_bare:
-        raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE=true", wrap_property.position)
-    return is_wrapped or not can_be_bare
+    is_wrapped, traits = flag_property(properties, "WRAP_SINGLE_VALUE"), traits_of_sql(value_format)
+    is_always_wrapped = traits.reads_by_schema and traits.is_by_name
+    if not traits.wraps and is_wrapped != is_always_wrapped:
+        word = str(is_wrapped).lower()
+        raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE={word}", wrap_property.position)
+    return is_wrapped or not traits.wraps
 
 
 def flag_property(properties: Properties, name: str) -> bool:
@@ -409,7 +411,7 @@ def _format_property(properties: Properties, name: str) -> str | None:
         return None
     if format_text.upper() in LATER:
         raise SqlError(
-            f"{name}='{format_text}' is not here yet: of the formats with a schema registry, AVRO and JSON_SR are",
+            f"{name}='{format_text}' is not here yet; PROTOBUF, with a schema registry, is",
             properties[name].position,
             expected=", ".join(FORMATS),
         )

@@ -35,7 +35,7 @@ from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
 from lakehouse.plan.app import App, app
-from lakehouse.plan.avro.pinned import declaring_folder
+from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 

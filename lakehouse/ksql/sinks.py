@@ -16,12 +16,12 @@ from lakehouse.ksql.source import time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
-from lakehouse.plan.avro.writable import check_writable
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS, FormatTraits
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import DEFAULT_NAME, SchemaOptions
+from lakehouse.plan.registered.writable import check_writable
 from lakehouse.plan.schema import NESTED_TYPES, base_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Sink, Table
@@ -162,18 +162,21 @@ def written_formats(entry: Entry) -> tuple[str, str]:
 
 
 def check_names(entry: Entry, position: int) -> None:
-    """Raise SqlError for a column that Avro can't hold, or a record's name where there is none."""
+    """Raise SqlError for a column that a format's schemas can't have, or a record's name where there is none."""
     key_columns = [column for column in entry.columns if column.is_key]
     value_columns = [column for column in entry.columns if not column.is_key]
     is_alone = (
-        len(key_columns) == 1 and base_type(key_columns[0].kind.spark) not in NESTED_TYPES,
+        traits_of_sql(entry.formats[0]).wraps
+        and len(key_columns) == 1
+        and base_type(key_columns[0].kind.spark) not in NESTED_TYPES,
         not entry.is_wrapped and base_type(value_columns[0].kind.spark) not in NESTED_TYPES,
     )
     parts = (("KEY", key_columns), ("VALUE", value_columns))
     for (part_name, columns), format, name, alone in zip(
         parts, entry.formats, entry.record_names, is_alone, strict=True
     ):
-        if not traits_of_sql(format).reads_by_schema:
+        traits = traits_of_sql(format)
+        if not traits.reads_by_schema:
             continue
         if name and alone:
             raise SqlError(
@@ -182,7 +185,7 @@ def check_names(entry: Entry, position: int) -> None:
                 position,
             )
         try:
-            check_writable(((c.name, c.kind.spark) for c in columns), f"{part_name}_FORMAT='{format}'")
+            check_writable(traits, ((c.name, c.kind.spark) for c in columns), f"{part_name}_FORMAT='{format}'")
         except PlanError as error:
             raise SqlError(str(error), position) from None
 

@@ -87,11 +87,12 @@ def _with_inferred_columns(statement: CreateSource, properties: WithClause, fold
     if traits_of_sql(properties.value_format).is_change_log:
         return statement
     key_id, value_id = properties.schema_ids
-    if not has_value and traits_of_sql(properties.value_format).reads_by_schema:
-        is_wrapped = properties.is_wrapped is True
-        statement = with_value_columns(statement, properties.topic, folder, value_id, is_wrapped=is_wrapped)
-    if not has_key and traits_of_sql(properties.key_format).reads_by_schema:
-        statement = with_key_columns(statement, properties.topic, folder, key_id)
+    key_traits, value_traits = map(traits_of_sql, (properties.key_format, properties.value_format))
+    if not has_value and value_traits.reads_by_schema:
+        is_wrapped, kind = properties.is_wrapped is True, value_traits.schema_kind
+        statement = with_value_columns(statement, properties.topic, kind, folder, value_id, is_wrapped=is_wrapped)
+    if not has_key and key_traits.reads_by_schema:
+        statement = with_key_columns(statement, properties.topic, key_traits.schema_kind, folder, key_id)
     return statement
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.avro.pinned import declaring_folder, pinned_file, read_pinned
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
@@ -13,6 +12,7 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.types import check_json_type, check_key_types
+from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
     NESTED_TYPES,
@@ -46,15 +46,15 @@ def stream(
 
     topic: the Kafka topic. key: the key's column and type, "tailnum string"; a name alone takes its type from `schema`
     (the value's field of that name is then not read), or is a string. schema: the value's columns, as Spark writes
-    them; "deleted string from '__deleted'" reads a field of any name, also inside a struct. In Avro, key and schema may
-    be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has written beside
-    the application's file; key="id" is the name of a key that is one value alone.
-    format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), "avro" or "json_sr" (with
-    a registry's schemas: docs/avro.md, docs/json-schema.md), or "connect_json" ({"schema": ..., "payload": ...}, with
-    or without the schema, as Kafka Connect writes it: docs/databases.md). key_format: "kafka" for a single primitive
-    (the default), or one of the others. event_time: an expression of type timestamp, or
-    epoch milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine;
-    the topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
+    them; "deleted string from '__deleted'" reads a field of any name, also inside a struct. In Avro and Protobuf, key
+    and schema may be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has
+    written beside the application's file; key="id" is the name of a key that is one value alone.
+    format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), "avro", "protobuf" or "json_sr"
+    (a registry's schemas: docs/avro.md, docs/protobuf.md, docs/json-schema.md), or "connect_json" ({"schema": ...,
+    "payload": ...}, with or without the schema, as Kafka Connect writes it: docs/databases.md). key_format: "kafka" for
+    a single primitive (the default), or one of the others. event_time: an expression of type timestamp, or epoch
+    milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine; the
+    topic's name if left out. own_table: give the topic a physical bronze table of its own. headers: the name of a
     column with the record's headers, in their order, an array of structs (key string, value binary); empty for none.
     max_ahead: a duration, "1 day": a record whose event time lies further ahead of its own Kafka timestamp goes to the
     quarantine; any may count if left out. validate: compare keys and values in json_sr with their writers' schemas;
@@ -92,8 +92,9 @@ def _validated_formats(format: str, key_format: str | None, subject: str) -> tup
 def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:
     """Say whether a key is only named, and a pinned schema has its type."""
     is_name = isinstance(key, str) and " " not in key.strip()
-    is_pinned = parse_format(key_format).traits.reads_by_schema
-    return is_name and is_pinned and pinned_file(declaring_folder(), topic, "key").exists()
+    traits = parse_format(key_format).traits
+    is_pinned = traits.reads_by_schema and pinned_file(declaring_folder(), topic, "key", traits.schema_kind).exists()
+    return is_name and is_pinned
 
 
 def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: str | None = None) -> str:
@@ -110,7 +111,7 @@ def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: 
             f"{subject}: {what} is missing, and {reason}: "
             + ('key="id string".' if part_name == "key" else 'schema="city string, amount decimal(10, 2)".')
         )
-    pinned_type = read_pinned(declaring_folder(), topic, part_name, subject)
+    pinned_type = read_pinned(declaring_folder(), topic, part_name, traits.schema_kind, subject)
     if name is None and pinned_type.kind != "record":
         raise PlanError(f'{subject}: {what} is one {pinned_type} alone, in the pinned schema. Name it: {what}="id".')
     if pinned_type.kind != "record":

@@ -341,8 +341,8 @@ class Stream(Declaration):
 
         partition_by: an expression of type int or bigint whose value, modulo the topic's partitions, is the partition;
         without it, the key's hash (Kafka's murmur2). format: of the values, "json", "delimited", "kafka",
-        "avro" or "json_sr"; key_format: of the keys, a single primitive in Kafka's own type and others in JSON if left
-        out.
+        "avro", "protobuf" or "json_sr"; key_format: of the keys, a single primitive in Kafka's own type and others in
+        JSON if left out.
 
         Raises PlanError for an impossible name, format or expression, or columns that a format can't hold.
         """

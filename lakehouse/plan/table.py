@@ -10,7 +10,6 @@ from lakehouse.errors import PlanError
 from lakehouse.plan.aggregates import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
-from lakehouse.plan.avro.writable import check_writable
 from lakehouse.plan.expression import Expression, Named
 from lakehouse.plan.expression import parse_predicate as condition
 from lakehouse.plan.names.format_traits import JSON, KEY_FORMATS, VALUE_FORMATS, traits_of
@@ -28,6 +27,7 @@ from lakehouse.plan.operator import (
 from lakehouse.plan.origin import ChangesOf
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.steps import Declaration, value_in_message
+from lakehouse.plan.registered.writable import check_writable
 from lakehouse.plan.rows import Rows, RowsOf
 from lakehouse.plan.schema import (
     Column,
@@ -318,7 +318,7 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
             texts = ", ".join(map(str, columns))
             raise PlanError(f"{what}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
         if traits.reads_by_schema:
-            check_writable(((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
+            check_writable(traits, ((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
     return format, key_format
 
 
@@ -326,8 +326,8 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
 class Sink(Declaration):
     """A topic to which a stream, or a table's changelog, is published. `partitions` is for creating the topic.
 
-    format: of the values, "json", "delimited", "kafka", "avro" or "json_sr"; key_format: of keys, "" for the
-    usual one, Kafka's own type or JSON.
+    format: of the values, "json", "delimited", "kafka", "avro", "protobuf" or "json_sr"; key_format: of keys, ""
+    for the usual one, Kafka's own type or JSON.
     """
 
     topic: str

@@ -21,7 +21,7 @@ from lakehouse.lake.moment.files import is_version_readable
 from lakehouse.lake.place import TablePlace, bronze_place, state_place, table_places, visible_place
 from lakehouse.lake.properties import BEGAN, SKIP
 from lakehouse.lake.record.writer_schemas import LakeSchemas
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK, Progress
 from lakehouse.spark.batch_cache import NO_BATCH, BatchCache

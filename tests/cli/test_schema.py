@@ -20,7 +20,7 @@ import lakehouse as lh
 from lakehouse.formats.registered import PREFIX_LENGTH, schema_id, with_prefix
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.registered.pinned import pinned_file
 from lakehouse.registry.client import Registry
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.schemas.check import check_schemas
@@ -343,7 +343,7 @@ def test_a_schema_that_may_not_be_registered_or_is_none(
     Path("value.avsc").write_text("{}")
     assert "value.avsc: expected a type, found null. Expected a schema of Avro, in JSON." in words(lakehouse(*line).err)
     assert "Expected a file with a schema of Avro" in words(lakehouse(*line[:-1], "gone.avsc").err)
-    assert "--schema names a schema; expected it with --format avro or json_sr." in words(
+    assert "--schema names a schema; expected it with --format avro, protobuf or json_sr." in words(
         lakehouse("kafka", "produce", "kept", "lines.jsonl", "--schema", "value.avsc").err
     )
 

@@ -26,10 +26,12 @@ from lakehouse.formats.registered import WriterSchemas, schema_id, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_value, encode_written_key, encode_written_value
 from lakehouse.model.model import BadRecord
-from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avro, write_avro
-from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.avro_schema import parse_avro, write_avro
 from lakehouse.plan.avro.schema_text import schema_text
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.pinned import pinned_file
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import parse_schema
 from lakehouse.semantics.record import Record
 
@@ -400,8 +402,8 @@ def test_what_python_publishes_in_avro() -> None:
     assert plain.to_topic("plain") == plain.to_topic("plain", format="json")
     with pytest.raises(PlanError, match=r"to_topic: format='avro': column 'home': field 'zip-code': a name in Avro is"):
         orders.to_topic("copy", format="avro")
-    with pytest.raises(PlanError, match=r"to_topic: format='protobuf': expected one of json, delimited, kafka, avro"):
-        orders.to_topic("copy", format="protobuf")
+    with pytest.raises(PlanError, match=r"to_topic: format='thrift': expected one of json, delimited, kafka, avro"):
+        orders.to_topic("copy", format="thrift")
     with pytest.raises(PlanError, match=r"to_topic: format='kafka' can't hold city string, .*Use 'json'"):
         orders.to_topic("copy", format="kafka")
     numbers = plain.select("map(1, city) AS by_number")

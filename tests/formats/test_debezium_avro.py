@@ -22,8 +22,8 @@ from lakehouse.formats.written import (
     encode_written_value,
 )
 from lakehouse.model.model import BadRecord
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
 
 SCHEMA = (
@@ -142,6 +142,11 @@ def test_meta_columns_come_out_of_the_envelope() -> None:
             event("u", WIDE={"scale": 5, "value": b"\x01"}),
             ENVELOPE,
             "value: schema 2: field after: field wide: expected",
+        ),
+        (
+            event("u", WIDE={"scale": 2**31 - 1, "value": b"\x01"}),
+            ENVELOPE,
+            "value: schema 2: field after: field wide: expected the scale of a decimal, -1000 to 1000, found 2147",
         ),
         ({**EMPTY, "ID": 1}, ROW, "value: schema 2: expected Debezium's envelope with op, before, after and source"),
         (

@@ -15,8 +15,8 @@ from lakehouse.errors import ConfigError, PlanError, SqlError
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting, written_schemas
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.json_schema import title_of
 from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.values.json_schema import title_of
 from lakehouse.formats.values.json_validation import check_json
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import (
@@ -26,8 +26,8 @@ from lakehouse.formats.written import (
     encode_written_value,
 )
 from lakehouse.ksql.script import application
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.run.repair.fixes import bytes_of_text
 from lakehouse.run.schemas.written import schema_to_write

@@ -19,8 +19,9 @@ from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.ksql.describe import answer_describe, answer_show
 from lakehouse.ksql.script import Script, application
 from lakehouse.ksql.syntax import statement as s
-from lakehouse.plan.avro.avro_schema import WriterSchema, parse_avro
-from lakehouse.plan.avro.pinned import pinned_file, pinned_id_file
+from lakehouse.plan.avro.avro_schema import parse_avro
+from lakehouse.plan.registered.pinned import pinned_file, pinned_id_file
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import parse_schema
 from lakehouse.run.start.application import load_app
 from lakehouse.testing import Replay
@@ -263,8 +264,8 @@ IN_JSON = "CREATE STREAM j (id INT KEY, a INT, `b c` INT, s STRUCT<`d e` INT>) W
         (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='AVRO') AS SELECT id, s FROM j;", "field 'd e'"),
         (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='AVRO', WRAP_SINGLE_VALUE=false) AS SELECT id, a, s FROM j;",
          "WRAP_SINGLE_VALUE"),
-        (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF') AS SELECT id, a FROM j;",
-         "'PROTOBUF' is not here yet"),
+        (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF_NOSR') AS SELECT id, a FROM j;",
+         "'PROTOBUF_NOSR' is not here yet"),
         (IN_JSON + "CREATE STREAM t (id INT KEY, `b c` INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');"
          "INSERT INTO t SELECT id, `b c` FROM j;", "column 'b c'"),
     ],

@@ -15,8 +15,8 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.model.model import BadRecord
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
 from tests.seeds import seeds
 

@@ -15,7 +15,7 @@ import lakehouse as lh
 from lakehouse.formats.decode import decode_record
 from lakehouse.formats.registered import ID_MAX, WriterSchemas, with_prefix
 from lakehouse.model.model import BadRecord, Decoded
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
 from tests.properties import test_json, test_json_keys
 from tests.seeds import seeds

@@ -27,7 +27,7 @@ from lakehouse.lake.record.quarantine import (
 )
 from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.model import Decoded
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.repair.fixes import (
     Edit,
     Fixes,

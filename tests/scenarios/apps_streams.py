@@ -148,6 +148,11 @@ visits_in_avro = lh.stream(
     schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
     event_time="at",
 )  # fmt: skip
+visits_in_protobuf = lh.stream(
+    "pb-visits", key="id bigint", format="protobuf", key_format="protobuf",
+    schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
+    event_time="at",
+)  # fmt: skip
 visits_in_json = lh.stream(
     "sr-visits", key="id bigint", format="json_sr", key_format="json_sr",
     schema="city string, cost decimal(8, 2), at timestamp, tags array<string>, home struct<zip: int>",
@@ -165,6 +170,10 @@ def a_table_of_connect() -> lh.App:
 
 def tables_of_avro() -> lh.App:
     return tables_of(visits_in_avro)
+
+
+def tables_of_protobuf() -> lh.App:
+    return tables_of(visits_in_protobuf)
 
 
 def tables_of_registered_json() -> lh.App:

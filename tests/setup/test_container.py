@@ -84,6 +84,7 @@ def test_the_image_gets_the_packages_that_lakehouse_needs_each_by_its_hash() -> 
     ).stdout
     entries = re.findall(r"^([\w.-]+)==\S+ \\\n((?:[ ].*\n)+)", lock, re.MULTILINE)
     needed = needs(distribution("lakehouse"))
+    needs(distribution("lakehouse"), needed, extra="protobuf")
     needs(distribution("confluent-kafka"), needed, extra="schemaregistry")
     assert {plain(name) for name, _ in entries} == {*needed, "jsonschema-rs"}  # the extra registry's own
     assert all("--hash=sha256:" in text for _, text in entries)

@@ -14,7 +14,7 @@ import lakehouse as lh
 from lakehouse.errors import RegistryUnavailable, StorageError
 from lakehouse.formats.registered import with_prefix
 from lakehouse.lake.layout import Layout
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
 
 from ..written_bronze import write_bronze

@@ -28,7 +28,7 @@ from lakehouse.semantics.years import is_possible_time
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from lakehouse.plan.avro.avro_schema import WriterSchema
+    from lakehouse.plan.registered.writer_schema import WriterSchema
     from lakehouse.run.schemas.topic_formats import TopicFormats
     from lakehouse.settings.config import Settings
 

@@ -30,10 +30,11 @@ class Format(StrEnum):
     tsv = "tsv"
     avro = "avro"
     json_sr = "json_sr"
+    protobuf = "protobuf"
 
 
 # The kinds of schemas, as registries call them, by the formats that are written by one.
-SCHEMA_KINDS = {Format.avro: "AVRO", Format.json_sr: "JSON"}
+SCHEMA_KINDS = {Format.avro: "AVRO", Format.json_sr: "JSON", Format.protobuf: "PROTOBUF"}
 
 
 def produce(
@@ -42,9 +43,9 @@ def produce(
     format: Annotated[
         Format | None,
         typer.Option(
-            help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp; avro: as json, with the value "
-            "written in Avro; json_sr: as json, behind the id of its JSON Schema. By default tsv for a file named "
-            ".tsv, else json.",
+            help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp; avro, protobuf: as json, with "
+            "the value written in that; json_sr: as json, behind the id of its JSON Schema. By default tsv for a file "
+            "named .tsv, else json.",
             show_default=False,
         ),
     ] = None,
@@ -55,13 +56,14 @@ def produce(
     schema: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --format avro or json_sr: the value's schema; the registry's newest if left out."
+            metavar="FILE",
+            help="With --format avro, protobuf or json_sr: the value's schema; the registry's newest if left out.",
         ),
     ] = None,
     key_schema: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --format avro or json_sr: write the key by a schema, too, by this one."
+            metavar="FILE", help="With --format avro, protobuf or json_sr: write the key by a schema, too, by this one."
         ),
     ] = None,
     config: ConfigOption = None,
@@ -71,9 +73,9 @@ def produce(
     """Write records to a topic, one for each line.
 
     JSON: {"key": "alice", "value": {"city": "Rome"}, "timestamp": "2026-01-31T12:00:00Z"}; only value is
-    there, null deletes. TSV: key, value and timestamp with tabs between. Avro: as JSON, each value with the type that
-    its schema gives it: a decimal as a number, a timestamp as ISO text, bytes as base64. json_sr: as JSON, each value
-    as it stands, if it fits its schema.
+    there, null deletes. TSV: key, value and timestamp with tabs between. Avro, Protobuf: as JSON, each value with the
+    type that its schema gives it: a timestamp as ISO text, bytes as base64; in Avro a decimal as a number. json_sr: as
+    JSON, each value as it stands, if it fits its schema.
 
     Example: lakehouse kafka produce orders orders.jsonl --partitions 4
     """
@@ -90,7 +92,7 @@ def produce(
     line_format = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
     if line_format not in SCHEMA_KINDS and (schema or key_schema):
         option = "--schema" if schema else "--key-schema"
-        raise ConfigError(f"{option} names a schema; expected it with --format avro or json_sr.")
+        raise ConfigError(f"{option} names a schema; expected it with --format avro, protobuf or json_sr.")
     with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         cluster = Cluster(servers, settings.kafka.options)
         if partitions is not None and topic not in cluster.names():
@@ -131,8 +133,9 @@ def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None], k
         ) is not None:
             schemas[part_name] = newest
     if "value" not in schemas:
+        example = {"AVRO": "value.avsc", "PROTOBUF": "value.proto"}.get(kind, "value.json")
         raise NotFound(
             f"The schema registry at {registry.url} has no schema of the values of topic {topic!r}. Give one: --schema "
-            "value.avsc."
+            f"{example}."
         )
     return schemas

@@ -21,7 +21,7 @@ def check(
 ) -> None:
     """Check that an application fits the registry's newest schemas: for CI. Nothing is written.
 
-    Compared are the pinned files, the columns of each stream in Avro, and the schemas of what is published in Avro.
+    Compared are the pinned files, the columns of each stream in Avro or Protobuf, and the schemas of what is published.
     Exit code 1 if one does not fit.
 
     Example: lakehouse schema check --app app.py

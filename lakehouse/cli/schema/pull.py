@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def pull(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="Topics; all of the application's in Avro if left out."),
+        typer.Argument(metavar="[TOPIC]...", help="Topics; all of the application's in Avro and Protobuf if left out."),
     ] = None,
     subject: Annotated[
         str | None,
@@ -51,10 +51,10 @@ def pull(
 ) -> None:
     """Write the registry's newest schemas of topics into files beside the application, and say which columns differ.
 
-    The files are schemas/TOPIC-value.avsc and schemas/TOPIC-key.avsc. A stream in Avro whose columns are not declared
-    has the columns of these. With topics, or --id, the application is not loaded: it may still lack its files. The file
-    of an id is schemas/id-ID.avsc. Where subjects are named by records, the file that is there tells the subject; name
-    it the first time.
+    The files are schemas/TOPIC-value.avsc and schemas/TOPIC-key.avsc, in Protobuf .proto. A stream whose columns are
+    not declared has the columns of these. With topics, or --id, the application is not loaded: it may still lack its
+    files. The file of an id is schemas/id-ID.avsc. Where subjects are named by records, the file that is there tells
+    the subject; name it the first time.
 
     Exit code 1 if a schema can't be read here; its file is left as it was.
 

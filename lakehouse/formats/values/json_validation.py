@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 
 if TYPE_CHECKING:
     import jsonschema_rs

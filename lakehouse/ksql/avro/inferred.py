@@ -14,19 +14,19 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.avro.avro_kind import kind_of_avro, sql_name
 from lakehouse.ksql.syntax.statement import CreateSource, SchemaElement
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.avro.pinned import read_pinned
+from lakehouse.plan.registered.pinned import read_pinned
 
 _ALONE_NAMES = {"key": "ROWKEY", "value": "ROWVAL"}
 
 
-def with_key_columns(statement: CreateSource, topic: str, folder: Path, id: int | None) -> CreateSource:
-    """Return a statement with the key columns of the topic's pinned schema. Raises SqlError.
+def with_key_columns(statement: CreateSource, topic: str, kind: str, folder: Path, id: int | None) -> CreateSource:
+    """Return a statement with the key columns of the topic's pinned schema of a kind. Raises SqlError.
 
     id: of the pinned schema that is meant instead.
     """
     role = "KEY" if statement.kind == "STREAM" else "PRIMARY KEY"
     try:
-        key_type = _read(statement, topic, folder, "key", f"({_ALONE_NAMES['key']} BIGINT {role}, ...)", id)
+        key_type = _read(statement, topic, kind, folder, "key", f"({_ALONE_NAMES['key']} BIGINT {role}, ...)", id)
         elements = _elements(key_type, statement, "key", role)
     except PlanError as error:
         raise SqlError(str(error), statement.position) from None
@@ -34,14 +34,14 @@ def with_key_columns(statement: CreateSource, topic: str, folder: Path, id: int 
 
 
 def with_value_columns(
-    statement: CreateSource, topic: str, folder: Path, id: int | None, *, is_wrapped: bool
+    statement: CreateSource, topic: str, kind: str, folder: Path, id: int | None, *, is_wrapped: bool
 ) -> CreateSource:
-    """Return a statement with the value columns of the topic's pinned schema. Raises SqlError.
+    """Return a statement with the value columns of the topic's pinned schema of a kind. Raises SqlError.
 
     id: of the pinned schema that is meant instead. is_wrapped: a single value has a record around it.
     """
     try:
-        value_type = _read(statement, topic, folder, "value", "(ID BIGINT, ...)", id)
+        value_type = _read(statement, topic, kind, folder, "value", "(ID BIGINT, ...)", id)
         if is_wrapped and value_type.kind != "record":
             raise SqlError(
                 f"the pinned schema of the values of topic {topic} is one {value_type} alone, without a record around "
@@ -57,10 +57,10 @@ def with_value_columns(
 
 
 def _read(
-    statement: CreateSource, topic: str, folder: Path, part_name: str, declaration: str, id: int | None
+    statement: CreateSource, topic: str, kind: str, folder: Path, part_name: str, declaration: str, id: int | None
 ) -> AvroType:
     subject = f"{statement.kind} {statement.name}: {part_name}"
-    return read_pinned(folder, topic, part_name, subject, declaration=declaration, id=id)
+    return read_pinned(folder, topic, part_name, kind, subject, declaration=declaration, id=id)
 
 
 def _elements(avro_type: AvroType, statement: CreateSource, part_name: str, role: str) -> tuple[SchemaElement, ...]:

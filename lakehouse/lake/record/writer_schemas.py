@@ -19,8 +19,8 @@ from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import schemas_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.model.model import BadRecord, Decoded
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.record import Record
 
@@ -113,8 +113,9 @@ class _TopicSchemas:
 def _entry(schema: WriterSchema | None) -> dict[str, Any] | None:
     if schema is None:
         return None
-    return {"kind": schema.kind, "text": schema.text, "references": list(schema.references)}
+    references, names = list(schema.references), list(schema.names)
+    return {"kind": schema.kind, "text": schema.text, "references": references} | ({"names": names} if names else {})
 
 
 def _schema(entry: Mapping[str, Any]) -> WriterSchema:
-    return WriterSchema(entry["kind"], entry["text"], tuple(entry["references"]))
+    return WriterSchema(entry["kind"], entry["text"], tuple(entry["references"]), tuple(entry.get("names", ())))

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
+
+from lakehouse.plan.refused.unfit_schema import RecursiveSchema, UnfitSchema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 # The logical types that mean something here, by the types that they stand for; all others are ignored, as Avro asks.
@@ -40,14 +42,6 @@ CONNECT_TYPES = {
 }
 REGISTRY_KIND = "AVRO"  # as registries call schemas of Avro
 DEPTH_MAX, TYPES_MAX = 64, 10_000
-
-
-class UnfitSchema(ValueError):
-    """A text is no Avro schema, or one that can't be read here. The message says why."""
-
-
-class RecursiveSchema(UnfitSchema):
-    """A type in the schema is a part of itself, such as a tree or a list: no record of it is read here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +98,6 @@ class AvroType:
             case "record" | "enum" | "fixed":
                 return f"{self.kind} {self.name}"
         return self.kind
-
-
-@dataclass(frozen=True)
-class WriterSchema:
-    """A schema as its registry has it. kind: as registries call it, "AVRO". text: its own.
-
-    references: the texts of the schemas that it needs, in order.
-    """
-
-    kind: str
-    text: str
-    references: tuple[str, ...] = ()
-
-    @cached_property
-    def avro_type(self) -> AvroType:
-        """The parsed schema. Raises UnfitSchema."""
-        if self.kind != REGISTRY_KIND:
-            raise UnfitSchema(f"expected a schema of Avro, found one of {self.kind}")
-        return parse_avro(self.text, self.references)
 
 
 @lru_cache(maxsize=1024)

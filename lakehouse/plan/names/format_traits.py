@@ -19,16 +19,16 @@ class FormatTraits:
     from those. is_absent: it stands for bytes that nobody reads. is_json: its bytes are JSON text. has_field_names: the
     bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
     column, whose value stands alone. has_separator, has_options: a separator, or options after a "?", may end its name.
-    is_registered: its bytes have the id of their writer's schema in a registry. reads_by_schema: nobody can read
-    them without that schema. behind_prefix: the kind of the bytes behind that id, where they can be read alone.
-    ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has types of its own
-    for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values have equal
+    is_registered: its bytes have the id of their writer's schema in a registry. reads_by_schema: nobody can read them
+    without that schema. language: that of these schemas. has_flat_items: the items of an array and the values of a map
+    are no arrays and no maps when it is written. behind_prefix: the kind of the bytes behind that id, where they can be
+    read alone. ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has types of
+    its own for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values have equal
     bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table. only_types: the
     types of columns that it can hold; empty for all but refused_types. any_case: the kind as SQL reads it, names in any
     case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
     written_as: of a kind that others write and that is only read here, the kind in which SQL writes what it makes of
-    such records.
-    validated: the kind that also compares each value with its writer's schema; empty if there is none.
+    such records. validated: the kind that also compares each value with its writer's schema; empty if there is none.
     """
 
     name: str
@@ -42,6 +42,8 @@ class FormatTraits:
     has_options: bool = False
     is_registered: bool = False
     reads_by_schema: bool = False
+    language: str = ""
+    has_flat_items: bool = False
     behind_prefix: str = ""
     ignores_case: bool = False
     has_moments: bool = False
@@ -63,6 +65,11 @@ class FormatTraits:
     def is_bare(self) -> bool:
         """Whether it is one value that could have an object around it."""
         return self.has_field_names and self.is_single
+
+    @property
+    def schema_kind(self) -> str:
+        """The kind of the schemas whose columns it can take, as registries call it; empty if there are none."""
+        return self.language.upper()
 
     @property
     def validates(self) -> bool:
@@ -104,19 +111,19 @@ TRAITS = {
         ),
         FormatTraits(
             DEBEZIUM_AVRO, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            ignores_case=True, has_moments=True, is_change_log=True, written_as="avro",
+            language="Avro", ignores_case=True, has_moments=True, is_change_log=True, written_as="avro",
         ),
         FormatTraits(
             "avro", is_declared=True, has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            has_moments=True, any_case="avro_any_case", bare="avro_bare",
+            language="Avro", has_moments=True, any_case="avro_any_case", bare="avro_bare",
         ),
         FormatTraits(
             "avro_any_case", has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
-            ignores_case=True, has_moments=True,
+            language="Avro", ignores_case=True, has_moments=True,
         ),
         FormatTraits(
             "avro_bare", has_field_names=True, is_single=True, has_options=True, is_registered=True,
-            reads_by_schema=True, ignores_case=True, has_moments=True,
+            reads_by_schema=True, language="Avro", ignores_case=True, has_moments=True,
         ),
         FormatTraits(
             "json_sr", is_declared=True, is_json=True, has_field_names=True, has_options=True, is_registered=True,
@@ -136,6 +143,15 @@ TRAITS = {
         ),
         FormatTraits(
             "connect_json", is_declared=True, is_json=True, has_field_names=True, has_moments=True, written_as=JSON
+        ),
+        FormatTraits(
+            "protobuf", is_declared=True, has_field_names=True, has_options=True, is_registered=True,
+            reads_by_schema=True, language="Protobuf", has_flat_items=True, has_moments=True,
+            any_case="protobuf_any_case",
+        ),
+        FormatTraits(
+            "protobuf_any_case", has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
+            language="Protobuf", has_flat_items=True, ignores_case=True, has_moments=True,
         ),
         FormatTraits(ABSENT, is_absent=True),
     )

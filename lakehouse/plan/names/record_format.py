@@ -15,6 +15,8 @@
 | json_sr_valid           | the same, and what does not fit its writer's schema is no record                          |
 | avro_any_case           | the same, as SQL reads it: names in any case                                              |
 | avro_bare               | one value without a record, as SQL has it                                                 |
+| protobuf, "protobuf?..." | a message of Protobuf, with the id of its writer's schema; after it how to write it      |
+| protobuf_any_case       | the same, as SQL reads it: names in any case                                              |
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |

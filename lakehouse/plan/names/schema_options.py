@@ -20,17 +20,20 @@ class SchemaOptions:
     """How rows are written. Reading needs none of it.
 
     id: of the schema in the registry; None before it is known. name: the record's full name, or the title of
-    a JSON Schema. has_millis: timestamps in Avro are milliseconds, as ksqlDB writes them, and not microseconds.
+    a JSON Schema. has_millis: timestamps in Avro and Protobuf are milliseconds, as ksqlDB writes them, and not
+    microseconds. numbers: of the fields in Protobuf; see `lakehouse.formats.protobuf.proto_numbers`.
     """
 
     id: int | None = None
     name: str = DEFAULT_NAME
     has_millis: bool = False
+    numbers: str = ""
 
     def __str__(self) -> str:
         pairs = [] if self.id is None else [("id", str(self.id))]
         pairs += [("name", self.name)] * (self.name != DEFAULT_NAME)
         pairs += [("timestamps", _MILLIS)] * self.has_millis
+        pairs += [("numbers", self.numbers)] * bool(self.numbers)
         return urlencode(pairs, quote_via=quote, safe="")
 
     @property
@@ -43,7 +46,9 @@ def parse_schema_options(text: str) -> SchemaOptions:
     """Return the options in the text that their `str` is."""
     values = {name: texts[0] for name, texts in parse_qs(text).items()}
     id = int(values["id"]) if "id" in values else None
-    return SchemaOptions(id, values.get("name", DEFAULT_NAME), values.get("timestamps") == _MILLIS)
+    return SchemaOptions(
+        id, values.get("name", DEFAULT_NAME), values.get("timestamps") == _MILLIS, values.get("numbers", "")
+    )
 
 
 def check_full_name(name: str, subject: str) -> str:

@@ -11,12 +11,12 @@ from typing import Literal
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import part_in_topic
 from lakehouse.plan.app import App
-from lakehouse.plan.avro.avro_schema import UnfitSchema
-from lakehouse.plan.avro.pinned import pinned_file
 from lakehouse.plan.avro.schema_text import column_types
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.pinned import SUFFIXES, pinned_file
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
@@ -62,9 +62,9 @@ def check_schemas(registry: Registry, settings: RegistrySection, app: App, folde
 
     for topic, part_name in app.pinned_parts:
         subject = part_subject(settings, folder, topic, part_name)
-        file = pinned_file(folder, topic, part_name)
-        if subject is not None and (pinned := pinned_columns(file)) is not None:
-            checks.append(_check_pinned(str(file), subject, pinned, newest_of(subject)))
+        for file in (pinned_file(folder, topic, part_name, kind) for kind in SUFFIXES):
+            if subject is not None and (pinned := pinned_columns(file)) is not None:
+                checks.append(_check_pinned(str(file), subject, pinned, newest_of(subject)))
     for source in app.sources:
         for part_name in source.registered_parts:
             subject = part_subject(settings, folder, source.topic, part_name)
@@ -87,7 +87,7 @@ def _check_pinned(name: str, subject: str, pinned: dict[str, str], newest: Newes
     if newest is None:
         return SchemaCheck("pinned", name, subject, problems=("the registry has no such schema",))
     try:
-        newest_columns = column_types(newest.schema.avro_type, subject)
+        newest_columns = column_types(newest.schema.row_type, subject)
     except (UnfitSchema, PlanError) as error:
         return SchemaCheck("pinned", name, subject, newest.version, (str(error),), registered=newest.schema.text)
     problems = tuple(column_differences(pinned, newest_columns))

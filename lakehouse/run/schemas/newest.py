@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.json_schema import title_of
+from lakehouse.formats.values.json_schema import title_of
 from lakehouse.formats.values.json_validation import JSON_KIND
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema
-from lakehouse.plan.avro.pinned import pinned_file
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
+from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.pinned import SUFFIXES, pinned_file, read_schema_file
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
@@ -50,11 +54,11 @@ def part_subject(settings: RegistrySection, folder: Path, topic: str, part_name:
     """
     if is_named_by_topic(settings):
         return topic_subject(settings, topic, part_name)
-    try:
-        schema = WriterSchema(REGISTRY_KIND, pinned_file(folder, topic, part_name).read_text(encoding="utf-8"))
-        return subject_of_schema(settings, topic, part_name, schema)
-    except (OSError, UnicodeDecodeError, UnfitSchema):
-        return None
+    for kind in SUFFIXES:
+        with suppress(OSError, UnicodeDecodeError, UnfitSchema):
+            schema = read_schema_file(pinned_file(folder, topic, part_name, kind))
+            return subject_of_schema(settings, topic, part_name, schema)
+    return None
 
 
 def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, schema: WriterSchema) -> str:
@@ -74,8 +78,10 @@ def subject_of_schema(settings: RegistrySection, topic: str, part_name: str, sch
 
 
 def schema_name(schema: WriterSchema) -> str:
-    """Return the name of a schema's type, or its title; empty if it has none. Raises UnfitSchema."""
-    return title_of(schema.text) if schema.kind == JSON_KIND else schema.avro_type.name
+    """Return the name of a schema's type or message, or its title; empty if it has none. Raises UnfitSchema."""
+    if schema.kind == JSON_KIND:
+        return title_of(schema.text)
+    return schema.record_name if schema.kind == PROTOBUF_KIND else schema.avro_type.name
 
 
 def newest_schema(registry: Registry, subject: str) -> NewestSchema | None:

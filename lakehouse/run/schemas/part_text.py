@@ -3,7 +3,7 @@
 | format                    | text                                                                               |
 |---------------------------|------------------------------------------------------------------------------------|
 | json, json_sr             | the JSON itself, behind a registry's prefix for json_sr                            |
-| avro                      | JSON of all fields that the writer gave the record, by the writer's schema         |
+| avro, protobuf            | JSON of all fields that the writer gave the record, by the writer's schema         |
 | string                    | UTF-8                                                                              |
 | int, bigint, double       | the number, as Kafka's serializers write it                                        |
 | bytes                     | the bytes, all but letters, digits and signs of ASCII escaped: \\x00\\x07            |
@@ -15,25 +15,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from lakehouse.errors import PlanError, RegistryUnavailable
 from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.primitive import decode_primitive
+from lakehouse.formats.protobuf.proto_indexes import read_indexes
+from lakehouse.formats.protobuf.proto_json import read_json
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
 from lakehouse.formats.values.json_text import parse_value
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
-from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.names.format_traits import FormatTraits
+from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column, base_type, parse_schema
 
 GUESSED = ""
-JSON, JSON_SR, AVRO, STRING, BYTES = "json", "json_sr", "avro", "string", "bytes"
+JSON, JSON_SR, AVRO, PROTOBUF, STRING, BYTES = "json", "json_sr", "avro", "protobuf", "string", "bytes"
 NUMBERS = ("int", "bigint", "double")
-TEXT_FORMATS = (JSON, JSON_SR, AVRO, STRING, *NUMBERS, BYTES)
+TEXT_FORMATS = (JSON, JSON_SR, AVRO, PROTOBUF, STRING, *NUMBERS, BYTES)
 LookUp = Callable[[int], WriterSchema | None]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -53,7 +58,7 @@ class PartText:
     @property
     def is_json(self) -> bool:
         """Whether the text is valid JSON, in one line."""
-        return self.format in (JSON, JSON_SR, AVRO, *NUMBERS)
+        return self.format in (JSON, JSON_SR, AVRO, PROTOBUF, *NUMBERS)
 
 
 def text_format(traits: FormatTraits, columns: tuple[Column, ...]) -> str:
@@ -61,7 +66,7 @@ def text_format(traits: FormatTraits, columns: tuple[Column, ...]) -> str:
     if traits.is_json:
         return JSON_SR if traits.is_registered else JSON
     if traits.reads_by_schema:
-        return AVRO
+        return traits.language.lower()
     if traits.is_absent or not columns:
         return GUESSED
     own_type = base_type(columns[0].type) if traits.is_single else STRING
@@ -82,17 +87,26 @@ def part_text(format: str, data: bytes, look_up: LookUp) -> PartText:
 
 
 def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
-    candidates = (JSON, STRING) if schema_id(data) is None else (JSON_SR, AVRO)
+    candidates = (JSON, STRING) if (id := schema_id(data)) is None else (JSON_SR, _format_of_schema(id, look_up))
     reason = ""
     for format in candidates:
         try:
             text = _text_in(format, data, look_up)
         except (Unfit, PlanError, RegistryUnavailable) as error:
-            reason = f"not {format}: {error}" if format == AVRO else ""
+            reason = f"not {format}: {error}" if format in (AVRO, PROTOBUF) else ""
             continue
         if format != STRING or not _CONTROL.search(text):
             return PartText(text, format)
     return PartText(_escaped(data), BYTES, reason)
+
+
+def _format_of_schema(id: int, look_up: LookUp) -> str:
+    """Return the format of values that are read by a schema."""
+    with suppress(RegistryUnavailable):
+        schema = look_up(id)
+        if schema is not None and schema.kind == PROTOBUF_KIND:
+            return PROTOBUF
+    return AVRO
 
 
 def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
@@ -105,6 +119,8 @@ def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
             return _json_line(data[PREFIX_LENGTH:])
         case "avro":
             return _avro_as_json(data, look_up)
+        case "protobuf":
+            return _message_as_json(data, look_up)
         case "string":
             return decode_utf8(data)
         case "bytes":
@@ -128,11 +144,27 @@ def _refuse_constant(name: str) -> None:
 
 def _avro_as_json(data: bytes, look_up: LookUp) -> str:
     """Return a value in Avro as JSON, with all the fields that its writer gave it. Raises Unfit, PlanError."""
+    id, schema = _schema_of(data, look_up)
+    return _avro_writer(id, schema)(data)
+
+
+def _schema_of(data: bytes, look_up: LookUp) -> tuple[int, WriterSchema]:
     id = known_id(data)
     schema = look_up(id)
     if schema is None:
         raise Unfit(f"the registry has no schema {id}")
-    return _avro_writer(id, schema)(data)
+    return id, schema
+
+
+def _message_as_json(data: bytes, look_up: LookUp) -> str:
+    """Return a value in Protobuf as JSON, with all the fields that its writer gave it. Raises Unfit."""
+    id, schema = _schema_of(data, look_up)
+    try:
+        indexes, place = read_indexes(data, PREFIX_LENGTH)
+        message = schema.proto_schema.message(indexes)
+        return json.dumps(read_json(schema.proto_schema, message.name, data[place:]), ensure_ascii=False)
+    except UnfitSchema as error:
+        raise Unfit(f"schema {id}: {error}") from error
 
 
 @lru_cache(maxsize=256)

@@ -8,14 +8,20 @@ from pathlib import Path
 
 from lakehouse.errors import ConfigError, NotFound, reason_of_error
 from lakehouse.formats.avro.avro_json import text_writer
+from lakehouse.formats.protobuf.proto_indexes import FIRST_BYTES
+from lakehouse.formats.protobuf.proto_json import write_json_text
 from lakehouse.formats.registered import with_prefix
 from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
-from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, UnfitSchema, WriterSchema
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
+from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import newest_schema, subject_of_schema, topic_subject
 from lakehouse.settings.sections import RegistrySection
 
-LANGUAGES = {REGISTRY_KIND: "schema of Avro", JSON_KIND: "JSON Schema"}
+LANGUAGES = {REGISTRY_KIND: "schema of Avro", JSON_KIND: "JSON Schema", PROTOBUF_KIND: ".proto file"}
+_FORMS = {PROTOBUF_KIND: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,15 @@ class ProducedSchema:
         """Return the function that writes a JSON text in this schema; it raises Unfit for one that does not fit."""
         if self.schema.kind == JSON_KIND:
             return self._write_json
+        if self.schema.kind == PROTOBUF_KIND:
+            return self._write_message
         write = text_writer(self.schema.avro_type)
         return lambda text: with_prefix(self.id, write(text))
+
+    def _write_message(self, text: str) -> bytes:
+        """Return the first message of the schema, with the place that says so."""
+        schema = self.schema.proto_schema
+        return with_prefix(self.id, FIRST_BYTES + write_json_text(schema, schema.message().name, text))
 
     def _write_json(self, text: str) -> bytes:
         data = text.encode()
@@ -44,7 +57,8 @@ def newest_for(
 ) -> ProducedSchema | None:
     """Return the registry's newest schema of a topic's "key" or "value"; None if there is none. kind: as expected.
 
-    Raises ConfigError if no record can be written by it, or if the topic alone does not tell its subject.
+    Raises ConfigError if it is of another kind, or no record can be written by it, or if the topic alone does not tell
+    its subject.
     """
     subject = topic_subject(settings, topic, part_name)
     if (newest := newest_schema(registry, subject)) is None:
@@ -65,11 +79,11 @@ def schema_in_file(
     try:
         schema = WriterSchema(kind, file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: {error}. Expected a {LANGUAGES[kind]}, in JSON.") from error
+        raise ConfigError(f"{file}: {error}. Expected a {LANGUAGES[kind]}{_FORMS.get(kind, ', in JSON')}.") from error
     except OSError as error:
         raise ConfigError(f"{file}: {reason_of_error(error)}. Expected a file with a {LANGUAGES[kind]}.") from error
     if (problem := _problem(schema, kind)) is not None:
-        raise ConfigError(f"{file}: {problem}. Expected a {LANGUAGES[kind]}, in JSON.")
+        raise ConfigError(f"{file}: {problem}. Expected a {LANGUAGES[kind]}{_FORMS.get(kind, ', in JSON')}.")
     subject = subject_of_schema(settings, topic, part_name, schema)
     if settings.auto_register:
         return ProducedSchema(subject, registry.register(subject, schema.text, schema.kind), schema)
@@ -86,7 +100,7 @@ def _problem(schema: WriterSchema, kind: str) -> str | None:
     if kind == JSON_KIND:
         return schema_problem(schema)
     try:
-        _ = schema.avro_type
+        _ = schema.proto_schema.message() if kind == PROTOBUF_KIND else schema.avro_type
     except UnfitSchema as error:
         return str(error)
     return None

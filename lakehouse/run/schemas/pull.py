@@ -1,7 +1,8 @@
 """Writes the registry's newest schemas into the files that are pinned beside an application.
 
-A file has the schema's own text, indented. One that refers to other schemas is written with all of them in it, without
-its docs, defaults and aliases, which say nothing of how bytes are read.
+A file has the schema's own text, in Avro indented. One in Avro that refers to other schemas is written with all of them
+in it, without its docs, defaults and aliases, which say nothing of how bytes are read. In Protobuf the files that it
+imports are written, too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any, Literal
 from lakehouse.durable import write_durably
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.record.writer_schemas import PARTS
-from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema, parse_avro, write_avro
-from lakehouse.plan.avro.pinned import pinned_file, pinned_id_file
+from lakehouse.plan.avro.avro_schema import write_avro
 from lakehouse.plan.avro.schema_text import column_types
+from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.pinned import imported_folder, pinned_file, pinned_id_file, read_schema_file
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import newest_schema, part_subject, topic_subject
 from lakehouse.run.start.registry import writer_schema
@@ -71,7 +75,8 @@ def pull_schemas(
             continue
         subjects.append(subject)
         if (newest := newest_schema(registry, subject)) is not None:
-            pulled.append(_pull(pinned_file(folder, topic, part_name), subject, newest.version, newest.schema))
+            file = pinned_file(folder, topic, part_name, newest.schema.kind)
+            pulled.append(_pull(file, subject, newest.version, newest.schema))
     for topic, pulled in pulled_by_topic.items():
         if not subjects_by_topic[topic]:
             topic_subject(settings, topic, "value")  # raises the error that says so
@@ -94,21 +99,23 @@ def pull_ids(registry: Registry, folder: Path, ids: Iterable[int]) -> list[Pulle
     for id in dict.fromkeys(ids):
         if (registered := registry.schema_by_id(id)) is None:
             raise NotFound(f"The schema registry at {registry.url} has no schema with the id {id}.")
-        pulled.append(_pull(pinned_id_file(folder, id), f"schema {id}", None, writer_schema(registered)))
+        file = pinned_id_file(folder, id, registered.kind)
+        pulled.append(_pull(file, f"schema {id}", None, writer_schema(registered)))
     return pulled
 
 
 def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -> PulledSchema:
     before = pinned_columns(file)
     try:
-        text = _pretty(schema)
+        texts = _texts(file, schema)
         new_columns = columns_of(schema, subject)
     except (UnfitSchema, PlanError) as error:
         return PulledSchema(file, subject, version, "refused", reason=str(error))
-    if before is not None and file.read_bytes() == text.encode():
+    if before is not None and all(path.is_file() and path.read_bytes() == texts[path].encode() for path in texts):
         return PulledSchema(file, subject, version, "unchanged")
-    write_durably(file, text)
-    notes = tuple(_notes(json.loads(schema.text)))
+    for path, text in texts.items():
+        write_durably(path, text)
+    notes = () if schema.kind == PROTOBUF_KIND else tuple(_notes(json.loads(schema.text)))
     if before is None:
         return PulledSchema(file, subject, version, "new", notes=notes)
     differences = tuple(column_differences(before, new_columns))
@@ -130,14 +137,14 @@ def pinned_columns(file: Path) -> dict[str, str] | None:
     if not file.is_file():
         return None
     try:
-        return column_types(parse_avro(file.read_text(encoding="utf-8")), file.name)
+        return column_types(read_schema_file(file).row_type, file.name)
     except (UnfitSchema, PlanError, UnicodeDecodeError):
         return {}
 
 
 def columns_of(schema: WriterSchema, subject: str) -> dict[str, str]:
     """Return the types of a schema's columns by name. Raises UnfitSchema, and PlanError for one without a column."""
-    return column_types(schema.avro_type, subject)
+    return column_types(schema.row_type, subject)
 
 
 def column_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -157,8 +164,17 @@ def _column(name: str, type_text: str) -> str:
     return f"{name} {type_text}" if name else f"one {type_text} alone"
 
 
-def _pretty(schema: WriterSchema) -> str:
-    """Return a schema as the text of a file. Raises UnfitSchema."""
+def _texts(file: Path, schema: WriterSchema) -> dict[Path, str]:
+    """Return the texts of a schema's file, and of those that it imports. Raises UnfitSchema."""
+    if schema.kind == PROTOBUF_KIND:
+        names = schema.proto_schema.imported
+        imported = {name: text for name, text in zip(schema.names, schema.references, strict=True) if name in names}
+        folder = imported_folder(file)
+        return {file: _line_ended(schema.text), **{folder / name: imported[name] for name in imported}}
     avro_type = schema.avro_type
     content: Any = write_avro(avro_type) if schema.references else json.loads(schema.text)
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return {file: json.dumps(content, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _line_ended(text: str) -> str:
+    return text if text.endswith("\n") else f"{text}\n"

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from lakehouse.errors import ConfigError, SchemaRefused
 from lakehouse.formats.avro.changes import changes_of_meaning
-from lakehouse.formats.decode import written_schemas
+from lakehouse.formats.decode import options_after, written_schemas
 from lakehouse.formats.values.json_validation import JSON_KIND
-from lakehouse.plan.avro.avro_schema import UnfitSchema, WriterSchema
+from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.plan.names.schema_options import DEFAULT_NAME, parse_schema_options
+from lakehouse.plan.names.schema_options import DEFAULT_NAME, SchemaOptions, parse_schema_options
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import (
@@ -32,40 +34,53 @@ def with_registered_id(
     The schema is registered, or only looked up if the settings say so. Raises SchemaRefused, with both schemas, for one
     by which readers could not read the earlier records; ConfigError for one that is not there; RegistryUnavailable.
     """
-    latest = None
     if is_named_by_topic(section):
         subject = topic_subject(section, topic, part_name)
-        latest = _latest(registry, subject)
-        schema = schema_to_write(topic, part_name, format, columns, latest)
     else:
         schema = schema_to_write(topic, part_name, format, columns)
         subject = subject_of_schema(section, topic, part_name, schema)
+    latest = _latest(registry, subject)
+    written_format = format_to_write(topic, part_name, format, columns, latest)
+    schema = _schema_of(written_format, part_name, columns)
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
-        id = _register(registry, subject, schema, latest or _latest(registry, subject))
+        id = _register(registry, subject, schema, latest)
     if id is None:
         raise ConfigError(
             f"topic {topic!r}: the registry does not have this schema of its {part_name}, and [registry] auto_register "
             f"is false. Register it under the subject {subject}: {schema.text}"
         )
-    own_format = parse_format(format)
-    return str(replace(own_format, options=str(replace(parse_schema_options(own_format.options), id=id))))
+    return _with_options(written_format, replace(parse_schema_options(parse_format(written_format).options), id=id))
 
 
 def schema_to_write(
     topic: str, part_name: str, format: str, columns: tuple[Column, ...], latest: WriterSchema | None = None
 ) -> WriterSchema:
-    """Return the schema in which a format writes columns to a topic's "key" or "value".
+    """Return the schema in which a format writes columns to a topic's "key" or "value", see `format_to_write`."""
+    return _schema_of(format_to_write(topic, part_name, format, columns, latest), part_name, columns)
 
-    A record, or the title of a JSON Schema, has the name that the format says; else that of the subject's latest
-    schema, for a record of another name could not follow it; else one made of the topic's.
+
+def format_to_write(
+    topic: str, part_name: str, format: str, columns: tuple[Column, ...], latest: WriterSchema | None = None
+) -> str:
+    """Return a registered format with all that says how columns are written to a topic's "key" or "value".
+
+    A record, a message, or the title of a JSON Schema, has the name that the format says; else that of the subject's
+    latest schema, for a record of another name could not follow it; else one made of the topic's.
     """
-    own_format = parse_format(format)
-    options = parse_schema_options(own_format.options)
+    options = parse_schema_options(parse_format(format).options)
     if options.name == DEFAULT_NAME:
         options = replace(options, name=_name_in(latest) or _record_name(topic, part_name))
-    named_format = str(replace(own_format, options=str(options)))
-    (schema,) = written_schemas(named_format, columns, is_key=part_name == "key").values()
+    named_format = _with_options(format, options)
+    return named_format if latest is None else _with_options(named_format, options_after(named_format, columns, latest))
+
+
+def _with_options(format: str, options: SchemaOptions) -> str:
+    return str(replace(parse_format(format), options=str(options)))
+
+
+def _schema_of(format: str, part_name: str, columns: tuple[Column, ...]) -> WriterSchema:
+    (schema,) = written_schemas(format, columns, is_key=part_name == "key").values()
     return schema
 
 
@@ -74,7 +89,7 @@ def refusals(registry: Registry, subject: str, schema: WriterSchema, latest: Wri
 
     Raises as `Registry.check_compatible` does.
     """
-    if latest is None or latest.kind != schema.kind:
+    if latest is None or not latest.kind == schema.kind == REGISTRY_KIND:
         return registry.check_compatible(subject, schema.text, schema.kind)
     try:
         changes = list(changes_of_meaning(latest.avro_type, schema.avro_type))
@@ -103,10 +118,11 @@ def _register(registry: Registry, subject: str, schema: WriterSchema, latest: Wr
 
 
 def _name_in(schema: WriterSchema | None) -> str:
-    """Return the name of a schema's record, or its title; empty if there is none, or it can't be read here."""
+    """Return the name of a schema's record or message, or its title; empty if it has none, or can't be read here."""
+    if schema is None:
+        return ""
     try:
-        is_named = schema is not None and (schema.kind == JSON_KIND or schema.avro_type.kind == "record")
-        return schema_name(schema) if schema is not None and is_named else ""
+        return schema_name(schema) if schema.kind == JSON_KIND else schema.record_name
     except UnfitSchema:
         return ""
 

@@ -83,8 +83,8 @@ def _with_id(
 class TopicPrinter:
     """Shows keys and values of a topic as JSON where a stream or table declares them in a format with a registry.
 
-    Those in Avro are read by their writers' schemas alone; those in JSON are shown without their prefix. Other
-    parts, and those that can't be read, stay bytes.
+    Those in Avro and Protobuf are read by their writers' schemas alone; those in JSON are shown without their prefix.
+    Other parts, and those that can't be read, stay bytes.
     """
 
     def __init__(self, topic: str, entries: tuple[Entry, ...], settings: Settings) -> None:

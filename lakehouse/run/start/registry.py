@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.errors import RegistryUnavailable
-from lakehouse.plan.avro.avro_schema import WriterSchema
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
 from lakehouse.registry.schemas import RegisteredSchema
@@ -33,5 +33,6 @@ class SchemaLookUp:
 
 def writer_schema(registered: RegisteredSchema) -> WriterSchema:
     """Return a schema of the registry as those who read and write by it have it."""
-    references = tuple(reference.text for reference in registered.dependencies())
-    return WriterSchema(registered.kind, registered.text, references)
+    references = registered.dependencies()
+    texts, names = (tuple(getattr(reference, part) for reference in references) for part in ("text", "name"))
+    return WriterSchema(registered.kind, registered.text, texts, names)

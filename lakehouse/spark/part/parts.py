@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
+from lakehouse.spark.expression.arrow_functions import over_arrow
+from lakehouse.spark.expression.protobuf_batches import MessageBatches
 from lakehouse.spark.part.avro_part import AvroPart
 from lakehouse.spark.part.debezium_avro_part import DebeziumAvroPart
 from lakehouse.spark.part.debezium_part import DebeziumPart
@@ -82,6 +87,26 @@ class IntegerPart(Part):
         return F.octet_length(self.name) != self._SIZES[self.columns[0].type]
 
 
+@dataclass(frozen=True)
+class ProtobufPart(PythonPart):
+    """A value in Protobuf with a registry's schemas: Python reads many at once."""
+
+    @classmethod
+    def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
+        return name == "value"
+
+    @property
+    def read(self) -> Column:
+        result_type = StructType(list(self.type)).add("_unfit", "string")
+        arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))
+        batches = MessageBatches(self.name, self.format, self.columns, self.schemas, arrow_type)
+
+        def decode(batch: pa.Array) -> pa.Array:
+            return batches.decode(batch)
+
+        return over_arrow(decode, result_type)(F.col(self.name))
+
+
 # For each kind of format, the parts that Spark reads itself: the first that can read the columns. Python reads others.
 QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json": (JsonKeyPart, JsonPart),
@@ -93,6 +118,8 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "avro_any_case": (AvroPart,),
     "json_sr": (PrefixedJsonKeyPart, PrefixedJsonPart),
     "json_sr_any_case": (PrefixedJsonAnyCasePart,),
+    "protobuf": (ProtobufPart,),
+    "protobuf_any_case": (ProtobufPart,),
     "json_sr_valid": (ValidatedJsonKeyPart, ValidatedJsonPart),
     "none": (AbsentPart,),
 }

@@ -14,8 +14,8 @@ from lakehouse.errors import RegistryUnavailable
 from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, input_stream
-from lakehouse.plan.avro.avro_schema import WriterSchema
 from lakehouse.plan.origin import Source
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.table import Sink, Table
 from lakehouse.spark.bronze.schema_ids import read_schema_ids
 from lakehouse.spark.open_lake import OpenLake

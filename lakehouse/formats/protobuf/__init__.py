@@ -1,0 +1,1 @@
+"""Protobuf: bytes to rows and back, by the schema of their writer."""

@@ -1,0 +1,1 @@
+"""The schemas of a registry, of whatever kind: those of writers, and those pinned in files."""

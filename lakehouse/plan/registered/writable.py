@@ -1,0 +1,66 @@
+"""What can be written in Avro and Protobuf: the names of columns and of fields, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from lakehouse.errors import PlanError
+from lakehouse.plan.names.field import field_name, type_with_field_names
+from lakehouse.plan.names.format_traits import FormatTraits
+from lakehouse.plan.names.schema_options import AVRO_NAME
+
+_TYPES = (
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary", "date",
+    "timestamp", "struct", "array", "map",
+)  # fmt: skip
+_LISTS = ("array", "map")
+
+
+def check_writable(traits: FormatTraits, named_types: Iterable[tuple[str, str]], subject: str) -> None:
+    """Raise PlanError for a column that a format's schemas can't have.
+
+    named_types: names and types of columns; "" for a type that only Spark can tell, which is not checked. Names that
+    SQL has derived from others are written as those.
+    """
+    for name, type_text in named_types:
+        _check_name(traits, field_name(name), f"{subject}: column {field_name(name)!r}")
+        if type_text:
+            column_type = type_with_field_names(exp.DataType.build(type_text, dialect="spark"))
+            _check_type(traits, column_type, f"{subject}: column {field_name(name)!r}")
+
+
+def _check_name(traits: FormatTraits, name: str, subject: str) -> None:
+    if not AVRO_NAME.fullmatch(name):
+        raise PlanError(
+            f"{subject}: a name in {traits.language} is of letters, digits and underscores, and begins with no digit. "
+            "Give it another name, or write the topic in another format: JSON."
+        )
+
+
+def _check_type(traits: FormatTraits, column_type: exp.DataType, subject: str) -> None:
+    for part in column_type.find_all(exp.DataType):
+        type_name = _type_name(part)
+        if type_name not in _TYPES:
+            raise PlanError(
+                f"{subject}: {traits.language} has no type for {type_name}. Cast it, or write the topic in JSON."
+            )
+        if type_name == "map" and _type_name(part.expressions[0]) != "string":
+            raise PlanError(
+                f"{subject}: the keys of a map in {traits.language} are texts, found "
+                f"{_type_name(part.expressions[0])}. Cast them: "
+                "transform_keys(m, (k, v) -> cast(k AS string))."
+            )
+        item = part.expressions[-1] if type_name in _LISTS else None
+        if traits.has_flat_items and item is not None and _type_name(item) in _LISTS:
+            raise PlanError(
+                f"{subject}: {traits.language} has no {_type_name(item)} in {'an' if type_name[0] == 'a' else 'a'} "
+                f"{type_name}. Put it into a struct: struct<items: ...>; or write the topic in JSON."
+            )
+    for member in column_type.find_all(exp.ColumnDef):
+        _check_name(traits, member.name, f"{subject}: field {member.name!r}")
+
+
+def _type_name(part: exp.Expression) -> str:
+    return part.sql("spark").lower().split("<")[0].split("(")[0]
