@@ -33,6 +33,7 @@ SCHEMAS = {
     8: WriterSchema("AVRO", '"long"'),
     9: WriterSchema("AVRO", json.dumps(MIXED)),
     10: WriterSchema("PROTOBUF", 'syntax = "proto3";'),
+    11: WriterSchema("PROTOBUF", 'syntax = "proto3"; message A { int64 n = 1; message B { string city = 2; } }'),
 }
 
 
@@ -52,6 +53,8 @@ def away(id: int) -> WriterSchema | None:
         ("json", b'{"a":\n\t1.50}', '{"a": 1.50}'),
         ("json", b'"two\\nlines"', '"two\\nlines"'),
         ("json_sr", with_prefix(3, b'{"a": 1}'), '{"a": 1}'),
+        ("protobuf", with_prefix(11, b"\0\x08\x07"), '{"n": "7"}'),
+        ("protobuf", with_prefix(11, b"\x04\0\0\x12\x02\xc3\xa9"), '{"city": "é"}'),
         ("string", "Zürich\nNord".encode(), "Zürich\nNord"),
         ("int", b"\xff\xff\xff\xfe", "-2"),
         ("bigint", b"\0" * 7 + b"\7", "7"),
@@ -84,6 +87,13 @@ def test_a_named_format(format: str, data: bytes, text: str) -> None:
         ("avro", b"\0\0\0\0\x63x", "not avro: the registry has no schema 99"),
         ("avro", b"\0\0\0\0\7\xff", "not avro: schema 7: "),
         ("avro", with_prefix(9, b"\2\2"), "not avro: .*'x': union of string, long is no type of a column"),
+        (
+            "protobuf",
+            with_prefix(10, b"\0"),
+            "not protobuf: schema 10: expected the index of one of 0 messages, found 0",
+        ),
+        ("protobuf", with_prefix(11, b"\0\xff"), "not protobuf: message A: "),
+        ("protobuf", with_prefix(8, b"\0"), "not protobuf: schema 8: expected a schema of Protobuf, found one of AVRO"),
         ("avro", with_prefix(10, b"\0"), "not avro: schema 10: expected a schema of Avro, found one of PROTOBUF"),
     ],
 )
@@ -104,6 +114,7 @@ def test_bytes_that_do_not_fit_are_escaped_with_the_reason(format: str, data: by
         (b"a\x1b[2J", "bytes", "a\\x1b[2J"),
         (with_prefix(5, b' {"a": 1}'), "json_sr", '{"a": 1}'),
         (written(8, 5), "avro", "5"),
+        (with_prefix(11, b"\0\x08\x07"), "protobuf", '{"n": "7"}'),
     ],
 )
 def test_a_guess(data: bytes, format: str, text: str) -> None:
@@ -132,6 +143,7 @@ def test_any_bytes_have_a_text(data: bytes, format: str) -> None:
     [
         ("json_any_case", "int", "json"), ("debezium", "int", "json"), ("debezium_avro", "int", "avro"),
         ("avro_bare", "int", "avro"), ("json_sr_bare", "int", "json_sr"), ("delimited", "int", "string"),
+        ("protobuf_any_case", "int", "protobuf"),
         ("kafka", "bigint", "bigint"), ("kafka", "string", "string"), ("kafka", "binary", "bytes"), ("none", "int", ""),
     ],
 )  # fmt: skip

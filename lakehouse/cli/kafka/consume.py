@@ -42,6 +42,7 @@ class TextFormat(StrEnum):
     json = "json"
     json_sr = "json_sr"
     avro = "avro"
+    protobuf = "protobuf"
     string = "string"
     int = "int"
     bigint = "bigint"
