@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, parse_avro
@@ -51,10 +51,7 @@ class WriterSchema:
         """The parsed schema or the reason why there is none: the compiler is not asked for each record."""
         if self.kind != PROTOBUF_KIND:
             return f"expected a schema of Protobuf, found one of {self.kind}"
-        try:
-            return compile_proto(self.text, dict(zip(self.names, self.references, strict=False)))
-        except UnfitSchema as error:
-            return str(error)
+        return _compiled(self.text, self.references, self.names)
 
     @property
     def record_name(self) -> str:
@@ -67,3 +64,11 @@ class WriterSchema:
     def row_type(self) -> AvroType:
         """The type whose columns a declaration takes, as Avro writes types. Raises UnfitSchema."""
         return row_type(self.proto_schema) if self.kind == PROTOBUF_KIND else self.avro_type
+
+
+@lru_cache(maxsize=256)  # a registry's client gives an equal schema for each record
+def _compiled(text: str, references: tuple[str, ...], names: tuple[str, ...]) -> ProtoSchema | str:
+    try:
+        return compile_proto(text, dict(zip(names, references, strict=False)))
+    except UnfitSchema as error:
+        return str(error)
