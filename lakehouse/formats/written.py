@@ -9,6 +9,7 @@
 | delimited | the line itself, or as json                           | the line itself, or an object          |
 | kafka     | the value itself                                      | the value itself, or an object of one  |
 | avro      | the column's value; an object of several columns      | an object                              |
+| protobuf  | the column's value; an object of several columns      | an object                              |
 | avro_bare | the column's value                                    | the value itself                       |
 | none      | any text, which is ignored                            |                                        |
 
