@@ -131,7 +131,7 @@ class _Event:
             ]
             self._read = row_reader(avro_type, (*columns, *marks), ignores_case=True)
             return
-        if avro_type.field("op") is None or avro_type.field("after") is None:
+        if not is_envelope(avro_type):
             raise Unfit(
                 "expected Debezium's envelope with op, before, after and source (rows alone: flattened=True), found "
                 f"{avro_type}"
@@ -178,6 +178,11 @@ class _Event:
             row |= dict.fromkeys(unsent) | {UNSENT_COLUMN: unsent}
         elif unsent:
             raise Unfit(f"field {unsent[0]}: {NOT_SENT}")
+
+
+def is_envelope(avro_type: AvroType) -> bool:
+    """Say whether a type has the parts of an event that are read of each."""
+    return avro_type.field("op") is not None and avro_type.field("after") is not None
 
 
 def _has_boolean(avro_type: AvroType, name: str) -> bool:

@@ -28,10 +28,10 @@ from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.changelog import changefeed, upstream
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenTable
+from lakehouse.spark.part import record_part
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import SilverWriter
-from lakehouse.spark.stream import record_part
 from lakehouse.spark.table.input import Input
 
 # CSV is decoded in Python, where a test can count it.

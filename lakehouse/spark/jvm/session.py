@@ -44,6 +44,8 @@ DEFAULTS = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     # A job keeps some hundred pieces of generated code in use. With the default of 100, batches compile many again.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Java compiles no method of more than 8,000 bytes: what Spark writes in a longer one would stay interpreted.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # A frame that is sent to all tasks takes a page at least, however small it is, until its plan is forgotten. With
     # pages of 32 MB, the default for this heap, a plan with many joins filled it.
     "spark.buffer.pageSize": "2m",

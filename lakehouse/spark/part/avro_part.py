@@ -142,10 +142,6 @@ class AvroPart(Part):
         return super().null | (self._is_careful & self._careful_row.isNull())
 
     def column(self, name: str) -> Column:
-        column = next(column for column in self.columns if column.name == name)
-        values = [self._column_value(values, column).cast(column.type) for _, values in self._values_by_group]
+        place, column = next((place, item) for place, item in enumerate(self.columns) if item.name == name)
+        values = [values[place].value.cast(column.type) for _, values in self._values_by_group]
         return F.when(~self.unfit, F.coalesce(*values, self._careful_row[name]))
-
-    def _column_value(self, values: list[AvroValue], column: PlanColumn) -> Column:
-        """Return the value of one of the declared columns. values: those of `_written_columns`."""
-        return values[self.columns.index(column)].value

@@ -6,7 +6,6 @@ envelope is declared. A property test compares both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.formats.avro.read_types import ReadTypes
 from lakehouse.formats.debezium import COMMITTED, ROW_AFTER, split_columns, without_marks
-from lakehouse.formats.debezium_avro import event_columns
+from lakehouse.formats.debezium_avro import event_columns, is_envelope
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
@@ -56,7 +55,7 @@ class DebeziumAvroPart(AvroPart):
         is_plain = self._written_columns[_OPERATION].type == "string" and len(lower_names) == len(self._row_columns)
         if self._options.flattened or not is_plain:
             return dict.fromkeys(self.schemas)
-        return super()._types_by_id
+        return {id: types for id, types in super()._types_by_id.items() if is_envelope(self.schemas[id].avro_type)}
 
     def _does_not_fit(self, values: list[AvroValue]) -> Column:
         operation, after = values[_OPERATION].value, values[_AFTER].value
@@ -71,9 +70,21 @@ class DebeziumAvroPart(AvroPart):
         return faults
 
     @property
+    def separate_columns(self) -> tuple[dict[str, Column], ...]:
+        """Beside what the values in Avro need, the event's columns: each column of the row takes its value of them."""
+        events = {}
+        for place, column in enumerate(self._written_columns):
+            values = [values[place].value.cast(column.type) for _, values in self._values_by_group]
+            events[f"_event{place}_{self.name}"] = F.coalesce(*values, F.lit(None).cast(column.type))
+        return tuple(columns | events for columns in super().separate_columns)
+
+    def _event(self, place: int) -> Column:
+        """Return one of the event's columns."""
+        return F.col(f"_event{place}_{self.name}")
+
+    @property
     def null(self) -> Column:
-        is_delete = [values[_OPERATION].value == "d" for _, values in self._values_by_group]
-        return super().null | (~self.unfit & F.coalesce(*is_delete, F.lit(False)))
+        return super().null | (~self.unfit & F.coalesce(self._event(_OPERATION) == "d", F.lit(False)))
 
     @property
     def bronze_columns(self) -> dict[str, Column]:
@@ -85,32 +96,28 @@ class DebeziumAvroPart(AvroPart):
 
     @property
     def deleted_ms(self) -> Column:
-        names = [column.name for column in self._written_columns]
-        source, name = COMMITTED.name.split(".")
-        times = [
-            F.when(values[_OPERATION].value == "d", values[names.index(source)].value[name])
-            for _, values in self._values_by_group
-        ]
+        quick_time = F.when(self._event(_OPERATION) == "d", self._meta_value(COMMITTED.name))
         careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else F.lit(None).cast("bigint")
-        time_ms = F.coalesce(*times, careful_time)
+        time_ms = F.coalesce(quick_time, careful_time)
         return F.when(in_range(time_ms) & ~self.unfit, time_ms)
 
-    def _column_value(self, values: list[AvroValue], column: PlanColumn) -> Column:
-        operation, after = values[_OPERATION].value, values[_AFTER].value
-        in_topic = column.in_topic
+    def column(self, name: str) -> Column:
+        column = next(column for column in self.columns if column.name == name)
+        after, in_topic = self._event(_AFTER), column.in_topic
         if column.name == UNSENT_COLUMN:
             unsent = [F.when(self._is_placeholder(after, item), F.lit(item.name)) for item in self._row_columns]
             value = F.array_compact(F.array(*unsent))
         elif in_topic in self._row_columns:
             value = F.when(~F.coalesce(self._is_placeholder(after, in_topic), F.lit(False)), after[in_topic.name])
         else:
-            value = self._meta_value(values, in_topic.name.split("."))
-        return F.when(operation.isin(*ROW_AFTER), value)
+            value = self._meta_value(in_topic.name)
+        quick_value = F.when(self._event(_OPERATION).isin(*ROW_AFTER), value.cast(column.type))
+        return F.when(~self.unfit, F.coalesce(quick_value, self._careful_row[name]))
 
-    def _meta_value(self, values: list[AvroValue], path: Sequence[str]) -> Column:
-        place = [column.name for column in self._written_columns].index(path[0])
-        value = values[place].value
-        for name in path[1:]:
+    def _meta_value(self, path: str) -> Column:
+        first_name, *other_names = path.split(".")
+        value = self._event([column.name for column in self._written_columns].index(first_name))
+        for name in other_names:
             value = value[name]
         return value
 

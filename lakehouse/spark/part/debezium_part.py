@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add, or_
 from typing import Any
 
 from pyspark.sql import Column
@@ -137,6 +138,7 @@ class DebeziumPart(PythonPart):
             self._value_name(column): quick_value.value(self._read_value(paths))
             for column, (paths, quick_value) in self._quick_values.items()
         }
+        values_by_name[f"_names_{self.name}"] = self._names_in_doubt
         fields = {column.name: F.col(self._value_name(column)) for column in self._quick_values}
         # Only a record that Python reads lacks a value that was to be sent.
         fields |= {name: F.array() for name in (UNSENT_COLUMN,) if name in self.type.names}
@@ -196,19 +198,29 @@ class DebeziumPart(PythonPart):
     def _is_odd_row(self) -> Column:
         """Whether a row may have other values than those that from_json read."""
         assert self._quick_values is not None
-        is_odd, may_be_spelled, spellings = F.lit(False), F.lit(False), []
+        is_odd, names = F.lit(False), F.col(f"_names_{self.name}")
         for column, (paths, _) in self._quick_values.items():
             is_odd |= F.col(self._value_name(column)).isNull() & self._read_value(paths).isNotNull()
-            if paths[0][:-1] == self._row_path:
-                may_be_spelled |= self._tree.value(paths[0]).isNull()
-                spellings += [path[-1] for path in paths]
         # A name in another case counts where there is no other spelling of it; the rule knows where it stands.
-        names_pattern = "|".join(sorted(map(name_pattern, spellings)))
-        names = F.regexp_extract_all(self.text, F.lit(f"{BEFORE}((?i:{names_pattern})){AFTER}"), F.lit(1))
-        is_known = F.size(F.array_except(names, F.array(*map(F.lit, spellings)))) == 0
-        is_spelled_once = F.size(F.array_distinct(names)) == F.size(F.array_distinct(F.transform(names, F.lower)))
-        is_odd |= may_be_spelled & ~(is_known & is_spelled_once)
+        for spellings in self._spellings_by_column:
+            is_there = [F.array_contains(names, spelling).cast("int") for spelling in spellings]
+            is_odd |= F.coalesce(reduce(add, is_there) > 1, F.lit(False))
+        is_odd |= F.coalesce(F.array_contains(names, ""), F.lit(False))
         return is_odd | self._tree.value(self._row_path).isNull() if self._row_path else is_odd
+
+    @property
+    def _spellings_by_column(self) -> list[list[str]]:
+        """The names that the row's fields may have."""
+        all_paths = [paths for paths, _ in (self._quick_values or {}).values()]
+        return [[path[-1] for path in paths] for paths in all_paths if paths[0][:-1] == self._row_path]
+
+    @property
+    def _names_in_doubt(self) -> Column:
+        """The names in a record that may be the fields', "" for one in an unknown spelling; null if none is needed."""
+        may_be_spelled = [self._tree.value((*self._row_path, names[0])).isNull() for names in self._spellings_by_column]
+        spellings = "|".join(name_pattern(name) for names in self._spellings_by_column for name in names)
+        names = F.regexp_extract_all(self.text, F.lit(f"{BEFORE}(?:({spellings})|(?i:{spellings})){AFTER}"), F.lit(1))
+        return F.when(reduce(or_, may_be_spelled), names)
 
 
 def _spellings(name: str) -> list[str]:
