@@ -29,7 +29,7 @@ ROOMS = (
     "formats/values", "formats/avro", "formats/protobuf", "formats", "settings", "setup",
     "kafka", "registry",
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
-    "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold",
+    "spark/jvm/kept", "spark/jvm", "spark/expression", "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold",
     "spark/table", "spark/history", "spark/changelog", "spark/silver", "spark/audit",
     "run/start", "run/schemas", "run/scenario", "run/explain", "run/audit", "run/watch", "run/repair", "run/job", "run",
     "run/drill", "run/sql",

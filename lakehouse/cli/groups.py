@@ -18,7 +18,7 @@ from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
 from lakehouse.cli.schema import check as schema_check
 from lakehouse.cli.schema import pull
-from lakehouse.cli.serve import airflow
+from lakehouse.cli.serve import airflow, spark
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
 from lakehouse.cli.sql import sql
@@ -69,6 +69,11 @@ GROUPS = (
         "registry",
         "The schema registry on this machine",
         {"up": registry.up, "down": registry.down},
+    ),
+    Group(
+        "spark",
+        "The Spark that is kept between commands",
+        {"status": spark.status, "stop": spark.stop},
     ),
     Group(
         "schema",
@@ -139,7 +144,7 @@ GROUPS = (
     ),
 )
 YOUNGER = ("replay", "acls", "consume", "topics", "groups")  # than the groups
-YOUNGER_GROUPS = ("airflow", "registry", "schema")  # than the names without a group
+YOUNGER_GROUPS = ("airflow", "registry", "schema", "spark")  # than the names without a group
 # The names from before there were groups, and their groups. `test`, which took paths, is a group itself.
 MOVED = {
     name: group.name

@@ -19,6 +19,7 @@ from lakehouse.cli import groups
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message
 from lakehouse.errors import LakehouseError
+from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 DEBUG = "--debug"
 
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 def run() -> None:
     """The console entry of pyproject.toml."""
     sys.excepthook = show_trace
+    allow_keeping(allowed=True)
     _end_process(main(sys.argv[1:]))
 
 

@@ -299,6 +299,13 @@ def make_duration_check(*allowed_words: str, shortest: str, short_effect: str = 
     return check
 
 
+def check_keep(value: object) -> str:
+    """Accept for how long an engine is kept: a duration, "auto", or "off", which 0 is, too."""
+    if value in (0, "0", "off"):
+        return "off"
+    return str(make_duration_check("auto", "off", shortest="1 second")(value))
+
+
 # Of these a variable's text is the value, also where it looks like a number.
 TAKE_RAW_TEXT = (check_secret, registry.check_user, registry.check_password)
 
@@ -340,6 +347,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "python": check_text,
         "driver_host": check_machine,
         "executor_wait_seconds": check_seconds,
+        "keep": check_keep,
         "options": check_options,
     },
     "run": {

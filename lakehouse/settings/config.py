@@ -17,6 +17,7 @@
     internals = true                              # false: public interfaces of Spark and Delta alone
     python = "/opt/venv/bin/python"               # a cluster's: docs/cluster.md
     driver_host = "192.0.2.1"                     # the address by which executors reach this machine
+    keep = "10 minutes"                           # for the next command: docs/engine.md
     options = { "spark.sql.shuffle.partitions" = "4" }
     [run]
     trigger_seconds = 0.0                         # between two ticks; 0 = as soon as there are records

@@ -114,7 +114,8 @@ class Spark:
 
     internals: False keeps to the public interfaces of Spark and Delta, which is slower. python: the Python that runs
     functions on the executors. driver_host: the address by which executors reach the driver. executor_wait_seconds: how
-    long a start waits for a cluster's first executor.
+    long a start waits for a cluster's first executor. keep: for how long Spark waits for the next command: a duration,
+    "off", or "auto", see `lakehouse.spark.jvm.kept.choice`.
     """
 
     master: str = "local[*]"
@@ -123,6 +124,7 @@ class Spark:
     python: str | None = None
     driver_host: str | None = None
     executor_wait_seconds: float = 120.0
+    keep: str = "auto"
     options: Options = field(default_factory=Options)
 
 

@@ -14,6 +14,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 if TYPE_CHECKING:
     from lakehouse.plan.app import App
@@ -66,6 +67,8 @@ def run(
     from lakehouse.run.start.application import load_app
 
     settings = settings_of(config, lake)
+    if until is None:
+        allow_keeping(allowed=False)  # it would have a kept engine for as long as it runs
     with errors_as_lines(settings.log, as_json_lines=not json):
         if (part or tables) and only != RunPart.silver:
             raise ConfigError(

@@ -63,6 +63,7 @@ def _run_application(option: str) -> None:
             "LAKEHOUSE_LAKE_PATH": str(Path(name, "lake")),
             "LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
             "LAKEHOUSE_SPARK_OPTIONS": json.dumps({"spark.driver.extraJavaOptions": option}),
+            "LAKEHOUSE_SPARK_KEEP": "off",
         }
         Cluster(broker.bootstrap_servers).create(TOPIC, 2)
         settings = load(environ=environ, start=Path(name))

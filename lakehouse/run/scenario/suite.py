@@ -256,7 +256,7 @@ def session_for_tests() -> SparkSession:
     settings = load()
     java_options = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
     options = Options({**settings.spark.options, JAVA_OPTIONS: java_options})
-    return open_session(replace(settings, spark=replace(settings.spark, options=options)))
+    return open_session(replace(settings, spark=replace(settings.spark, options=options, keep="off")))
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from lakehouse.spark.jvm.capability import Capability, is_available
 
 ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+NO_ARGUMENTS = "pyspark-shell"
 
 
 def read_submitted_conf() -> SparkConf:
@@ -38,17 +40,10 @@ def start_jvm(settings: Mapping[str, str]) -> None:
     has read it. Spark itself still puts memory, class path and extraJavaOptions on a command line.
     """
     arguments_before = os.environ.get(ARGUMENTS)
-    with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
-        settings_file = Path(folder) / "spark.properties"
-        with os.fdopen(
-            os.open(settings_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii"
-        ) as properties_file:
-            properties_file.writelines(
-                f"{_escape_property(name)}={_escape_property(value)}\n" for name, value in settings.items()
-            )
+    with properties_file(settings) as settings_file:
         # A user's own spark-defaults.conf still applies to settings that are not in `settings`.
         own_arguments = f'--properties-file "{settings_file}" --load-spark-defaults'
-        os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or 'pyspark-shell'}"
+        os.environ[ARGUMENTS] = f"{own_arguments} {arguments_before or NO_ARGUMENTS}"
         try:
             if "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
                 gateway = launch_gateway(popen_kwargs=_WithoutSigterm())  # type: ignore[no-untyped-call]
@@ -59,6 +54,20 @@ def start_jvm(settings: Mapping[str, str]) -> None:
                 del os.environ[ARGUMENTS]
             else:
                 os.environ[ARGUMENTS] = arguments_before
+
+
+@contextmanager
+def properties_file(settings: Mapping[str, str]) -> Iterator[Path]:
+    """Give a file with Spark's settings, which only this user can read; it is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="lakehouse-spark-") as folder:
+        settings_file = Path(folder) / "spark.properties"
+        with os.fdopen(
+            os.open(settings_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii"
+        ) as stream:
+            stream.writelines(
+                f"{_escape_property(name)}={_escape_property(value)}\n" for name, value in settings.items()
+            )
+        yield settings_file
 
 
 class _WithoutSigterm(dict[str, Any]):

@@ -28,8 +28,17 @@ from lakehouse.spark.cluster.address import CONNECT, ON_THIS_MACHINE, address_se
 from lakehouse.spark.cluster.executors import prepare_executors
 from lakehouse.spark.jvm.capability import Capability, allow_internals, is_available, report_missing
 from lakehouse.spark.jvm.java import set_properties
+from lakehouse.spark.jvm.kept.choice import keep_seconds
+from lakehouse.spark.jvm.kept.client import connect_to_engine
 from lakehouse.spark.jvm.ksql_functions import register_functions
-from lakehouse.spark.jvm.launch import read_submitted_conf, remember_names, start_jvm
+from lakehouse.spark.jvm.launch import (
+    ARGUMENTS,
+    NO_ARGUMENTS,
+    properties_file,
+    read_submitted_conf,
+    remember_names,
+    start_jvm,
+)
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
 DEFAULTS = {
@@ -107,6 +116,10 @@ STACK = "-Xss256m"
 # By default Java collects the whole heap nine times in the first minute: classes need more room than at the start, and
 # a small heap has to grow. So half of the heap is allocated at the start.
 ROOM_FOR_CLASSES = "-XX:MetaspaceSize=256m"
+# A heap that shrinks to what is in use: a kept Java of a small lake has 80 MB in use, and kept 900 MB by the above. Its
+# commands took the same time.
+KEPT_HEAP_MB = 128
+SHRINKING_HEAP = "-XX:MinHeapFreeRatio=15 -XX:MaxHeapFreeRatio=30"
 # Java compiles later, and less, once its room for compiled code is half full: with the default of 240 MB after a few
 # minutes, as Spark makes new code for each plan. Only the used part takes memory.
 ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=512m"
@@ -163,6 +176,7 @@ def open_session(settings: Settings) -> SparkSession:
     if not is_local(master):
         submitted_options = "" if submitted_conf is None else str(submitted_conf.get(EXECUTOR_JAVA_OPTIONS, ""))
         spark_settings[EXECUTOR_JAVA_OPTIONS] = _join(STACK, _define(AVRO_LIMITS), token_option, submitted_options)
+    kept_seconds = None if is_submitted else keep_seconds(settings.spark)
     if not is_submitted:
         jars = sorted(str(path) for path in Path(jars_folder("spark")).glob("*.jar"))
         if settings.lake.path.startswith(S3):
@@ -177,7 +191,9 @@ def open_session(settings: Settings) -> SparkSession:
             spark_settings |= LOCAL_FILES
         user_options = settings.spark.options.get(JAVA_OPTIONS, "")
         heap_size = settings.spark.memory if "spark.driver.memory" not in settings.spark.options else None
-        spark_settings[JAVA_OPTIONS] = _join(java_options(user_options, heap_size), token_option, user_options)
+        spark_settings[JAVA_OPTIONS] = _join(
+            java_options(user_options, heap_size, is_kept=kept_seconds is not None), token_option, user_options
+        )
     if settings.lake.path.startswith(S3):
         spark_settings |= {"spark.delta.logStore.s3a.impl": CLASS_NAME, **hadoop_options(settings.lake.options)}
     if is_local(master):
@@ -190,12 +206,18 @@ def open_session(settings: Settings) -> SparkSession:
     for name, separator in JAR_LISTS.items():
         if own_jars := settings.spark.options.get(name):
             spark_settings[name] = separator.join(filter(None, [lakehouse_settings.get(name), own_jars]))
-    if not is_submitted:
-        start_jvm(spark_settings)
-    builder = SparkSession.builder
-    for name, value in spark_settings.items():
-        builder = builder.config(name, value)
-    session = _check_session(builder.getOrCreate())
+    session = None
+    if kept_seconds is not None:
+        own_arguments = os.environ.get(ARGUMENTS, NO_ARGUMENTS)
+        session = connect_to_engine(spark_settings, kept_seconds, properties_file(spark_settings), own_arguments)
+    if session is None:
+        if not is_submitted:
+            start_jvm(spark_settings)  # unless this process has a Java by now
+        builder = SparkSession.builder
+        for name, value in spark_settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    _check_session(session)
     if is_submitted:
         set_properties(AVRO_LIMITS)
     remember_names(session)
@@ -285,17 +307,21 @@ def _join(*options: str) -> str:
     return " ".join(filter(None, options))
 
 
-def java_options(user_options: str, memory: str | None = None) -> str:
+def java_options(user_options: str, memory: str | None = None, *, is_kept: bool = False) -> str:
     """Return the options of Spark's JVM that precede the user's own; Java must start with both.
 
-    memory: the largest heap, such as "3g"; None if the user sets another.
+    memory: the largest heap, such as "3g"; None if the user sets another. is_kept: Java outlives a command, and gives
+    memory back meanwhile.
     """
     log4j = Path(__file__).with_name("log4j2.properties")
     # Without memory a JVM may run on for ever and do nothing; if it exits, the next start can read in another way.
     own_options = "-Duser.timezone=UTC -Dderby.system.home=/dev/null -XX:+ExitOnOutOfMemoryError"
     own_options += f" {STACK} {ROOM_FOR_CLASSES} {ROOM_FOR_CODE} {_define(AVRO_LIMITS)}"
     if memory is not None:
-        own_options += f" -Xms{max(int(memory[:-1]) * (1024 if memory[-1] == 'g' else 1) // 2, 1)}m"
+        half_heap_mb = max(int(memory[:-1]) * (1024 if memory[-1] == "g" else 1) // 2, 1)
+        own_options += f" -Xms{min(half_heap_mb, KEPT_HEAP_MB) if is_kept else half_heap_mb}m"
+    if is_kept:
+        own_options += f" {SHRINKING_HEAP}"
     if (os.cpu_count() or 1) <= FEW_CORES:
         own_options += f" {LATE_COMPILER}"
         if not COLLECTOR.search(user_options):  # Java refuses two collectors

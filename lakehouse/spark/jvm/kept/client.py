@@ -1,0 +1,105 @@
+"""A session on a kept engine: taken up or started, and left behind clean when this process ends."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import StorageError
+from lakehouse.spark.jvm.kept import engine as engines
+from lakehouse.spark.jvm.kept.engine import KeptEngine, Taken
+from lakehouse.spark.jvm.kept.identity import hash_of_start
+from lakehouse.spark.jvm.kept.leaving import clear_engine
+from lakehouse.spark.jvm.kept.private_files import files_here
+
+PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+_log = logging.getLogger("lakehouse")
+
+
+def connect_to_engine(
+    settings: Mapping[str, str], keep_seconds: float, properties: AbstractContextManager[Path], own_arguments: str
+) -> SparkSession | None:
+    """Return a new session of the folder's engine, which is started if there is none; None if it can't be used.
+
+    Then one line says why, and the caller starts a Java of its own. settings: of Spark. properties: gives
+    the file with them. own_arguments: the user's for spark-submit. A session of an engine without a context
+    of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
+    """
+    try:
+        taken = engines.take(files := files_here())
+    except StorageError as error:
+        _log.warning(f"Spark is not kept: {error}")
+        return None
+    if taken is None:
+        user = engines.client_pid(files)
+        _log.warning(f"the kept Spark of this folder is in use by process {user}: this command starts its own.")
+        return None
+    key = hash_of_start(settings, keep_seconds, os.environ)
+    if (engine := engines.usable_engine(taken, key)) is None:
+        with properties as properties_file:
+            engine = engines.start_engine(
+                taken,
+                key,
+                engines.submit_arguments(properties_file, own_arguments),
+                _spark_home() / "bin/spark-submit",
+                keep_seconds,
+            )
+        if engine is None:
+            taken.give_up()
+            return None
+    _connect(engine)
+    atexit.register(_leave, taken, engine, os.getpid())
+    return _new_session()
+
+
+def _spark_home() -> Path:
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+def _connect(engine: KeptEngine) -> None:
+    """Connect PySpark with an engine's Java."""
+    os.environ[PORT], os.environ[SECRET] = str(engine.port), engine.secret
+    try:
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        del os.environ[PORT], os.environ[SECRET]
+    # Java tells Python which proxies it has collected, also those of earlier commands, and knows them by these numbers.
+    gateway.gateway_property.pool.next_id = time.time_ns()
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _new_session() -> SparkSession | None:
+    """Return a new session of the context that an earlier command has left; None if there is none."""
+    gateway: Any = SparkContext._gateway
+    sessions = gateway.jvm.org.apache.spark.sql.classic.SparkSession
+    default_session = sessions.getDefaultSession()
+    if not default_session.isDefined() or default_session.get().sparkContext().isStopped():
+        return None
+    java_session = default_session.get()
+    java_context = gateway.jvm.JavaSparkContext.fromSparkContext(java_session.sparkContext())
+    context = SparkContext(gateway=gateway, jsc=java_context, conf=SparkConf(_jconf=java_context.sc().conf()))
+    return SparkSession(context, java_session.newSession())
+
+
+def _leave(taken: Taken, engine: KeptEngine, owner_pid: int) -> None:
+    """Leave the engine to the next command, if all that is of this one can be cleared; else it ends."""
+    if os.getpid() != owner_pid:  # a forked child
+        return
+    context: Any = SparkContext._active_spark_context
+    if context is None:
+        return
+    with suppress(Exception):  # then the engine ends, as after a command that dies
+        session: Any = SparkSession._instantiatedSession
+        if clear_engine(context._gateway, context._jsc, session._jsparkSession, engine.java_pid):
+            taken.leave()

@@ -1,0 +1,129 @@
+"""A kept engine, with real processes: who may use it, and what the next command finds in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.kept.conftest import WAIT, Desk, finish, has_ended
+
+LEAVE_THINGS_BEHIND = """
+spark.conf.set("spark.sql.shuffle.partitions", "77")
+spark.range(3).createTempView("left_view")
+spark.range(3).createGlobalTempView("left_for_all")
+spark.range(3).cache().count()
+from pyspark.sql.functions import udf
+value = [row[0] for row in spark.range(1).select(udf(lambda n: os.getpid())("id")).collect()][0]
+"""
+LOOK_FOR_THEM = """
+tables = [table.name for table in spark.catalog.listTables() + spark.catalog.listTables("global_temp")]
+from pyspark.sql.functions import udf
+worker = [row[0] for row in spark.range(1).select(udf(lambda n: os.getpid())("id")).collect()][0]
+value = [spark.conf.get("spark.sql.shuffle.partitions"), tables, len(spark.sparkContext._jsc.getPersistentRDDs()),
+         int(worker), os.environ.get("PYSPARK_GATEWAY_PORT")]
+"""
+
+
+def test_the_next_command_finds_the_same_java_and_nothing_of_the_one_before(desk: Desk) -> None:
+    first, _ = desk.ask(LEAVE_THINGS_BEHIND)
+    second, err = desk.ask(LOOK_FOR_THEM)
+    assert second["java"] == first["java"]
+    partitions, tables, cached, worker, port = second["value"]
+    assert (partitions, tables, cached, port) == (str(os.cpu_count()), [], 0, None)
+    assert worker != int(first["value"])
+    assert "in use" not in err
+    for path in [(files := desk.private_files())[0].parent, *files]:
+        assert stat.S_IMODE(path.stat().st_mode) in (0o700 if path.is_dir() else 0o600,)
+    (engine,) = desk.engines()
+    secret = json.loads(next(path for path in files if path.suffix == ".json").read_text())["secret"]
+    for pid in (engine["pid"], engine["keeper"]):
+        assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
+        assert secret not in Path(f"/proc/{pid}/environ").read_text()
+    assert secret not in json.dumps(engine)
+
+
+@pytest.mark.slow
+def test_a_client_that_is_killed_takes_the_engine_with_it(desk: Desk) -> None:
+    first, _ = desk.ask()
+    client = desk.open_session(WAIT)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "ready\n"
+    assert desk.engines()[0]["client"] == client.pid
+    client.kill()
+    second, _ = desk.ask("value = spark.range(10).count()")
+    assert second["java"] != first["java"]
+    assert second["value"] == 10
+    assert has_ended(first["java"])
+    finish(client)
+
+
+@pytest.mark.slow
+def test_two_clients_at_once(desk: Desk) -> None:
+    client = desk.open_session(WAIT)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "ready\n"
+    other, err = desk.ask("value = spark.range(10).count()")
+    assert f"in use by process {client.pid}: this command starts its own" in err
+    (engine,) = desk.engines()
+    assert other["java"] != engine["pid"]
+    assert has_ended(other["java"])
+    stopped = desk.run("spark", "stop")
+    assert stopped.returncode == 1
+    assert f"in use by process {client.pid}" in stopped.stdout
+    client.send_signal(signal.SIGINT)
+    finish(client)
+    assert has_ended(engine["pid"])
+
+
+@pytest.mark.slow
+def test_java_or_its_keeper_killed_while_idle(desk: Desk) -> None:
+    last_java = 0
+    for name in ("pid", "keeper"):
+        asked, _ = desk.ask("value = spark.range(10).count()")
+        assert asked["java"] != last_java
+        (engine,) = desk.engines()
+        os.kill(engine[name], signal.SIGKILL)
+        assert has_ended(engine["pid"])
+        last_java = engine["pid"]
+    asked, err = desk.ask("value = spark.range(10).count()")
+    assert asked["value"] == 10
+    assert asked["java"] != last_java
+    assert err.replace("WARNING: Using incubator modules: jdk.incubator.vector\n", "") == ""
+
+
+@pytest.mark.slow
+def test_an_old_file_and_a_reused_pid_mislead_nobody(desk: Desk) -> None:
+    first, _ = desk.ask()
+    state_file = next(path for path in desk.private_files() if path.suffix == ".json")
+    state = json.loads(state_file.read_text())
+    desk.run("spark", "stop")
+    assert has_ended(first["java"])
+    for wrong in ({}, {"keeper": os.getpid()}, {"keeper": os.getpid(), "java": os.getpid(), "port": 1}):
+        state_file.write_text(json.dumps(state | wrong))
+        state_file.chmod(0o600)
+        assert desk.engines() == []
+    second, _ = desk.ask()
+    assert second["java"] != first["java"]
+
+
+@pytest.mark.slow
+def test_another_start_is_another_java(desk: Desk) -> None:
+    first, again, other = (
+        desk.ask(**variables)[0]["java"] for variables in ({}, {"TERM_PROGRAM": "another"}, {"MY_LOGIN": "another"})
+    )
+    assert again == first
+    assert other != first
+    assert has_ended(first)
+    assert [engine["pid"] for engine in desk.engines()] == [other]
+
+
+@pytest.mark.slow
+def test_it_ends_after_the_idle_time(desk: Desk) -> None:
+    asked, _ = desk.ask(LAKEHOUSE_SPARK_KEEP="2 seconds")
+    assert has_ended(asked["java"])
+    assert desk.engines() == []

@@ -1,0 +1,153 @@
+"""When an engine is kept, what it is known by, and who may read its files: without any engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.errors import ConfigError, StorageError
+from lakehouse.settings.config import Settings, load
+from lakehouse.spark.jvm.kept import choice, engine, private_files
+from lakehouse.spark.jvm.kept.identity import hash_of_start
+
+
+@pytest.fixture
+def command() -> Iterator[None]:
+    choice.allow_keeping(allowed=True)
+    yield
+    choice.allow_keeping(allowed=False)
+
+
+def spark_settings(**variables: str) -> Settings:
+    return load(environ={f"LAKEHOUSE_SPARK_{name.upper()}": text for name, text in variables.items()})
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(
+    ("variables", "terminal", "container", "environ", "seconds"),
+    [
+        ({}, True, False, {}, 600),
+        ({}, False, False, {}, None),
+        ({}, True, True, {}, None),
+        ({}, True, False, {"CI": "true"}, None),
+        ({}, True, False, {"CI": ""}, 600),
+        ({}, True, False, {"KUBERNETES_SERVICE_HOST": "192.0.2.1"}, None),
+        ({"keep": "auto"}, True, False, {}, 600),
+        ({"keep": "1 minute"}, False, True, {"CI": "true"}, 60),
+        ({"keep": "off"}, True, False, {}, None),
+        ({"keep": "0"}, True, False, {}, None),
+        ({"keep": "1 minute", "master": "spark://h:7077"}, True, False, {}, None),
+        ({"keep": "1 minute", "internals": "false"}, True, False, {}, None),
+    ],
+)
+def test_when_it_is_kept(
+    variables: dict[str, str],
+    terminal: bool,
+    container: bool,
+    environ: dict[str, str],
+    seconds: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(choice, "CONTAINER_FILES", (str(tmp_path),) if container else ())
+    assert choice.keep_seconds(spark_settings(**variables).spark, environ) == seconds
+
+
+def test_a_program_keeps_none() -> None:
+    assert choice.keep_seconds(spark_settings(keep="1 minute").spark, {}) is None
+
+
+@pytest.mark.parametrize("text", ["ten", "-1 minute", "0 minutes", "1", ""])
+def test_a_wrong_duration(text: str) -> None:
+    with pytest.raises(ConfigError, match="LAKEHOUSE_SPARK_KEEP: "):
+        spark_settings(keep=text)
+
+
+def test_what_an_engine_is_known_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "own.jar"
+    jar.write_bytes(b"one")
+    settings = {"spark.driver.extraClassPath": str(jar), "spark.driver.memory": "1g"}
+    environ = {"PATH": os.environ["PATH"]}
+
+    def key(changed: dict[str, Any] | None = None, seconds: float = 60, **variables: str) -> str:
+        return hash_of_start(settings | (changed or {}), seconds, environ | variables)
+
+    first = key()
+    assert key() == first
+    assert key(TERM="other", COLUMNS="7", SHLVL="3") == first
+    others = [
+        key({"spark.driver.memory": "2g"}), key(seconds=61), key(AWS_ACCESS_KEY_ID="x"), key(TZ="UTC"),
+        key(LAKEHOUSE_LAKE_PATH="/elsewhere"), key(HADOOP_CONF_DIR=str(tmp_path)),
+    ]  # fmt: skip
+    times = jar.stat()
+    jar.write_bytes(b"two")
+    os.utime(jar, ns=(times.st_atime_ns, times.st_mtime_ns))
+    others.append(key())
+    mask = os.umask(0o027)
+    others.append(key())
+    os.umask(mask)
+    monkeypatch.chdir(tmp_path)
+    others.append(key())
+    assert len({first, *others}) == 1 + len(others)
+
+
+def test_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    files = private_files.files_here()
+    assert files.folder == tmp_path / "lakehouse"
+    files.state.write_text('{"port": 1}')
+    files.state.chmod(0o644)
+    assert private_files.read_private(files.state) is None
+    files.state.chmod(0o600)
+    assert private_files.read_private(files.state) == {"port": 1}
+    files.client.symlink_to(files.state)
+    assert private_files.read_private(files.client) is None
+    for text in ("", "[]", "{", "\x00", '{"keeper": "x", "java": 1, "started": 1, "port": 1}'):
+        files.state.write_text(text)
+        assert engine.find_engine(files) is None
+    monkeypatch.chdir(tmp_path)
+    assert private_files.files_here().scope != files.scope
+
+
+@pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])
+def test_a_place_that_others_can_write_to_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = tmp_path / "lakehouse"
+    if kind == "a link":
+        (tmp_path / "other").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "other")
+    elif kind == "a file":
+        folder.write_text("")
+    else:
+        folder.mkdir()
+        folder.chmod(0o755)
+    with pytest.raises(StorageError, match="is not a folder of this user alone"):
+        private_files.files_here()
+
+
+def test_the_kernel_frees_the_lock_of_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    files = private_files.files_here()
+    locking = f"f = open({str(files.lock)!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX)"
+    code = f"import fcntl, time; {locking}; print(); time.sleep(99)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert private_files.try_lock(files.lock, lambda: False) is None
+        holder.kill()
+        holder.wait()
+    taken = engine.take(files)
+    assert taken is not None
+    assert engine.usable_engine(taken, "key") is None
+    assert engine.client_pid(files) == os.getpid()
+    taken.leave()
+    assert engine.client_pid(files) is None
