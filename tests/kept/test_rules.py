@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from lakehouse.errors import ConfigError, StorageError
 from lakehouse.settings.config import Settings, load
 from lakehouse.spark.jvm.kept import choice, engine, private_files
 from lakehouse.spark.jvm.kept.identity import hash_of_start
+from lakehouse.spark.jvm.session import java_options
 
 
 @pytest.fixture
@@ -96,6 +98,13 @@ def test_what_an_engine_is_known_by(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     others.append(key())
     assert len({first, *others}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(("memory", "first_heap"), [("3g", "-Xms128m"), ("64m", "-Xms32m"), (None, None)])
+def test_java_starts_with_the_options_of_a_kept_one(memory: str | None, first_heap: str | None) -> None:
+    options = shlex.split(java_options("-XX:+UseParallelGC", memory, is_kept=True))
+    assert [option for option in options if option.startswith("-Xms")] == [first_heap] * (first_heap is not None)
+    subprocess.run(["java", *options, "-XX:+UseParallelGC", "-version"], check=True, capture_output=True)
 
 
 def test_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

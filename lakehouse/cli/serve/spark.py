@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -40,17 +40,23 @@ def status(json: JsonOption = False) -> None:
         show.print_table("Spark", ("folder", "process", "state", "memory", "started"), rows)
 
 
-def stop(json: JsonOption = False) -> None:
-    """End the Sparks that are kept for this user, of all folders; nothing of a lake is lost.
+def stop(
+    every: Annotated[bool, typer.Option("--all", help="Also those of this user's other folders.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """End the Spark that is kept for this folder; nothing of a lake is lost.
 
     One that a command uses ends with that command; the exit code is 1 then.
 
     Example: lakehouse spark stop
     """
     from lakehouse.spark.jvm.kept.engine import client_pid, kept_engines, stop_engine
+    from lakehouse.spark.jvm.kept.private_files import files_here
 
     facts = []
     for engine in kept_engines():
+        if not every and engine.files.scope != files_here().scope:
+            continue
         client = client_pid(engine.files)
         ended = stop_engine(engine)
         facts.append({"folder": engine.folder, "pid": engine.java_pid, "ended": ended})

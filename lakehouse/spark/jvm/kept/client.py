@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -58,9 +59,16 @@ def connect_to_engine(
         if engine is None:
             taken.give_up()
             return None
-    _connect(engine)
+    try:
+        _connect(engine)
+        session = _new_session()
+    except (Py4JError, OSError):  # it ended just now
+        SparkContext._gateway = SparkContext._jvm = None
+        engine.end()
+        taken.give_up()
+        return None
     atexit.register(_leave, taken, engine, os.getpid())
-    return _new_session()
+    return session
 
 
 def _spark_home() -> Path:

@@ -96,8 +96,9 @@ def kept_engines() -> list[KeptEngine]:
 def state_of_engine(engine: KeptEngine) -> dict[str, Any]:
     """Return what `lakehouse spark status` tells of an engine, without its secret."""
     client = client_pid(engine.files)
-    idle_since = max(engine.started, engine.files.lock.stat().st_mtime)
-    memory = 0
+    idle_since, memory = engine.started, 0
+    with suppress(OSError):
+        idle_since = max(idle_since, engine.files.lock.stat().st_mtime)
     with suppress(psutil.Error):
         memory = psutil.Process(engine.java_pid).memory_info().rss
     return {

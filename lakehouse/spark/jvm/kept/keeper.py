@@ -1,8 +1,8 @@
 """The process that owns a kept engine: it starts Java, and ends it when nobody needs it any more.
 
-It is run as a script, with the standard library and Py4J alone: it stays in memory for as long as the engine. Java's
-standard input is a pipe of the keeper, and Java ends when it closes: so no engine outlives its keeper, however that one
-ends. Argument: a JSON object, see `lakehouse.spark.jvm.kept.engine`.
+It is run as a script, with the standard library, psutil and Py4J alone: it stays in memory as long as the engine.
+Java's standard input is a pipe of the keeper, and Java ends when it closes: so no engine outlives its keeper, however
+that one ends. Argument: a JSON object, see `lakehouse.spark.jvm.kept.engine`.
 
 The engine ends, in this order of looking: when Java ends; when the lock is free, and the command that had it did not
 say that it cleared what was its own; when its file is gone or is another engine's; when its heap stays above the bound
@@ -25,6 +25,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import psutil
+
 START_POLL_SECONDS = 0.02
 POLL_SECONDS = 0.5
 COLLECT_AFTER_SECONDS = 3.0  # idle: a command that follows at once does not wait for the collector
@@ -36,7 +38,7 @@ def main(argument: str) -> None:
     """Keep one engine, from its start to its end."""
     start: dict[str, Any] = json.loads(argument)
     signal.signal(signal.SIGTERM, _end)
-    started = time.time()
+    started = psutil.Process().create_time()
     java_process, answer = _start_java(start["command"])
     try:
         if answer is not None:

@@ -54,16 +54,15 @@ def _cancel_jobs(java_context: Any) -> bool:
 def _end_workers(gateway: Any, java_pid: int) -> bool:
     """End the processes that ran functions in Python: they hold the modules of this command's application.
 
-    Spark must forget them, too: a task that finds its worker dead would fail.
+    Spark must forget them, too: a task that finds its worker dead would fail. So what makes them is stopped; it makes
+    new ones when it is asked again.
     """
     spark_env = gateway.jvm.org.apache.spark.SparkEnv.get()
     factories_field = spark_env.getClass().getDeclaredField("pythonWorkers")
     factories_field.setAccessible(True)
-    factories = factories_field.get(spark_env)
-    running_factories = factories.values().toList()
-    for index in range(running_factories.size()):
-        running_factories.apply(index).stop()
-    factories.clear()
+    factories = factories_field.get(spark_env).values().toList()
+    for index in range(factories.size()):
+        factories.apply(index).stop()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while workers := _living_children(java_pid):
         for worker in workers:
