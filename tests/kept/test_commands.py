@@ -31,7 +31,8 @@ COMMANDS = (
     CAUGHT_UP,
 )
 JAVA_STARTS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
-# Times differ in each run, and so do names that are drawn.
+# Times differ in each run, and so do names that are drawn, and how far a bar is when it is last drawn.
+BAR = re.compile(r"^.*━.*\n", re.MULTILINE)
 VARYING = re.compile(r"[\d.,]+ ?(s|seconds)\b| +\d+\.\d │|\d{4}-\d\d-\d\dT[\d:.]+Z?|-[0-9a-f]{8}\b")
 
 
@@ -40,7 +41,7 @@ def all_outputs(desk: Desk, **variables: str) -> list[tuple[int, str, str]]:
     outputs = []
     for command in COMMANDS:
         done = desk.run(*command, **variables)
-        err = done.stderr.replace(JAVA_STARTS, "")
+        err = BAR.sub("", done.stderr.replace(JAVA_STARTS, ""))
         outputs.append((done.returncode, VARYING.sub("~", done.stdout), VARYING.sub("~", err)))
     return outputs
 
