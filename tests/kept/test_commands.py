@@ -26,7 +26,7 @@ COMMANDS = (
     ("repair", "backfill", "customers", "--plan"),
     ("repair", "backfill", "customers", "--why", "a test"),
     ("test", "audit", "latest", "--deep"),
-    ("sql", "-e", "SELECT * FROM customers WHERE customer = 'c2';"),
+    ("sql", "-e", "SHOW TABLES;"),
     ("past", "changes", "no_such_table"),
     CAUGHT_UP,
 )
