@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX, ReadBytes, read_whole
+from lakehouse.formats.avro.avro_bytes import ReadBytes, read_whole
 from lakehouse.formats.avro.avro_columns import avro_of_format
 from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
 from lakehouse.formats.avro.avro_writer import WriteBytes, value_writer
-from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.codec import Row, SchemaCodec
 from lakehouse.formats.registered import (
-    NO_SCHEMAS,
     PREFIX_LENGTH,
     WriterSchemas,
-    split_registered,
     with_prefix,
 )
-from lakehouse.formats.values.json_text import write_json
-from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType, write_avro
 from lakehouse.plan.names.record_format import RecordFormat
@@ -34,21 +29,12 @@ from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)
-class AvroCodec(Codec):
+class AvroCodec(SchemaCodec):
     """A record, read by the schema of its writer. People write the row as JSON; it gets the schema of the columns."""
 
-    schemas: WriterSchemas = NO_SCHEMAS
-
-    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        id, schema = split_registered(data, self.schemas)
-        if len(data) > LENGTH_MAX:
-            raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
-        traits = self.format.traits
-        try:
-            read_row = _reader(schema, columns, traits.ignores_case, traits.is_bare)
-            return read_whole(read_row, data, PREFIX_LENGTH)  # type: ignore[no-any-return]
-        except Unfit as error:
-            raise Unfit(f"schema {id}: {error}") from error
+    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        read_row = _reader(schema, columns, self.format.traits.ignores_case, self.format.traits.is_bare)
+        return read_whole(read_row, data, PREFIX_LENGTH)  # type: ignore[no-any-return]
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         return self._with_id(_row_writer(self.format, columns, is_key=False)(row))
@@ -65,9 +51,6 @@ class AvroCodec(Codec):
 
     def _with_id(self, data: bytes) -> bytes:
         return with_prefix(parse_schema_options(self.format.options).written_id, data)
-
-    def with_schemas(self, schemas: WriterSchemas) -> AvroCodec:
-        return replace(self, schemas=schemas)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _declared_schemas(self.format, columns, is_key)
@@ -100,20 +83,6 @@ class AvroCodec(Codec):
                 reasons.append(f"schema {id}: {error}")
         unknown = "no schema of the topic's writers is known by which it could be written"
         raise Unfit([*reasons, *unfit_schemas, unknown][0])
-
-    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
-        return decode_object(write_json(row).encode(), columns) or {}
-
-    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = self._written_row(data, columns)
-        return row[columns[0].name] if len(columns) == 1 and row is not None else row
-
-    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        return self._written_row(data, columns)
-
-    def _written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = AvroCodec.decode(self, data, columns)
-        return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
 
 
 @dataclass(frozen=True, slots=True)

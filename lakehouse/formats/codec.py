@@ -7,17 +7,25 @@ a key, and how a written form is checked (`lakehouse.formats.written`).
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Self
 
-from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
+from lakehouse.formats.registered import LENGTH_MAX, NO_SCHEMAS, WriterSchemas, split_registered
+from lakehouse.formats.values.json_text import write_json
+from lakehouse.formats.values.json_value import decode_object, encode_object
+from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 
 Row = dict[str, Any]
+ReadRow = Callable[[bytes, WriterSchema, tuple[Column, ...]], Row | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +121,45 @@ class Codec(ABC):
     def line_spellings(self, row: Row) -> tuple[str, ...]:
         """Return the lines as which a scenario may write an expected row, beside the row itself."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCodec(Codec):
+    """A format that nobody reads without its writer's schema. People write the row as JSON."""
+
+    schemas: WriterSchemas = NO_SCHEMAS
+
+    @abstractmethod
+    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        """Return the row behind a prefix; None if it is a null. Raises Unfit, UnfitSchema."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self.decode_by(self.read_row, data, columns)
+
+    def decode_by(self, read: ReadRow, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        """Return what a function such as `read_row` reads by the writer's schema. Raises Unfit, which names the id."""
+        id, schema = split_registered(data, self.schemas)
+        try:
+            if len(data) > LENGTH_MAX:
+                raise Unfit(f"expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
+            return read(data, schema, columns)
+        except (Unfit, UnfitSchema) as error:
+            raise Unfit(f"schema {id}: {error}") from error
+
+    def with_schemas(self, schemas: WriterSchemas) -> Self:
+        return replace(self, schemas=schemas)
+
+    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
+        return decode_object(write_json(row).encode(), columns) or {}
+
+    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        row = self.written_row(data, columns)
+        return row[columns[0].name] if len(columns) == 1 and row is not None else row
+
+    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        return self.written_row(data, columns)
+
+    def written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
+        """Return the row of bytes as people write it; None for a null. Raises Unfit."""
+        row = self.decode_by(self.read_row, data, columns)
+        return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)

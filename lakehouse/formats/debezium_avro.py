@@ -39,12 +39,11 @@ class DebeziumAvroCodec(AvroCodec):
     """A change event; its key is the row of the primary key, as in Avro."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        id, schema = split_registered(data, self.schemas)
-        try:
-            event = _event(schema, columns, self.format.options)
-            return event.flattened_row(data) if event.options.flattened else event.row(data)
-        except (Unfit, UnfitSchema) as error:
-            raise Unfit(f"schema {id}: {error}") from error
+        return self.decode_by(self._read_event, data, columns)
+
+    def _read_event(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        event = _event(schema, columns, self.format.options)
+        return event.flattened_row(data) if event.options.flattened else event.row(data)
 
     def deleted_ms(self, data: bytes) -> int | None:
         with suppress(Unfit, UnfitSchema):
@@ -71,10 +70,10 @@ class DebeziumAvroCodec(AvroCodec):
         return None
 
     def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        return self._written_row(data, self.written_columns(columns))
+        return self.written_row(data, self.written_columns(columns))
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return AvroCodec.decode(self, data, columns)
+        return self.decode_by(self.read_row, data, columns)
 
 
 @lru_cache(maxsize=256)

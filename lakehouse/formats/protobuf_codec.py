@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import lru_cache
-from typing import Any
 
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
-from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.codec import Row, SchemaCodec
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
 from lakehouse.formats.protobuf.proto_json import write_json_text
 from lakehouse.formats.protobuf.proto_numbers import numbers_after
 from lakehouse.formats.protobuf.proto_reader import ReadMessage, message_reader
 from lakehouse.formats.protobuf.proto_writer import WriteRow, proto_text, row_writer
 from lakehouse.formats.registered import (
-    NO_SCHEMAS,
     PREFIX_LENGTH,
     WriterSchemas,
-    split_registered,
     with_prefix,
 )
-from lakehouse.formats.values.json_text import write_json
-from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
@@ -34,33 +26,22 @@ from lakehouse.plan.schema import Column
 
 
 @dataclass(frozen=True, slots=True)
-class ProtobufCodec(Codec):
+class ProtobufCodec(SchemaCodec):
     """A message, read by the schema of its writer. People write the row as JSON; it gets the schema of the columns.
 
     A key of one column is a message, too.
     """
 
-    schemas: WriterSchemas = NO_SCHEMAS
-
-    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        id, schema = split_registered(data, self.schemas)
-        if len(data) > LENGTH_MAX:
-            raise Unfit(f"schema {id}: expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
-        try:
-            indexes, place = read_indexes(data, PREFIX_LENGTH)
-            read_row = _reader(schema, indexes, columns, self.format.traits.ignores_case)
-            if isinstance(read_row, str):
-                raise Unfit(read_row)
-            return read_row(data[place:])
-        except Unfit as error:
-            raise Unfit(f"schema {id}: {error}") from error
+    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        indexes, place = read_indexes(data, PREFIX_LENGTH)
+        read_message = _reader(schema, indexes, columns, self.format.traits.ignores_case)
+        if isinstance(read_message, str):
+            raise Unfit(read_message)
+        return read_message(data[place:])
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         data = _row_writer(self.format, columns)(row)
         return with_prefix(parse_schema_options(self.format.options).written_id, FIRST_BYTES + data)
-
-    def with_schemas(self, schemas: WriterSchemas) -> ProtobufCodec:
-        return replace(self, schemas=schemas)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _declared_schemas(self.format, columns)
@@ -93,20 +74,6 @@ class ProtobufCodec(Codec):
             except Unfit as error:
                 reasons.append(f"schema {id}: {error}")
         raise Unfit([*reasons, "no schema of the topic's writers is known by which it could be written"][0])
-
-    def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
-        return decode_object(write_json(row).encode(), columns) or {}
-
-    def write_key(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = self._written_row(data, columns)
-        return row[columns[0].name] if len(columns) == 1 and row is not None else row
-
-    def write_value(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        return self._written_row(data, columns)
-
-    def _written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
-        row = self.decode(data, columns)
-        return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
 
 
 @lru_cache(maxsize=1024)

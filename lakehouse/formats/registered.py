@@ -13,6 +13,9 @@ from lakehouse.plan.registered.writer_schema import WriterSchema
 
 PREFIX_LENGTH = 5
 ID_MAX = (1 << 31) - 1
+# Libraries in Java reserve room for as many bytes or items as a value says before they see whether these are there, and
+# 22 bytes can say billions. So they get a limit, and no longer record is read: Kafka's usual one is a thirtieth.
+LENGTH_MAX = 33_554_432
 _MAGIC, _GUID_MAGIC = 0, 1
 
 

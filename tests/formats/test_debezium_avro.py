@@ -14,7 +14,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.decode import decode_record, find_declared
-from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.registered import LENGTH_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.written import (
     decode_written_key,
     decode_written_value,
@@ -180,3 +180,11 @@ def test_keys_and_values_are_shown_as_people_write_them() -> None:
     assert decode_written_key(source, key, find_schemas("t", "key")) == 5
     shown = decode_written_value(source, value, find_schemas("t", "value"))
     assert encode_written_value(source, shown) == value
+
+
+def test_an_event_longer_than_any_that_is_read_is_bad() -> None:
+    """As in Avro, and on Spark."""
+    long_row = EMPTY | {"ID": 1, "PHOTO": bytes(LENGTH_MAX)}
+    value = {"before": None, "after": long_row, "source": {"version": "3", "ts_ms": 7, "lsn": None}, "op": "c",
+             "ts_ms": None}  # fmt: skip
+    assert decoded(value).startswith("value: schema 2: expected at most 33,554,432 bytes, found ")

@@ -14,9 +14,6 @@ from typing import Any
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.avro_schema import AvroType
 
-# Libraries in Java reserve room for as many bytes or items as a value says before they see whether these are there, and
-# 22 bytes can say billions. So they get a limit, and no longer record is read: Kafka's usual one is a thirtieth.
-LENGTH_MAX = 33_554_432
 ReadBytes = Callable[[bytes, int], tuple[Any, int]]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 

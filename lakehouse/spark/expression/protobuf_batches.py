@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
 from lakehouse.formats.decode import decode_part
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
-from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, schema_id
+from lakehouse.formats.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.refused.unfit_schema import UnfitSchema

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
+from lakehouse.formats.registered import LENGTH_MAX
 from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options

@@ -15,10 +15,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from lakehouse.formats.avro.avro_bytes import LENGTH_MAX
 from lakehouse.formats.avro.avro_writer import write_long
 from lakehouse.formats.avro.read_types import MARK, ReadTypes, read_types
-from lakehouse.formats.registered import PREFIX_LENGTH, with_prefix
+from lakehouse.formats.registered import LENGTH_MAX, PREFIX_LENGTH, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
