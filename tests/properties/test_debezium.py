@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.decode import decode_record
-from lakehouse.model.model import BadRecord
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.record import Record
 from lakehouse.testing import Replay
+from tests.properties.compared import Comparison, bronze_rows
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -155,15 +154,9 @@ def odd_key(draw: random.Random) -> bytes | None:
 
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
-    from lakehouse.spark.bronze import bronze
-    from lakehouse.spark.changelog import published
-    from lakehouse.spark.stream.decoded import decode_records
-
     draw = random.Random(seed)
     records = [Record("docs", "id", 0, n, 1, odd_key(draw), odd_value(draw), 1, 1) for n in range(1000)]
-    rows = [("docs", "id", 0, r.offset, EPOCH, 0, None, r.key, r.value, 1, None) for r in records]
-    bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
-    differences, rows_read, deletes, reasons = [], 0, 0, set()
+    comparison, rows = Comparison(), bronze_rows(spark, records)
     streams = [
         lh.debezium("docs", key=f"id {key_type}", schema=schema, **options) for key_type, schema, options in READ_BY
     ]
@@ -171,29 +164,11 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
     for number, stream in enumerate(streams):
         source = stream.source if number % 2 else stream.latest("rows").stream.source
         assert isinstance(source, Source)
-        decoded = decode_records(source, bronze_rows)
-        for row in published.rows_of_frame(decoded):
-            record = records[row["rowoffset"]]
-            item = decode_record(source, record)
-            if isinstance(item, BadRecord):
-                reasons.add(item.reason[:30])
-                same = bool(row["_bad"])
-            else:
-                rows_read += item.value is not None
-                value = item.value or {column.name: None for column in source.value}
-                has_no_time = source.event_time is not None and item.value is not None
-                has_no_time = has_no_time and value["debezium_source_ts_ms"] is None
-                same = row["_bad"] == has_no_time and row["_tombstone"] == (item.value is None)
-                same = same and row["_null_key"] == (item.key is None) and row["id"] == (item.key or {}).get("id")
-                same = same and all(is_same(row[name], field) for name, field in value.items())
-                own_time = item.deleted_ms if item.deleted_ms is not None else 0
-                same = same and (item.value is not None or row["rowtime"] == own_time)
-                deletes += item.deleted_ms is not None
-            if not same:
-                differences.append((source.value_format, record.key, record.value, row, item))
-    assert not differences, f"{len(differences)} differences; the first: {differences[:3]}"
-    assert rows_read > 100, "most of them are read"
-    assert deletes > 10, "some say when they were"
+        comparison.add(source, rows, records, is_same=is_same)
+    comparison.check_equal()
+    assert comparison.rows_read > 100, "most of them are read"
+    assert comparison.deletes > 10, "some say when they were"
+    reasons = {reason[:30] for reason in comparison.reasons}
     assert len(reasons) > 10, reasons
 
 

@@ -18,13 +18,13 @@ from google.protobuf.message import DecodeError
 
 import lakehouse as lh
 from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.decode import decode_columns, decode_record
+from lakehouse.formats.decode import decode_columns
 from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.model.model import BadRecord
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record
+from tests.properties.compared import Comparison, bronze_rows
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
@@ -317,10 +317,6 @@ def test_batches_are_read_as_the_rule_reads_each_record(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
-    from lakehouse.spark.bronze import bronze
-    from lakehouse.spark.changelog import published
-    from lakehouse.spark.stream.decoded import decode_records
-
     draw = random.Random(seed)
     source = lh.stream("rows", key="id bigint", schema=SCHEMA, format="protobuf", key_format="protobuf").source
     assert isinstance(source, Source)
@@ -342,28 +338,8 @@ def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None
         records.append(
             Record("rows", "id", 0, number, 1, draw.choice([key] * 9 + [None]), draw.choice([value] * 9 + [None]), 1, 1)
         )
-    rows = [("rows", "id", 0, r.offset, EPOCH, 0, None, r.key, r.value, 1, None) for r in records]
-    bronze_rows = spark.createDataFrame(rows, bronze.SCHEMA)
-    decoded = decode_records(source, bronze_rows, lambda topic, part_name: schemas[part_name])
-    names = [column.name for column in source.value]
-    differences, rows_read, reasons = [], 0, set()
-    for row in published.rows_of_frame(decoded.select("rowoffset", "_bad", "_null_key", "_tombstone", "id", *names)):
-        record = records[row["rowoffset"]]
-        item = decode_record(source, record, lambda topic, part_name: schemas[part_name])
-        if isinstance(item, BadRecord):
-            reasons.add(item.reason)
-            same = bool(row["_bad"])
-        else:
-            rows_read += item.value is not None
-            same = not row["_bad"] and row["_tombstone"] == (item.value is None)
-            same = same and row["_null_key"] == (item.key is None) and row["id"] == (item.key or {"id": None})["id"]
-            same = same and all(same_value(row[name], (item.value or {}).get(name)) for name in names)
-        if not same:
-            differences.append((record.key, record.value, row, item))
-    assert not differences, f"{len(differences)} differences; the first: {differences[0]}, by {drawn}"
-    assert rows_read > 100, "many are read"
-    assert len(reasons) > 30, reasons
-
-
-def same_value(value: Any, other: Any) -> bool:
-    return bool(value == other) or repr(value) == repr(other)
+    comparison = Comparison()
+    comparison.add(source, bronze_rows(spark, records), records, lambda topic, part_name: schemas[part_name])
+    comparison.check_equal()
+    assert comparison.rows_read > 100, "many are read"
+    assert len(comparison.reasons) > 30, comparison.reasons
