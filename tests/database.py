@@ -3,7 +3,8 @@
 Transactions change several tables: orders with their lines are placed, changed and taken back, customers get another
 primary key, and keys that were deleted come again. The connector begins with a snapshot, reads rows again now and then
 (an incremental snapshot), and after a restart sends the last changes once more. What the tables must be is known twice:
-the database has them, and `fold` makes them of the records. Neither knows lakehouse.
+the database has them, and `fold` makes them of the records; `Database.at` has them at any position of its log. None of
+these knows lakehouse.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import base64
 import json
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -56,7 +57,10 @@ APP = lh.app(*TABLES.values())
 
 @dataclass(frozen=True)
 class _Change:
-    """A line of the database's log. row: after the change; None for a delete."""
+    """A line of the database's log. row: after the change; None for a delete.
+
+    before, commit: the commit before its transaction, also of those that change no captured table; and its own.
+    """
 
     table: str
     operation: str
@@ -66,6 +70,8 @@ class _Change:
     ms: int
     lsn: int
     unsent: str = ""
+    before: int | None = None
+    commit: int = 0
 
 
 @dataclass
@@ -74,14 +80,39 @@ class Database:
 
     random: Random
     sends_large: bool = True
+    _places: Iterator[int] = iter(())
     tables: dict[str, dict[Key, Row]] = field(default_factory=lambda: {name: {} for name in KEYS})
     log: list[_Change] = field(default_factory=list)
     transaction: int = 700
     ms: int = START_MS
+    last_commit: int = 33_000_000
+    snapshot: int = 0
 
     def commit_one(self) -> None:
-        """Commit a transaction."""
+        """Commit a transaction. Its changes may lie in the log before the commit of the transaction before it."""
         self.transaction += 1
+        first, before = len(self.log), self.last_commit
+        # A snapshot waits for the transactions that run: none lies on both sides of it.
+        self._places = iter(sorted(self.random.sample(range(max(self.snapshot, before - 40), before + 200), 80)))
+        self._act()
+        changes = self.log[first:]
+        self.last_commit = max([before, *(change.lsn for change in changes)]) + self.random.randrange(1, 30)
+        self.log[first:] = [replace(change, before=before, commit=self.last_commit) for change in changes]
+        if self.random.random() < 0.3:  # a transaction in tables that nobody captures
+            self.last_commit += self.random.randrange(1, 30)
+
+    def at(self, position: int) -> dict[str, dict[Key, Row]]:
+        """Return the tables as the transactions left them that had committed by a position."""
+        tables: dict[str, dict[Key, Row]] = {name: {} for name in KEYS}
+        for change in self.log:
+            if change.commit <= position:
+                if change.row is None:
+                    tables[change.table].pop(change.key, None)
+                else:
+                    tables[change.table][change.key] = change.row
+        return tables
+
+    def _act(self) -> None:
         self.ms += self.random.randrange(1, 2_000)
         actions = (self._join, self._order, self._order, self._order, self._pay, self._pay, self._refill,
                    self._take_back, self._move, self._leave)  # fmt: skip
@@ -101,8 +132,7 @@ class Database:
         self._log(table, "d", key, None)
 
     def _log(self, table: str, operation: str, key: Key, row: Row | None, unsent: str = "") -> None:
-        lsn = 33_000_000 + len(self.log)
-        self.log.append(_Change(table, operation, key, row, self.transaction, self.ms, lsn, unsent))
+        self.log.append(_Change(table, operation, key, row, self.transaction, self.ms, next(self._places), unsent))
 
     def _new_id(self, table: str) -> int:
         """Return a key that is free, often one that had a row before."""
@@ -201,16 +231,21 @@ class Connector:
         self.database, self.random = database, random
         self.sent: list[tuple[str, bytes, bytes | None, int]] = []
         self._position = 0
+        self.database.snapshot = self.database.last_commit
 
-    def read_rows(self, operation_count: int | None = None) -> None:
-        """Send rows as they are: all of them, or some, as a snapshot does."""
+    def read_rows(self, row_count: int | None = None) -> None:
+        """Send rows as they are, as a snapshot does: all of them; or some, between changes, when all were sent."""
+        if row_count is not None:
+            self.catch_up()
+        snapshot = "true" if row_count is None else "incremental"
         for table, rows in self.database.tables.items():
             keys = list(rows)
-            if operation_count is not None:
-                keys = self.random.sample(keys, min(operation_count, len(keys)))
+            if row_count is not None:
+                keys = self.random.sample(keys, min(row_count, len(keys)))
             for key in keys:
-                lsn = len(self.database.log)
-                self._send(_Change(table, "r", key, rows[key], self.database.transaction, self.database.ms, lsn))
+                lsn = self.database.last_commit
+                row = _Change(table, "r", key, rows[key], self.database.transaction, self.database.ms, lsn)
+                self._send(row, snapshot)
 
     def catch_up(self) -> None:
         for change in self.database.log[self._position :]:
@@ -222,12 +257,13 @@ class Connector:
         self._position = max(self._position - self.random.randrange(40), 0)
         self.catch_up()
 
-    def _send(self, change: _Change) -> None:
+    def _send(self, change: _Change, snapshot: str = "false") -> None:
         names = KEYS[change.table]
         key: Any = dict(zip(names, change.key, strict=True))
         source = {
             "connector": "postgresql", "ts_ms": change.ms, "db": "shop", "table": change.table,
-            "txId": change.transaction, "lsn": change.lsn, "snapshot": str(change.operation == "r").lower(),
+            "txId": change.transaction, "lsn": change.lsn, "snapshot": snapshot, "name": "shop",
+            "sequence": json.dumps([self._commit_before(change), str(change.lsn)]),
         }  # fmt: skip
         after = None if change.row is None else {name: _written(change.table, v) for name, v in change.row.items()}
         if after is not None and change.unsent:
@@ -240,6 +276,11 @@ class Connector:
         self.sent.append((change.table, key_bytes, json.dumps(value).encode(), change.ms + 7))
         if change.operation == "d" and change.table != "lines":  # tombstones.on.delete=false for the lines
             self.sent.append((change.table, key_bytes, None, change.ms + 7))
+
+    def _commit_before(self, change: _Change) -> str | None:
+        """Return the last commit that the connector has seen before a change: none until the first one."""
+        is_known = change.before is not None and change.before > self.database.snapshot
+        return str(change.before) if is_known else None
 
     def records(self, ticks: int) -> list[Record]:
         """Return all that was sent, in ticks from 1 on."""
@@ -273,6 +314,12 @@ def history(
     seed: int, changes: int, ticks: int, *, sends_large: bool = True
 ) -> tuple[dict[str, dict[Key, Row]], list[Record]]:
     """Return a database's tables after this many changes, and the records of its change log, in ticks from 1 on."""
+    connector = connect(seed, changes, sends_large=sends_large)
+    return connector.database.tables, connector.records(ticks)
+
+
+def connect(seed: int, changes: int, *, sends_large: bool = True) -> Connector:
+    """Return a connector that has sent the changes of a database."""
     random = Random(seed)
     database = Database(random, sends_large)
     while len(database.log) < changes // 10:
@@ -289,7 +336,7 @@ def history(
             if random.random() < chance:
                 step()
     connector.restart()
-    return database.tables, connector.records(ticks)
+    return connector
 
 
 def fold(records: Iterable[Record]) -> dict[str, dict[str, Row]]:

@@ -12,7 +12,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.repairs import Repairs
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of, parsed
+from lakehouse.semantics.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,13 +86,25 @@ class Lake(Repairs):
     ) -> DataFrame:
         """Return a table's rows now, or at a moment; `hidden` adds lakehouse's own columns.
 
-        at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; or a moment of
+        at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; a position of
+        the database behind the table, "source:16/B374D848", see `source_moment`; or a moment of
         `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent with
         each other, see `tick`. offsets: the first offsets that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for an invalid
         one.
         """
-        moment = at if isinstance(at, At) else moment_of(at, clock=clock, version=version, tick=tick, offsets=offsets)
+        moment = (
+            at
+            if isinstance(at, At)
+            else moment_of(
+                at,
+                clock=clock,
+                version=version,
+                tick=tick,
+                offsets=offsets,
+                find_source=self._find_source(table),
+            )
+        )
         if moment is None:
             self._check(table)
         from lakehouse.spark.history import reading
@@ -116,12 +128,12 @@ class Lake(Repairs):
         """Answer one SELECT of DuckDB's SQL over the lake, now or at a moment, without Spark.
 
         Tables are named as `lakehouse query` names them: totals, bronze.orders, quarantine.orders. at, clock, tick: see
-        `read`. app: with it, Spark folds tables at moments between their versions. Raises ConfigError for SQL that
-        can't be answered, NotFound for a table, or a moment, that is not available.
+        `read`. app: with it, Spark folds tables at moments between their versions, and finds positions of databases.
+        Raises ConfigError for SQL that can't be answered, NotFound for a table, or a moment, that is not available.
         """
         from lakehouse.lake.moment.answer import answer_query
 
-        moment = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick)
+        moment = at if isinstance(at, At) else moment_of(at, clock=clock, tick=tick, find_source=self._find_source(app))
         return answer_query(self._layout, sql, moment, None if app is None else self._fold(app.table))
 
     def diff(
@@ -136,7 +148,8 @@ class Lake(Repairs):
         from lakehouse.lake.row.difference import difference
 
         self._check(table)
-        sides = (moment if isinstance(moment, At) else parsed(moment) for moment in (before, after))
+        find_source = self._find_source(table)
+        sides = (moment if isinstance(moment, At) else parsed(moment, find_source) for moment in (before, after))
         rows_before, rows_after = (
             snapshot(self._layout, table.name, moment, self._fold(lambda name: table)) for moment in sides
         )
@@ -145,6 +158,28 @@ class Lake(Repairs):
     def _fold(self, find_table: Callable[[str], Table]) -> FoldRows:
         """Return the function by which Spark folds a table at a moment between its versions."""
         return lambda name, moment: self.read(find_table(name), at=moment, hidden=True).toArrow()
+
+    def source_moment(self, position: str, *tables: Table) -> AtOffsets:
+        """Return the offsets at which tables are as their database was at a position of its log.
+
+        position: as the database shows it, "16/B374D848" of PostgreSQL, see `lakehouse.semantics.log_position`. tables:
+        of change logs of Debezium; read at the moment, all of them are consistent with each other. The more tables, the
+        more is known about commits. Raises NotFound for a position that the lake can't tell, ConfigError for an
+        impossible one, for tables of several databases, and for those without one.
+        """
+        from lakehouse.plan.databases.debezium import list_change_logs
+        from lakehouse.spark.history.database_position import offsets_at_position
+        from lakehouse.spark.table import timelines
+
+        change_logs = list_change_logs(tables)
+        return offsets_at_position(self._lake, change_logs, position, timelines.common_tick(self._lake, tables))
+
+    def _find_source(self, reader: App | Table | None) -> FindSource:
+        """Return the function that finds positions of the database behind an application, or a table."""
+        if reader is None:
+            return no_source
+        tables = reader.tables if isinstance(reader, App) else (reader,)
+        return lambda position: self.source_moment(position, *tables)
 
     def tick(self, *tables: Table) -> int:
         """Return the last tick that all of these tables have taken in."""
@@ -192,7 +227,8 @@ class Lake(Repairs):
         from lakehouse.run.explain.explain import explain
         from lakehouse.run.explain.explanation import ExplainedRows
 
-        moment = at if isinstance(at, At) else moment_of(at)
+        find_source = self._find_source(table)
+        moment = at if isinstance(at, At) else moment_of(at, find_source=find_source)
         return ExplainedRows(explain(lambda: self._lake, self._layout, table, key, moment, listen))
 
     def audit(

@@ -5,12 +5,14 @@ tick      the last tick taken in; several tables read at one tick are consistent
 commit    a time of the wall clock: what the table held then, "what we knew then"
 offsets   the first offset not taken in, by topic and partition
 event     an event time: the fold of the applied records that are not later, "the world then"
+source    a position of the log of the database behind topics of Debezium; its records are those before some offsets,
+          which only their application finds
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
@@ -24,8 +26,10 @@ ClockName = Literal["event", "commit"]
 Offsets = Mapping[str, Mapping[int, int]]  # {topic: {partition: offset}}
 FORMS = (
     "3 or version:3, tick:7, 2013-06-01T00:00Z or event:2013-06-01T00:00Z (the world then), "
-    "commit:2026-11-21T10:00Z (what we knew then), offsets:flights/0=120, now"
+    "commit:2026-11-21T10:00Z (what we knew then), offsets:flights/0=120, source:16/B374D848 (a database's position), "
+    "now"
 )
+SOURCE = re.compile(r"\s*(?:source|lsn):(?P<position>.*)", re.IGNORECASE | re.DOTALL)
 NUMBER = re.compile(r"[0-9]{1,18}")
 PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d{1,9})=(?P<offset>\d{1,18})")
 PLACES = re.compile(PLACE.pattern + r"\.\.(?P<last>\d{1,18})")
@@ -102,6 +106,16 @@ class AtOffsets:
 
 
 At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
+# Gives the offsets of a position of the log of a database: see `lakehouse.semantics.log_position`.
+FindSource = Callable[[str], AtOffsets]
+
+
+def no_source(position: str) -> AtOffsets:
+    """Raise ConfigError: without an application nobody knows how a database's records are read."""
+    raise ConfigError(
+        f"source position {position!r}: only the application knows which topics are a database's. Name it: --app, or "
+        "app=..."
+    )
 
 
 def moment_of(
@@ -111,10 +125,12 @@ def moment_of(
     version: int | None = None,
     tick: int | None = None,
     offsets: str | Offsets | None = None,
+    find_source: FindSource = no_source,
 ) -> At | None:
     """Return the moment that is named; None for now. Raises ConfigError for two moments, or an impossible one.
 
-    time: a time by `clock`, see `time_ms`. offsets: a mapping, or text, see `offsets_of`.
+    time: a time by `clock`, see `time_ms`; or "source:16/B374D848", the position of a database, of which find_source
+    gives the offsets. offsets: a mapping, or text, see `offsets_of`.
     """
     values_by_option = {"at": time, "version": version, "tick": tick, "offsets": offsets}
     given_names = [name for name, value in values_by_option.items() if value is not None]
@@ -127,6 +143,8 @@ def moment_of(
             raise ConfigError(f"{name} {position_number}: expected a number, 0 or more.")
     if clock not in ("event", "commit"):
         raise ConfigError(f'clock {clock!r}: expected "event" (the world then) or "commit" (what we knew then).')
+    if isinstance(time, str) and (match := SOURCE.fullmatch(time)) is not None:
+        return find_source(match["position"])
     if time is not None:
         return AtEvent(time_ms(time)) if clock == "event" else AtCommit(time_ms(time))
     if version is not None:
@@ -138,15 +156,17 @@ def moment_of(
     return None
 
 
-def parsed(text: str) -> At | None:
+def parsed(text: str, find_source: FindSource = no_source) -> At | None:
     """Return the moment that a text such as `tick:7` names, see `FORMS`; None for now. Raises ConfigError otherwise.
 
-    A number alone is a version, a time alone an event time.
+    A number alone is a version, a time alone an event time. find_source: see `moment_of`.
     """
     if text.strip() == "now":
         return None
     if NUMBER.fullmatch(text.strip()):
         return AtVersion(int(text))
+    if (match := SOURCE.fullmatch(text)) is not None:
+        return find_source(match["position"])
     moment_kind, _, argument = text.strip().partition(":")
     match moment_kind:
         case "version" | "tick":

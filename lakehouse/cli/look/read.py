@@ -19,6 +19,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     fold_of,
+    source_of,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
@@ -72,7 +73,8 @@ def query(
 
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
-    past_moment, settings = asked_moment(at, clock, version, tick, offsets), lake_of(config, lake)
+    settings = lake_of(config, lake)
+    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app))
     row_limit, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
     if watch:
         if json or csv or past_moment is not None:

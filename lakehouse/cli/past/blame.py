@@ -18,6 +18,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     fold_of,
+    source_of,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -44,7 +45,8 @@ def blame(
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row import blame as blaming
 
-    settings, past_moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
+    settings = lake_of(config, lake)
+    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app))
     layout = Layout(settings.lake.path)
     table_name = keyed_table_name(table, layout)
     past_snapshot = snapshot(layout, table_name, past_moment, fold_of(settings, app))

@@ -9,7 +9,7 @@ import typer
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layer_and_name, layout_of, print_first_rows
 from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.moments import FoldOption, fold_of
+from lakehouse.cli.terminal.moments import FoldOption, fold_of, source_of
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.cli.terminal.row_differences import differing_rows
 from lakehouse.errors import ConfigError
@@ -22,7 +22,7 @@ KeyedArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
 ]
 KeyOption = Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")]
-A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=120, or now."
+A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=120, source:POSITION, or now."
 
 
 def show(
@@ -79,7 +79,9 @@ def diff(
     from lakehouse.lake.row.difference import difference
     from lakehouse.semantics.moment import parsed
 
-    settings, moments = lake_of(config, lake), (parsed(a), parsed(b))
+    settings = lake_of(config, lake)
+    find_source = source_of(settings, app)
+    moments = (parsed(a, find_source), parsed(b, find_source))
     layout, fold_rows = Layout(settings.lake.path), fold_of(settings, app)
     name = keyed_table_name(table, layout)
     old_snapshot, new_snapshot = (snapshot(layout, name, moment, fold_rows) for moment in moments)

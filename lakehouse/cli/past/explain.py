@@ -8,6 +8,7 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
+from lakehouse.cli.terminal.moments import source_of
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
 
@@ -19,7 +20,9 @@ def explain(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A keyed table of the application.")],
     key: Annotated[str, typer.Option(help="Its key, without the window; several values joined by commas, as in CSV.")],
     app: AppOption = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="As of this time, by --clock.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="As of this time, by --clock; or source:POSITION.")
+    ] = None,
     clock: Annotated[
         str, typer.Option("--clock", help="event: the world at that time; commit: what the table held then.")
     ] = "event",
@@ -54,11 +57,17 @@ def explain(
 
     check_name(table, "table")
     settings = lake_of(config, lake)
-    declared_table = load_app(app_of(app, settings)).table(table)
+    app_path = app_of(app, settings)
+    declared_table = load_app(app_path).table(table)
     if clock not in ("event", "commit"):
         raise ConfigError(f"--clock {clock!r}: expected event or commit.")
     past_moment = moment_of(
-        at, clock="commit" if clock == "commit" else "event", version=version, tick=tick, offsets=offsets
+        at,
+        clock="commit" if clock == "commit" else "event",
+        version=version,
+        tick=tick,
+        offsets=offsets,
+        find_source=source_of(settings, app_path),
     )
     with show.console(stderr=True).status("reading bronze") as status:
         explained_rows = Lake(settings=settings).explain(

@@ -17,6 +17,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     required_moment,
+    source_of,
 )
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
@@ -65,8 +66,11 @@ def checkout(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, past_moment = lake_of(config, lake), required_moment(asked_moment(at, clock, version, tick, offsets))
-    application = load_app(app_of(app, settings))
+    settings = lake_of(config, lake)
+    app_path = app_of(app, settings)
+    find_source = source_of(settings, app_path)
+    past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
+    application = load_app(app_path)
     declared_table, new_name = application.table(table), free_name(application, new)
     new_content = Lake(settings=settings).checkout(declared_table, new_name, past_moment, again=again)
     _say_new_table(new_name, f"{table} at {past_moment}", new_content, json)
@@ -100,8 +104,10 @@ def rebuild(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, past_moment = lake_of(config, lake), asked_moment(at, clock, version, tick, offsets)
-    application = load_app(app_of(app, settings))
+    settings = lake_of(config, lake)
+    app_path = app_of(app, settings)
+    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app_path))
+    application = load_app(app_path)
     declared_table = application.table(table)
     lake_api = Lake(settings=settings)
     if prove:

@@ -17,6 +17,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     required_moment,
+    source_of,
 )
 from lakehouse.cli.terminal.options import (
     AppOption,
@@ -56,8 +57,11 @@ def revert(
     from lakehouse.run.lake import Lake
     from lakehouse.run.start.application import load_app
 
-    settings, past_moment = lake_of(config, lake), required_moment(asked_moment(at, clock, version, tick, offsets))
-    application, lake_api = load_app(app_of(app, settings)), Lake(settings=settings)
+    settings = lake_of(config, lake)
+    app_path = app_of(app, settings)
+    find_source = source_of(settings, app_path)
+    past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
+    application, lake_api = load_app(app_path), Lake(settings=settings)
     repair_plan = lake_api.plan_revert(application.table(table), past_moment, examples=limit if plan else 0)
     outcome = repair_plan.expected if plan else lake_api.carry_out(application, repair_plan, reason=why, by=decided_by)
     if json:

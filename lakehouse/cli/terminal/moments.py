@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import At, ClockName, moment_of
+from lakehouse.semantics.moment import At, AtOffsets, ClockName, FindSource, moment_of, no_source
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows
 
 AtOption = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="At this time: 2013-06-01T18:00Z, or a date.")
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="At this time: 2013-06-01T18:00Z, or a date; or at a database's position: source:16/B374D848.",
+    ),
 ]
 ClockOption = Annotated[
     str | None,
@@ -40,12 +45,27 @@ FoldOption = Annotated[
 
 
 def asked_moment(
-    time_text: str | None, clock: str | None, version: int | None, tick: int | None, offsets: str | None
+    time_text: str | None,
+    clock: str | None,
+    version: int | None,
+    tick: int | None,
+    offsets: str | None,
+    find_source: FindSource = no_source,
 ) -> At | None:
-    """Return the moment that the options mean; None for now. Raises ConfigError for an invalid or a second one."""
+    """Return the moment that the options mean; None for now. Raises ConfigError for an invalid or a second one.
+
+    find_source: gives the offsets of a database's position, see `source_of`.
+    """
     if clock is not None and time_text is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
-    return moment_of(time_text, clock=cast(ClockName, clock or "event"), version=version, tick=tick, offsets=offsets)
+    return moment_of(
+        time_text,
+        clock=cast(ClockName, clock or "event"),
+        version=version,
+        tick=tick,
+        offsets=offsets,
+        find_source=find_source,
+    )
 
 
 def required_moment(moment: At | None) -> At:
@@ -53,6 +73,20 @@ def required_moment(moment: At | None) -> At:
     if moment is None:
         raise ConfigError("expected a moment: --version, --tick, --at (with --clock commit) or --offsets.")
     return moment
+
+
+def source_of(settings: Settings, app: str | None) -> FindSource:
+    """Return the function that finds the offsets of a position of the database behind an application, by Spark."""
+    if app is None:
+        return no_source
+
+    def find_offsets(position: str) -> AtOffsets:
+        from lakehouse.run.lake import Lake
+        from lakehouse.run.start.application import load_app
+
+        return Lake(settings=settings).source_moment(position, *load_app(app).tables)
+
+    return find_offsets
 
 
 def fold_of(settings: Settings, app: str | None) -> FoldRows | None:

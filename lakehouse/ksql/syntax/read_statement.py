@@ -309,8 +309,9 @@ def _moment_clause(part: Part) -> s.MomentClause | None:
     (moment_part,) = part.children
     if isinstance(moment_part, Token):
         return s.MomentClause("AT", text_of(moment_part), position_of(part))
-    if moment_part.data == "at_offsets":
-        return s.MomentClause("OFFSETS", text_of(moment_part.children[0]), position_of(part))
+    if moment_part.data in ("at_offsets", "at_source"):
+        way = moment_part.data.removeprefix("at_").upper()
+        return s.MomentClause(way, text_of(moment_part.children[-1]), position_of(part))
     way_token, value_token = moment_part.children
     return s.MomentClause(
         str(way_token).upper(),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from lakehouse.errors import PlanError
+from lakehouse.errors import ConfigError, PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import (
     BAD,
@@ -15,14 +15,17 @@ from lakehouse.plan.names.debezium_options import (
     UNITS,
     UNSENT_COLUMN,
     DebeziumOptions,
+    parse_options,
     placeholder_bytes,
 )
 from lakehouse.plan.names.format_traits import DEBEZIUM, DEBEZIUM_AVRO, JSON, KEY_FORMATS
-from lakehouse.plan.names.record_format import RecordFormat
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.schema import Column, base_type, parse_schema
 from lakehouse.plan.stream import Stream
+from lakehouse.plan.table import Table
 
 _COMMITTED = Column(COMMITTED_COLUMN, "bigint", "source.ts_ms")
 ENVELOPE = ("op", "source", "transaction", "ts_ms", "ts_us", "ts_ns")
@@ -109,6 +112,25 @@ def debezium(
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
     return stream.drop(_COMMITTED.name) if has_hidden_time else stream
+
+
+def list_change_logs(tables: Iterable[Table]) -> tuple[Source, ...]:
+    """Return the topics with changes of a database behind tables, each once. Raises ConfigError if there are none."""
+    sources = {source.topic: source for table in tables for source in table.stream.sources if envelope_format(source)}
+    if not sources:
+        raise ConfigError(
+            "source position: no topic behind these tables has a database's changes; expected one that lh.debezium "
+            "declares, with envelopes: flattened rows name no position."
+        )
+    return tuple(sources.values())
+
+
+def envelope_format(source: Source) -> str | None:
+    """Return the format of the envelopes of a topic, "json" or "avro"; None if it has none: it is no change log."""
+    format = parse_format(source.value_format)
+    if format.kind not in KINDS.values() or parse_options(format.options).flattened:
+        return None
+    return next(name for name, kind in KINDS.items() if kind == format.kind)
 
 
 def _options_of_key(columns: tuple[Column, ...], options: DebeziumOptions) -> DebeziumOptions:

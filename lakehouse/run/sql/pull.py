@@ -28,7 +28,7 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
-from lakehouse.semantics.moment import At, moment_of
+from lakehouse.semantics.moment import At, FindSource, moment_of, no_source
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows
@@ -83,8 +83,12 @@ def compile_reading(query: Query, entry: Entry) -> Reading:
     )
 
 
-def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) -> Answer:
+def pull(
+    query: Query, script: Script, layout: Layout, fold: FoldRows | None, find_source: FindSource = no_source
+) -> Answer:
     """Return the answer to a SELECT without EMIT CHANGES. fold: how Spark folds a table at a moment between versions.
+
+    find_source: how Spark finds the offsets of a database's position.
 
     Raises SqlError, NeedsSpark, NotFound for a table that the lake does not have.
     """
@@ -96,7 +100,7 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     if query.emit == "FINAL":
         raise SqlError("EMIT FINAL is for a query that is kept: CREATE TABLE ... AS SELECT", query.position)
     if entry.kind == "TABLE":
-        rows: Iterable[Row] = table_rows(entry, layout, parse_moment(query.moment), fold)
+        rows: Iterable[Row] = table_rows(entry, layout, parse_moment(query.moment, find_source), fold)
     elif query.moment is not None:
         raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.position)
     else:
@@ -108,8 +112,8 @@ def pull(query: Query, script: Script, layout: Layout, fold: FoldRows | None) ->
     )
 
 
-def parse_moment(clause: MomentClause | None) -> At | None:
-    """Return the moment of AT: 'TIME', EVENT 'TIME', COMMIT 'TIME', VERSION n, TICK n, OFFSETS 'topic/0=5'."""
+def parse_moment(clause: MomentClause | None, find_source: FindSource = no_source) -> At | None:
+    """Return the moment of AT: 'TIME', EVENT or COMMIT 'TIME', VERSION or TICK n, OFFSETS 't/0=5', SOURCE '16/B3'."""
     if clause is None:
         return None
     value = clause.value
@@ -120,11 +124,15 @@ def parse_moment(clause: MomentClause | None) -> At | None:
             return moment_of(value, clock="commit")
         case "OFFSETS":
             return moment_of(None, offsets=value)
+        case "SOURCE":
+            return find_source(value)
         case "VERSION" if value.isdecimal():
             return moment_of(version=int(value))
         case "TICK" if value.isdecimal():
             return moment_of(tick=int(value))
-    valid_forms = "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7'"
+    valid_forms = (
+        "AT '2026-01-31T12:00:00Z', AT COMMIT '...', AT VERSION 3, AT TICK 5, AT OFFSETS 't/0=7', AT SOURCE '16/B3'"
+    )
     raise SqlError("can't read this moment", clause.position, found=f"{clause.way} {value}", expected=valid_forms)
 
 

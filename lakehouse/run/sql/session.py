@@ -27,7 +27,7 @@ from lakehouse.settings.config import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakehouse.semantics.moment import At
+    from lakehouse.semantics.moment import At, AtOffsets
 
 KEPT = "It is kept, and published, by an application: write it into a file, and `lakehouse run --app FILE.sql`."
 CONTROL = (
@@ -95,13 +95,18 @@ class SqlSession:
         return (
             push(query, self.script, layout)
             if query.emit == "CHANGES"
-            else pull(query, self.script, layout, self._fold)
+            else pull(query, self.script, layout, self._fold, self._find_source)
         )
 
     def _fold(self, name: str, at: At) -> pa.Table:
         from lakehouse.run.lake import Lake
 
         return Lake(settings=self.settings).read(self.script.app().table(name), at=at, hidden=True).toArrow()
+
+    def _find_source(self, position: str) -> AtOffsets:
+        from lakehouse.run.lake import Lake
+
+        return Lake(settings=self.settings).source_moment(position, *self.script.app().tables)
 
     def _topics(self) -> Answer:
         from lakehouse.kafka.topics import Cluster
