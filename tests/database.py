@@ -80,7 +80,7 @@ class Database:
 
     random: Random
     sends_large: bool = True
-    _places: Iterator[int] = iter(())
+    _places: Iterator[int] = field(default_factory=lambda: iter(()))
     tables: dict[str, dict[Key, Row]] = field(default_factory=lambda: {name: {} for name in KEYS})
     log: list[_Change] = field(default_factory=list)
     transaction: int = 700

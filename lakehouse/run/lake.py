@@ -162,17 +162,18 @@ class Lake(Repairs):
     def source_moment(self, position: str, *tables: Table) -> AtOffsets:
         """Return the offsets at which tables are as their database was at a position of its log.
 
-        position: as the database shows it, "16/B374D848" of PostgreSQL, see `lakehouse.semantics.log_position`. tables:
-        of change logs of Debezium; read at the moment, all of them are consistent with each other. The more tables, the
-        more is known about commits. Raises NotFound for a position that the lake can't tell, ConfigError for an
-        impossible one, for tables of several databases, and for those without one.
+        position: as the database shows it, "16/B374D848" of PostgreSQL, see `lakehouse.plan.databases.log_position`.
+        tables: of change logs of Debezium; read at the moment, all of them are consistent with each other. The more
+        tables, the more is known about commits. Raises NotFound for a position that the lake can't tell, ConfigError
+        for an impossible one, for tables of several databases, and for those without one.
         """
         from lakehouse.plan.databases.debezium import list_change_logs
         from lakehouse.spark.history.database_position import offsets_at_position
         from lakehouse.spark.table import timelines
 
-        change_logs = list_change_logs(tables)
-        return offsets_at_position(self._lake, change_logs, position, timelines.common_tick(self._lake, tables))
+        change_logs, open_lake = list_change_logs(tables), self._lake
+        built = [table for table in tables if open_lake.exists(open_lake.layout.silver(table.name))]
+        return offsets_at_position(open_lake, change_logs, position, timelines.common_tick(open_lake, built))
 
     def _find_source(self, reader: App | Table | None) -> FindSource:
         """Return the function that finds positions of the database behind an application, or a table."""

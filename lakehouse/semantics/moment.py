@@ -106,7 +106,7 @@ class AtOffsets:
 
 
 At = AtVersion | AtTick | AtCommit | AtEvent | AtOffsets
-# Gives the offsets of a position of the log of a database: see `lakehouse.semantics.log_position`.
+# Gives the offsets of a position of the log of a database: see `lakehouse.plan.databases.log_position`.
 FindSource = Callable[[str], AtOffsets]
 
 

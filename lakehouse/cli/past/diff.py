@@ -22,7 +22,9 @@ KeyedArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A keyed table (visits), or what it keeps (state.visits).")
 ]
 KeyOption = Annotated[str | None, typer.Option(help="Only this key; several values joined by commas, as in CSV.")]
-A_MOMENT = "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=120, source:POSITION, or now."
+A_MOMENT = (
+    "A version (3), tick:7, an event time (2013-06-01T00:00Z), commit:TIME, offsets:TOPIC/0=9, source:POSITION, or now."
+)
 
 
 def show(

@@ -1,6 +1,6 @@
 """The offsets at which topics of Debezium hold a database as it was at a position of its log.
 
-`lakehouse.semantics.log_position` says what positions are. Only the `source` of each record is read, twice: around
+`lakehouse.plan.databases.log_position` says what positions are. Only the `source` of each record is read, twice: around
 which commits the position lies; then, in each partition, the first record of a later transaction.
 
 A null value, a row that an incremental snapshot has read again, and bytes that are no change stand for no transaction:
@@ -22,20 +22,20 @@ from lakehouse.formats.decode import part_schemas
 from lakehouse.lake.moment.lake_facts import Ends
 from lakehouse.lake.moment.offsets import ends_at_tick
 from lakehouse.plan.databases.debezium import envelope_format
-from lakehouse.plan.names.format_traits import JSON
-from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column as PlanColumn
-from lakehouse.semantics.log_position import (
+from lakehouse.plan.databases.log_position import (
     LSN_BITS,
     NUMBER_DIGITS,
     Bounds,
-    Log,
+    DatabaseLog,
     LogFacts,
-    Names,
+    NamedPosition,
     check_next_transaction,
     find_bounds,
     log_of,
 )
+from lakehouse.plan.names.format_traits import JSON
+from lakehouse.plan.origin import Source
+from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics.moment import AtOffsets
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
@@ -48,7 +48,7 @@ TYPES = {
 }  # fmt: skip
 NOT_SNAPSHOTS = ("", "false")
 INCREMENTAL = "incremental"
-CONNECTORS_NAMED = 5
+DATABASES_NAMED = 5
 
 
 def offsets_at_position(lake: OpenLake, sources: Sequence[Source], position: str, tick: int) -> AtOffsets:
@@ -62,17 +62,17 @@ def offsets_at_position(lake: OpenLake, sources: Sequence[Source], position: str
     own_topics = {source.topic for source in sources if source.own_table}
     changes = reduce(DataFrame.unionByName, [_read_changes(lake, source, tick) for source in sources])
     log = _one_log(changes)
-    key = log.parse(position)
+    sort_key = log.parse(position)
     changes = _with_positions(changes, log)
-    facts, snapshots = _read_facts(changes, key)
-    bounds = find_bounds(log, key, facts)
+    facts, snapshots = _read_facts(changes, sort_key)
+    bounds = find_bounds(log, sort_key, facts)
     lake_files = SparkLakeFiles(lake, own_topics)
     ends = ends_at_tick(lake_files, lake_files.opened(lake.layout.records), [source.topic for source in sources], tick)
-    firsts = _first_later_records(changes, log, facts, bounds, snapshots)
-    if log.names is Names.COMMIT_BEFORE:
-        check_next_transaction(log, key, facts, max((row.last_place or "" for row in firsts), default=""))
-    _check_transactions(log, key, firsts)
-    return AtOffsets(_cut_offsets(ends, firsts, log.text(key)))
+    partition_rows = _first_later_records(changes, log, facts, bounds, snapshots)
+    if log.names is NamedPosition.COMMIT_BEFORE:
+        check_next_transaction(log, sort_key, facts, max((row.last_place or "" for row in partition_rows), default=""))
+    _check_transactions(log, sort_key, partition_rows)
+    return AtOffsets(_cut_offsets(ends, partition_rows, log.text(sort_key)))
 
 
 def _read_changes(lake: OpenLake, source: Source, tick: int) -> DataFrame:
@@ -101,22 +101,22 @@ def _read_changes(lake: OpenLake, source: Source, tick: int) -> DataFrame:
     return frame.select("topic", "topic_id", "partition", "offset", F.when(is_change, texts).alias("_source"))
 
 
-def _one_log(changes: DataFrame) -> Log:
+def _one_log(changes: DataFrame) -> DatabaseLog:
     """Return the log whose positions records name. Raises ConfigError for several databases, NotFound for none."""
     names = changes.where("_source.connector IS NOT NULL").select("_source.connector", "_source.name").distinct()
-    found = sorted(map(tuple, names.limit(CONNECTORS_NAMED).collect()), key=str)
-    if not found:
+    databases = sorted(map(tuple, names.limit(DATABASES_NAMED).collect()), key=str)
+    if not databases:
         raise NotFound("source position: the lake has no change of a database in these topics yet.")
-    if len(found) > 1:
-        listed = ", ".join(f"{name} ({connector})" for connector, name in found)
+    if len(databases) > 1:
+        database_list = ", ".join(f"{name} ({connector})" for connector, name in databases)
         raise ConfigError(
-            f"source position: found changes of several databases, {listed}; expected those of one. Each has positions "
-            "of its own: read its tables by themselves."
+            f"source position: found changes of several databases, {database_list}; expected those of one. Each has "
+            "positions of its own: read its tables by themselves."
         )
-    return log_of(found[0][0])
+    return log_of(databases[0][0])
 
 
-def _with_positions(changes: DataFrame, log: Log) -> DataFrame:
+def _with_positions(changes: DataFrame, log: DatabaseLog) -> DataFrame:
     """Add the sort keys of what records say, for changes and rows of snapshots; others are left out.
 
     _order: the position that the log's records name; null if none came before. _place: where the change itself lies.
@@ -125,20 +125,20 @@ def _with_positions(changes: DataFrame, log: Log) -> DataFrame:
     snapshot = F.coalesce(field("snapshot"), F.lit(""))
     is_snapshot = ~snapshot.isin(*NOT_SNAPSHOTS)
     match log.names:
-        case Names.COMMIT_BEFORE:
+        case NamedPosition.COMMIT_BEFORE:
             place = _lsn_key(field("lsn"))
             order = F.when(is_snapshot, place).otherwise(_lsn_key(F.get_json_object(field("sequence"), "$[0]")))
-        case Names.OWN_START:
+        case NamedPosition.OWN_START:
             number = F.regexp_extract(field("file"), "([0-9]+)$", 1)
             digits = (F.lpad(text, NUMBER_DIGITS, "0") for text in (number, field("pos")))
             place = order = F.concat_ws(":", *digits)
-        case Names.OWN_COMMIT:
+        case NamedPosition.OWN_COMMIT:
             place = order = F.lower(field("commit_lsn"))
     rows = changes.where(F.col("_source.connector").isNotNull() & (snapshot != INCREMENTAL))
     return rows.select(
         "topic", "topic_id", "partition", "offset", is_snapshot.alias("_is_snapshot"), order.alias("_order"),
         place.alias("_place"), field("gtid").alias("_transaction"),
-        (place.isNull() | (F.lit(log.names is Names.COMMIT_BEFORE) & ~is_snapshot & field("sequence").isNull()))
+        (place.isNull() | (F.lit(log.names is NamedPosition.COMMIT_BEFORE) & ~is_snapshot & field("sequence").isNull()))
         .alias("_has_none"),
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ def _read_facts(changes: DataFrame, key: str) -> tuple[LogFacts, list[str]]:
 
 
 def _first_later_records(
-    changes: DataFrame, log: Log, facts: LogFacts, bounds: Bounds, snapshots: Sequence[str]
+    changes: DataFrame, log: DatabaseLog, facts: LogFacts, bounds: Bounds, snapshots: Sequence[str]
 ) -> list[Any]:
     """Return a row for each partition, with the offset of its first record after the bounds, if there is one."""
     place, is_snapshot = F.col("_place"), F.col("_is_snapshot")
@@ -190,10 +190,10 @@ def _first_later_records(
     ).collect()
 
 
-def _check_transactions(log: Log, key: str, firsts: Sequence[Any]) -> None:
+def _check_transactions(log: DatabaseLog, key: str, partition_rows: Sequence[Any]) -> None:
     """Check that no transaction lies on both sides, where records name theirs. Raises NotFound."""
-    last_in = max((row.last_in for row in firsts if row.last_in is not None), default=None)
-    first_out = min((row.first_out for row in firsts if row.first_out is not None), default=None)
+    last_in = max((row.last_in for row in partition_rows if row.last_in is not None), default=None)
+    first_out = min((row.first_out for row in partition_rows if row.first_out is not None), default=None)
     if last_in is not None and first_out is not None and last_in._transaction == first_out._transaction:
         raise NotFound(
             f"source position {log.text(key)}: it lies inside of transaction {last_in._transaction}; expected the end "
@@ -201,28 +201,28 @@ def _check_transactions(log: Log, key: str, firsts: Sequence[Any]) -> None:
         )
 
 
-def _cut_offsets(ends: dict[str, Ends], firsts: Sequence[Any], shown: str) -> dict[str, dict[int, int]]:
+def _cut_offsets(ends: dict[str, Ends], partition_rows: Sequence[Any], position_text: str) -> dict[str, dict[int, int]]:
     """Return the offsets by topic and partition. Raises NotFound for a topic that was not known at the position yet."""
     offsets = {topic: dict(end.next) for topic, end in ends.items()}
-    known: set[str] = set()
-    unknown: set[str] = set()
-    for row in firsts:
+    known_topics: set[str] = set()
+    later_topics: set[str] = set()
+    for row in partition_rows:
         if row.topic_id != ends[row.topic].id:
             if row.offset is not None:
                 raise NotFound(
-                    f"source position {shown}: topic {row.topic} was made again since then, and offsets name records "
-                    "of the present topic alone. Name a tick."
+                    f"source position {position_text}: topic {row.topic} was made again since then, and offsets name "
+                    "records of the present topic alone. Name a tick."
                 )
             continue
         if row.earlier:
-            known.add(row.topic)
+            known_topics.add(row.topic)
         elif row.later_snapshot:
-            unknown.add(row.topic)
+            later_topics.add(row.topic)
         if row.offset is not None:
             offsets[row.topic][row.partition] = row.offset
-    if unknown - known:
+    if later_topics := later_topics - known_topics:
         raise NotFound(
-            f"source position {shown}: {', '.join(sorted(unknown - known))} begins later, with a snapshot. Expected a "
-            "position from then on."
+            f"source position {position_text}: {', '.join(sorted(later_topics))} begins later, with a snapshot. "
+            "Expected a position from then on."
         )
     return offsets

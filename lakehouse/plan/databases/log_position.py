@@ -32,7 +32,7 @@ _BINLOG = re.compile(r"(?:.*[^0-9])?(?P<file>[0-9]{1,20})[:/](?P<place>[0-9]{1,2
 _COMMIT_LSN = re.compile(r"(?:0x)?([0-9A-Fa-f]{8}):?([0-9A-Fa-f]{8}):?([0-9A-Fa-f]{4})")
 
 
-class Names(Enum):
+class NamedPosition(Enum):
     """Which position the record of a change names."""
 
     COMMIT_BEFORE = "the last commit before its transaction"
@@ -41,11 +41,11 @@ class Names(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class DatabaseLog:
     """The log of a kind of database. sort_key, text: a position's sort key of its text, and the other way round."""
 
     connectors: tuple[str, ...]
-    names: Names
+    names: NamedPosition
     example: str
     sort_key: Callable[[str], str | None]
     text: Callable[[str], str]
@@ -81,29 +81,29 @@ class Bounds:
     snapshot: str
 
 
-def find_bounds(log: Log, position: str, facts: LogFacts) -> Bounds:
+def find_bounds(log: DatabaseLog, position: str, facts: LogFacts) -> Bounds:
     """Return the bounds of a position, a sort key. Raises NotFound if the records end before it, or begin after it."""
-    shown = log.text(position)
+    position_text = log.text(position)
     if not facts.first or position < facts.first:
-        begins = f"the lake knows the database from {log.text(facts.first)} on" if facts.first else "there is no record"
-        raise NotFound(f"source position {shown}: {begins}; expected a later position.")
-    if facts.last < position or (log.names is Names.OWN_COMMIT and facts.last == position):
-        reached = log.text(max(facts.last, facts.first))
+        reason = f"the lake knows the database from {log.text(facts.first)} on" if facts.first else "there is no record"
+        raise NotFound(f"source position {position_text}: {reason}; expected a later position.")
+    if facts.last < position or (log.names is NamedPosition.OWN_COMMIT and facts.last == position):
+        last_text = log.text(max(facts.last, facts.first))
         raise NotFound(
-            f"source position {shown}: the lake has the database's changes up to {reached}, and needs one after the "
-            "position to know that all before it have come. Run the application, or name an earlier position. A "
-            "database that is idle sends none: docs/databases.md says what to do."
+            f"source position {position_text}: the lake has the database's changes up to {last_text}, and needs one "
+            "after the position to know that all before it have come. Run the application, or name an earlier position. "
+            "A database that is idle sends none: docs/databases.md says what to do."
         )
     match log.names:
-        case Names.COMMIT_BEFORE:
+        case NamedPosition.COMMIT_BEFORE:
             return Bounds(facts.before, position)
-        case Names.OWN_START:
+        case NamedPosition.OWN_START:
             return Bounds(position, position)
-        case Names.OWN_COMMIT:
+        case NamedPosition.OWN_COMMIT:
             return Bounds(_next_key(position), position)
 
 
-def check_next_transaction(log: Log, position: str, facts: LogFacts, last_place: str) -> None:
+def check_next_transaction(log: DatabaseLog, position: str, facts: LogFacts, last_place: str) -> None:
     """Check that the transaction after the last commit up to a position had not committed by then. Raises NotFound.
 
     Only of a log whose records name the commit before. last_place: the sort key of the last change in it; "" if the
@@ -111,15 +111,15 @@ def check_next_transaction(log: Log, position: str, facts: LogFacts, last_place:
     """
     if facts.before == position or not last_place or last_place >= position:
         return  # a transaction commits after its last change
-    later = f"by {log.text(facts.after)}" if facts.after else "later"
+    latest_text = f"by {log.text(facts.after)}" if facts.after else "later"
     choices = " or ".join(log.text(key) for key in (facts.before, facts.after) if key)
     raise NotFound(
-        f"source position {log.text(position)}: a transaction committed after {log.text(facts.before)} and {later}; "
-        f"the records don't say whether it had by then. Name {choices}."
+        f"source position {log.text(position)}: a transaction committed after {log.text(facts.before)} and "
+        f"{latest_text}; the records don't say whether it had by then. Name {choices}."
     )
 
 
-def log_of(connector: str) -> Log:
+def log_of(connector: str) -> DatabaseLog:
     """Return the log of a connector's database. Raises ConfigError for a connector whose positions are not known."""
     for log in LOGS:
         if connector in log.connectors:
@@ -162,7 +162,7 @@ def _commit_lsn_key(text: str) -> str | None:
 
 
 LOGS = (
-    Log(("postgresql",), Names.COMMIT_BEFORE, "16/B374D848", _lsn_key, _lsn_text),
-    Log(("mysql", "mariadb"), Names.OWN_START, "mysql-bin.000003:484", _binlog_key, _binlog_text),
-    Log(("sqlserver",), Names.OWN_COMMIT, "00000027:00000758:0005", _commit_lsn_key, str),
+    DatabaseLog(("postgresql",), NamedPosition.COMMIT_BEFORE, "16/B374D848", _lsn_key, _lsn_text),
+    DatabaseLog(("mysql", "mariadb"), NamedPosition.OWN_START, "mysql-bin.000003:484", _binlog_key, _binlog_text),
+    DatabaseLog(("sqlserver",), NamedPosition.OWN_COMMIT, "00000027:00000758:0005", _commit_lsn_key, str),
 )
