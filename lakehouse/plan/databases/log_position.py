@@ -91,8 +91,8 @@ def find_bounds(log: DatabaseLog, position: str, facts: LogFacts) -> Bounds:
         last_text = log.text(max(facts.last, facts.first))
         raise NotFound(
             f"source position {position_text}: the lake has the database's changes up to {last_text}, and needs one "
-            "after the position to know that all before it have come. Run the application, or name an earlier position. "
-            "A database that is idle sends none: docs/databases.md says what to do."
+            "after the position to know that all before it have come. Run the application, or name an earlier "
+            "position. A database that is idle sends none: docs/databases.md says what to do."
         )
     match log.names:
         case NamedPosition.COMMIT_BEFORE:
