@@ -209,6 +209,32 @@ def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> N
     assert sorted(ALLOWED - names - syntax) == []
 
 
+UNUSABLE = [
+    "date_format(at, 'QQQQQQ')", "to_date(t, 'yyyy-bb')", "to_timestamp(t, '{')", "from_unixtime(n, 'e')",
+    "unix_timestamp(t, 'YYYY')", "to_utc_timestamp(at, 'Nowhere')", "convert_timezone('UTC', 'Mars/North', at)",
+    "transform(ts, x -> to_date(x, 'bb'))", "if(n > 9, t, date_format(at, 'QQQQQQ'))",
+    "date_format(cast(t AS timestamp), 'bb')",
+]  # fmt: skip
+USABLE = [
+    "date_format(at, t)", "to_utc_timestamp(at, t)", "from_utc_timestamp(at, substring(t, 1, 4))", "to_date(t, ts[0])",
+    "to_timestamp(t, 'yyyy-MM-dd[ HH:mm]')", "to_utc_timestamp(at, concat('Europe/', t))", "from_unixtime(n)",
+]  # fmt: skip
+
+
+def test_a_format_that_spark_cannot_use_is_refused_before_the_first_tick(spark: SparkSession) -> None:
+    events = lh.stream("events", key="id string", schema="t string, ts array<string>, at timestamp, n bigint")
+    check_application(spark, lh.app(*(events.select(x=text).latest(f"t{n}") for n, text in enumerate(USABLE))))
+    refused = [events.select(x=text).latest("a") for text in UNUSABLE]
+    refused += [
+        events.group_by("id").agg(x=lh.max(UNUSABLE[0])).table("a"),
+        events.group_by("id").agg(x=lh.max("at")).having("date_format(x, 'QQQQQQ') = ''").table("a"),
+        lh.stream("events", key="id string", schema="t string", event_time="to_timestamp(t, 'bb')").latest("a"),
+    ]
+    for table in refused:
+        with pytest.raises(PlanError, match="Spark can't use its format, or its time zone: "):
+            check_application(spark, lh.app(table))
+
+
 # sqlglot does not know these types, so the declaration accepts them; Spark would cast the text to a timestamp.
 IMPLICIT = [
     "nvl(get(ts, 0), at) > at", "get(ts, 0) = at", "get(ts, 0) BETWEEN at AND at",

@@ -6,7 +6,7 @@ the first tick, with the step and Spark's reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from pyspark.errors import PySparkException
@@ -35,6 +35,7 @@ from lakehouse.plan.schema import without_duplicates
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.expression import clock_texts
+from lakehouse.spark.expression.literal_formats import check_formats
 from lakehouse.spark.jvm.analysis import pattern_fault
 from lakehouse.spark.table import tables
 
@@ -71,12 +72,14 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     except PySparkException as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
-        clock_texts.check_casts(
-            _frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time]
-        )
+        first_frame, label = _frame_before_step(spark, stream, 0), f"{stream.what}: event_time"
+        clock_texts.check_casts(first_frame, label, [stream.source.event_time])
+        check_formats(first_frame, label, [stream.source.event_time])
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
-            clock_texts.check_casts(_frame_before_step(spark, stream, number), stream.what, step.expressions)
+            step_frame = _frame_before_step(spark, stream, number)
+            clock_texts.check_casts(step_frame, stream.what, step.expressions)
+            check_formats(step_frame, stream.what, step.expressions)
 
 
 def _describe_failing_step(spark: SparkSession, stream: Stream, error: PySparkException) -> str:
@@ -137,13 +140,14 @@ def _check_type(data_type: DataType, label: str) -> None:
             _check_type(data_type.valueType, label)
 
 
-def _check_items(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:
+def _check_items(frame: DataFrame, label: str, items: Collection[Expression]) -> None:
     for item in items:
         try:
             clock_texts.check_casts(frame, label, [item])
         except PySparkException as error:
             message = f"{label}: Spark can't take {item.text!r}: {_first_line(error)}"
             raise PlanError(message_with_place(message, item.place)) from error
+    check_formats(frame, label, items)
 
 
 def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
