@@ -17,7 +17,7 @@ from lakehouse.cli.look import interventions, late, quarantine, read
 from lakehouse.cli.past import blame, changes, diff, explain, rebuild
 from lakehouse.cli.repair import backfill, correct, rehydrate, replay, restore, revert, upkeep
 from lakehouse.cli.schema import check as schema_check
-from lakehouse.cli.schema import pull
+from lakehouse.cli.schema import pull, retry
 from lakehouse.cli.serve import airflow, spark
 from lakehouse.cli.spelling import ApplicationFirst
 from lakehouse.cli.spelling import RenamedOptions as Spelled
@@ -77,8 +77,8 @@ GROUPS = (
     ),
     Group(
         "schema",
-        "The registry's schemas beside an application",
-        {"pull": pull.pull, "check": schema_check.check},
+        "The registry's schemas",
+        {"pull": pull.pull, "check": schema_check.check, "retry": retry.retry},
     ),
     Group(
         "look",

@@ -19,7 +19,7 @@ TREE = {
     "kafka": "up down produce consume topics groups acls",
     "registry": "up down",
     "spark": "status stop",
-    "schema": "pull check",
+    "schema": "pull check retry",
     "look": "tables describe late quarantine interventions",
     "past": "log changes show diff blame bisect explain checkout rebuild",
     "repair": "backfill revert correct replay restore rehydrate upkeep",

@@ -20,7 +20,10 @@ import lakehouse as lh
 from lakehouse.formats.registered import PREFIX_LENGTH, schema_id, with_prefix
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.topics import Cluster
+from lakehouse.lake.layout import Layout
+from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.plan.registered.pinned import pinned_file
+from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.schemas.check import check_schemas
@@ -346,6 +349,27 @@ def test_a_schema_that_may_not_be_registered_or_is_none(
     assert "--schema names a schema; expected it with --format avro, protobuf or json_sr." in words(
         lakehouse("kafka", "produce", "kept", "lines.jsonl", "--schema", "value.avsc").err
     )
+
+
+def test_a_schema_that_was_registered_later_is_learned(
+    lakehouse: Command, register: Register, registry: EmbeddedRegistry, folder: Path
+) -> None:
+    id = register("later-value", order(FIRST))
+    Path("app.py").write_text(APP.format(topic="later").replace('key="id"', 'key="id bigint", schema="city string"'))
+    schemas = LakeSchemas(Layout(str(folder / "lake")))
+    schemas.keep("later", {"value": {id: None, 999_999: None, 7: WriterSchema("AVRO", '"int"')}}, 3)
+    retry = ("schema", "retry", "--app", "app.py", "--lake", "lake")
+    told = words(lakehouse(*retry).out)
+    assert f"topic later, value: known now: {id}; still unknown: 999999." in told
+    assert "lakehouse repair backfill current --app app.py" in told
+    schemas.reload("later")
+    known = schemas.find("later", "value")
+    assert json.loads(known[id].text) == order(FIRST)
+    assert known[7].text == '"int"', "what is known stays"
+    assert schemas.tick("later", ["value"]) == 3
+    assert schemas.unknown_ids("later", "value") == {999_999}
+    again = json.loads(lakehouse(*retry, "--json").out)["parts"]
+    assert again == [{"topic": "later", "part": "value", "learned": [], "unknown": [999_999], "tables": []}]
 
 
 CLICK = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "shop.Click", "type": "object",

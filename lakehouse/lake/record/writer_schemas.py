@@ -3,7 +3,7 @@
     schemas/<topic>.json   {"value": {"tick": 7, "schemas": {"12": {"kind": "AVRO", "text": "...", "references": []}}}}
 
 `tick`: the last one in whose records every id of this part was looked up. An id whose schema the registry did not have
-is null, and stays so: a record is bad or not, however often a table is built.
+is null, and stays so until somebody asks the registry again: a record is bad or not, however often a table is built.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.record import Record
 
 PARTS = ("key", "value")
+Entries = dict[str, Any]
 LookedUp = Mapping[str, Mapping[int, WriterSchema | None]]
 PATIENCE_SECONDS = 60.0  # another process writes a small file
 
@@ -73,6 +74,14 @@ class LakeSchemas:
         tick: up to it all ids of these parts were looked up. What is kept already stays as it is. Raises StorageError,
         and LeaseHeld while another process writes.
         """
+        self._write(topic, looked_up, tick, lambda entries, kept_entries: entries | kept_entries)
+
+    def learn(self, topic: str, looked_up: LookedUp) -> None:
+        """Keep the schemas of ids that the registry did not have before. Raises as `keep` does."""
+        known = {part_name: {id: s for id, s in schemas.items() if s} for part_name, schemas in looked_up.items()}
+        self._write(topic, known, NO_TICK, lambda entries, kept_entries: kept_entries | entries)
+
+    def _write(self, topic: str, looked_up: LookedUp, tick: int, merge: Callable[[Entries, Entries], Entries]) -> None:
         path = self._layout.schemas(topic)
         if not note.are_kept(path):
             raise StorageError(
@@ -83,7 +92,7 @@ class LakeSchemas:
             content = note.read(path) or {}
             for part_name, schemas in looked_up.items():
                 kept = content.get(part_name, {})
-                entries = {str(id): _entry(schema) for id, schema in schemas.items()} | kept.get("schemas", {})
+                entries = merge({str(id): _entry(schema) for id, schema in schemas.items()}, kept.get("schemas", {}))
                 content[part_name] = {"tick": max(tick, kept.get("tick", NO_TICK)), "schemas": entries}
             note.write(path, content)
         self._by_topic[topic] = _TopicSchemas(content, self._by_topic.get(topic))
