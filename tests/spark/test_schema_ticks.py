@@ -15,7 +15,9 @@ from lakehouse.errors import RegistryUnavailable, StorageError
 from lakehouse.formats.registered import with_prefix
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.registered.writer_schema import WriterSchema
+from lakehouse.run.scenario.replay import write_bronze as write_bronze_of_model
 from lakehouse.semantics.record import Record
+from tests.bench import Bench
 
 from ..written_bronze import write_bronze
 
@@ -156,3 +158,22 @@ def test_a_read_needs_the_schemas_of_the_records_that_are_there(make: Any, tmp_p
     write_bronze(tmp_path, records(8, tick=4))
     with pytest.raises(StorageError, match="known up to tick 1 of bronze, and tick 4 is read"):
         check_schemas(ticks._lake, source, 4)
+
+
+def test_a_schema_that_is_learned_later_is_read_by_from_then_on_and_by_a_backfill(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bench, table = Bench(spark, tmp_path), lh.stream("t", key="id string", schema="n int", format="avro").latest("t")
+    app = lh.app(table)
+    keyed = [replace(record, key=f"k{n}".encode()) for n, record in enumerate(records(21, 22))]
+    write_bronze_of_model(bench.lake, app, keyed)
+    schema = WriterSchema("AVRO", ROW)
+    bench.lake.schemas.keep("t", {"value": {21: schema, 22: None}}, 2)
+    bench.catch_up(app, 1)
+    assert set(bench.rows(table)) == {("k0",)}
+    bench.lake.schemas.learn("t", {"value": {22: schema, 23: None}})
+    write_bronze_of_model(bench.lake, app, [replace(record, key=b"k2") for record in records(22, tick=2)])
+    bench.lake.schemas.reload("t")
+    bench.catch_up(app, 2)
+    assert set(bench.rows(table)) == {("k0",), ("k2",)}
+    assert bench.rebuilt(table, 2) == {(f"k{n}",): {"n": 1} for n in range(3)}
