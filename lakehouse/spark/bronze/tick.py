@@ -24,6 +24,8 @@ from lakehouse.semantics.years import FIRST_MS
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time, with_valid_times
 from lakehouse.spark.expression.arrow_functions import literal_map, over_arrow_in_turn
+from lakehouse.spark.jvm.capability import Capability, choose_way
+from lakehouse.spark.jvm.order_times import with_running_maximum
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, read_progress
 
@@ -40,33 +42,49 @@ NO_TIME = -(2**63)
 RECORDS_PER_TASK, PARTITIONS_PER_TASK = 25_000, 8
 
 
-def stamp_rows(frame: DataFrame, state: bronze.BronzeState, tick: int) -> DataFrame:
-    """Give rows from Kafka (with headers) their topic id, tick and order time. Row order: see `running_order_times`."""
+# How many offsets before the end of a partition its last record may lie: markers of transactions have offsets, too.
+NEAR_END = 4
+
+
+def stamp_rows(frame: DataFrame, state: bronze.BronzeState, tick: int, ends: Offsets) -> DataFrame:
+    """Give rows from Kafka (with headers) their topic id, tick and order time, and mark the last ones, `_last`.
+
+    The rows of a partition come in one task, in the order of their offsets, as Spark's Kafka source reads them; so
+    nothing is sorted, and no record's content is moved. ends: see `append_tick`.
+    """
     # As a literal, the tick would be part of the code that Spark generates, and Spark would compile it for each tick.
     marks_by_topic = {name: {"id": topic.id, "tick": tick} for name, topic in state.topics.items()}
     mark = F.element_at(literal_map(marks_by_topic, "struct<id string, tick bigint>"), F.col("topic"))
     frame = with_valid_times(frame)
-    valid_time = F.when(invalid_kafka_time().isNull(), F.unix_millis("timestamp"))
-    record_struct = F.struct("topic", "partition", "offset", valid_time.alias("time"))
-    frame = frame.withColumn(
-        "_order", running_order_times({name: topic.order for name, topic in state.topics.items()})(record_struct)
+    frame = frame.withColumn("_time", F.when(invalid_kafka_time().isNull(), F.unix_millis("timestamp")))
+    carried = {name: topic.order for name, topic in state.topics.items()}
+    frame = choose_way(
+        Capability.TASK_STATE,
+        lambda: with_running_maximum(frame, carried, ends, NO_TIME, NEAR_END),
+        lambda: _with_maximum_by_python(frame, carried),
     )
     return frame.select(
         "topic", mark["id"].alias("topic_id"),
         "partition", "offset", "timestamp",
         F.col("timestampType").alias("timestamp_type"), "headers", "key", "value",
-        mark["tick"].alias("tick"), F.timestamp_millis("_order.time").alias("order_time"),
-        F.col("_order.last").alias("_last"),
+        mark["tick"].alias("tick"),
+        F.timestamp_millis(F.greatest("_maximum", F.lit(FIRST_MS))).alias("order_time"),
+        F.col("_is_near_end").alias("_last"),
     )  # fmt: skip
+
+
+def _with_maximum_by_python(frame: DataFrame, carried: Offsets) -> DataFrame:
+    """Add what `with_running_maximum` adds; only the last record of a partition in an Arrow batch is near its end."""
+    order = running_order_times(carried)(F.struct("topic", "partition", "offset", F.col("_time").alias("time")))
+    frame = frame.withColumn("_order", order)
+    return frame.withColumns({"_maximum": F.col("_order.time"), "_is_near_end": F.col("_order.last")}).drop("_order")
 
 
 def running_order_times(carried: Offsets) -> Callable[[Column], Column]:
     """Return a function that gives the running maximum of the records' times.
 
     It takes struct(topic, partition, offset, time in milliseconds) and gives struct(time, last): `last` is true for the
-    last row of a partition in each Arrow batch. The rows of a partition come in one task, in the order of their
-    offsets, as Spark's Kafka source reads them; so nothing is sorted, and no record's content is moved. carried: the
-    order times before these rows, by topic and partition.
+    last row of a partition in each Arrow batch. carried: the order times before these rows, by topic and partition.
     """
     result_type = StructType([StructField("time", LongType()), StructField("last", BooleanType())])
 
@@ -89,9 +107,7 @@ def running_order_times(carried: Offsets) -> Callable[[Column], Column]:
                 running_max[start:end] = np.maximum.accumulate(np.maximum(times[start:end], last_time))
                 is_last[end - 1] = True
                 last_by_partition[topic, partition] = int(offsets[end - 1]), int(running_max[end - 1])
-            yield pa.StructArray.from_arrays(
-                [pa.array(np.maximum(running_max, FIRST_MS)), pa.array(is_last)], ["time", "last"]
-            )
+            yield pa.StructArray.from_arrays([pa.array(running_max), pa.array(is_last)], ["time", "last"])
 
     def partition_arrays(batch: pa.Array) -> tuple[list[str], list[Any]]:
         topic, *number_columns = batch.flatten()
@@ -133,7 +149,7 @@ def append_tick(
     next_state = _advance_state(state, ends, tick)
     content = BronzeTick(topics=next_state.topics, run=run)
     target = Progress(state.epoch, tick)
-    stamped_rows = stamp_rows(frame, state, tick)
+    stamped_rows = stamp_rows(frame, state, tick, ends)
     own = [topic for topic in own if topic in ends]
     if own:
         # Read Kafka once for several writes; a read that fails does so before the first write.
@@ -143,10 +159,21 @@ def append_tick(
     finally:
         if own:
             stamped_rows.unpersist()
-    if orders is None:
-        # A killed writer had written an own table already: Spark observed nothing, so read its order times back.
+    if orders is None or not _moved_partitions(state, ends) <= {(row.topic, row.partition) for row in orders}:
+        # A killed writer had written an own table already, and Spark observed nothing; or a partition ends with offsets
+        # that have no record. Then read the order times back.
         return bronze.with_order_times(OpenLake(frame.sparkSession, layout), own, next_state), volume
     return bronze.raise_order_times(next_state, orders), volume
+
+
+def _moved_partitions(state: bronze.BronzeState, ends: Offsets) -> set[tuple[str, int]]:
+    """Return the partitions that a tick moves on, by topic and number."""
+    return {
+        (topic, partition)
+        for topic, topic_ends in ends.items()
+        for partition, end in topic_ends.items()
+        if end > state.topics[topic].next.get(partition, 0)
+    }
 
 
 def _append_to_tables(

@@ -29,6 +29,7 @@ class Capability(Enum):
     PLANS = "Spark's plans", "a version of a table is planned at each read, and the first batch waits for its plan"
     EXPRESSIONS = "Catalyst's trees", "an expression that may fail is computed twice for each record"
     JAVA_CALLS = "Java calls in an expression", "ksqlDB's functions run in Python, and not inside a lambda"
+    TASK_STATE = "Java's maps in an expression", "the order times of bronze's records are computed in Python"
     CHECKPOINT = "the offsets in Spark's checkpoint", "a batch is read once more, for the ends of its partitions"
     FILES = "Hadoop's file systems", "folders of a path with a scheme are reached by pyarrow"
     LOCAL_FILES = "Spark's class for a checkpoint's files", "each file of a checkpoint starts processes of the system"

@@ -53,6 +53,13 @@ def invoke_method(target: Any, method: str, result_type: str, *arguments: Any) -
     )
 
 
+def invoke_changing_method(target: Any, method: str, result_type: str, *arguments: Any) -> Any:
+    """Return a call like `invoke_method`, made once for each record: it changes its object, or sees it changed."""
+    return _catalyst_objects().Invoke(
+        target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, False
+    )
+
+
 def new_object(class_name: str, arguments: Any) -> Any:
     """Return a new object of a class. arguments: a tree that gives the array of its constructor's arguments."""
     class_object = constant_object(class_of(class_name), "java.lang.Class")
