@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.scenario import Batch, Scenario, find_files, read_scenario
 from lakehouse.semantics.record import Record
 from tests.packed import check_on_spark
+from tests.seeds import DRAWN, draw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,8 +98,12 @@ def in_one_batch(scenario: Scenario) -> Batch:
     return "all"
 
 
-def test_scenarios(spark: SparkSession, tmp_path: Path) -> None:
-    check_on_spark(spark, tmp_path, [scenario for scenario in SCENARIOS if scenario.path.stem in FEW], in_one_batch)
+@pytest.mark.parametrize(
+    "share", [pytest.param(2, id=f"half-{DRAWN}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
+def test_scenarios(spark: SparkSession, tmp_path: Path, share: int) -> None:
+    few = [scenario for scenario in SCENARIOS if scenario.path.stem in FEW]
+    check_on_spark(spark, tmp_path, Random(draw()).sample(few, len(few) // share), in_one_batch)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from lakehouse.spark.silver.query import Silver
 
 from ..bench import Bench
 from ..rows import CHAIN, OUTER, REFERRING, SUMS, A, B
-from ..seeds import seeds
+from ..seeds import DRAWN, draw
 from .test_rows import records
 
 SIZES = SUMS.group_by("rows").agg(n=lh.count()).table("sizes")
@@ -46,13 +46,15 @@ def last_tick(bench: Bench, table: lh.Table) -> int:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
-def test_in_any_order_the_tables_are_those_of_one_application(bench: Bench, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "turns"), [pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(draw(), 2, id=DRAWN)]
+)
+def test_in_any_order_the_tables_are_those_of_one_application(bench: Bench, seed: int, turns: int) -> None:
     """Each takes in ticks when it likes, by new writers now and then; at last both have all of them."""
     dice = Random(seed)
     sent = records(seed, 40, TICKS)
     last = write_bronze(bench.lake, KEEPER.with_upstream, sent)
-    for _ in range(4):
+    for _ in range(turns):
         ticks = sorted(dice.randint(1, last) for _ in range(dice.randint(1, 2)))
         bench.catch_up(dice.choice((KEEPER, READER)), *ticks)
         kept_tick = max(last_tick(bench, table) for table in KEEPER.tables)
