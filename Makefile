@@ -22,7 +22,8 @@ setup: .venv/.installed jars classes ## the Python environment and the jars (nee
 # --no-compile: Python compiles a module when it first imports it; compiling all of them doubles the time.
 .venv/.installed: .venv/.checked $(LOCK) pyproject.toml
 	@echo "python: installing $(LOCK) into .venv"
-	@$(PIP) install --root-user-action=ignore --no-compile --require-hashes --requirement $(LOCK)
+	@$(BIN)/python lakehouse/setup/packages.py python $(LOCK) -- $(BIN)/python -m pip --disable-pip-version-check \
+		install --progress-bar=off --root-user-action=ignore --no-compile --require-hashes --requirement $(LOCK)
 	@$(PIP) install --root-user-action=ignore --no-deps --no-build-isolation --editable .
 	@touch $@
 

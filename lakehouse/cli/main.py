@@ -18,6 +18,8 @@ import typer
 from lakehouse.cli import groups
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED, INTERRUPTED, exit_code, file_error_message
+from lakehouse.cli.terminal.options import JSON
+from lakehouse.cli.terminal.waiting import phases_shown
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
@@ -74,7 +76,9 @@ def run() -> None:
     """The console entry of pyproject.toml."""
     sys.excepthook = show_trace
     allow_keeping(allowed=True)
-    _end_process(main(sys.argv[1:]))
+    with phases_shown(quiet=JSON in sys.argv):
+        code = main(sys.argv[1:])
+    _end_process(code)
 
 
 def show_trace(error_class: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

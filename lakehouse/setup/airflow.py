@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lakehouse.errors import AirflowError, LakehouseError
 from lakehouse.setup import places
+from lakehouse.setup.packages import run_pip
 
 STAMP = "installed.lock"  # a copy of the lock, written last, so that an interrupted set-up starts over
 STDERR = 2
@@ -26,8 +27,8 @@ def to_stderr(line: str) -> None:
 def set_up_airflow(say: Callable[[str], None] = to_stderr) -> Path:
     """Make Airflow's environment, or bring it up to date, and return its `airflow`. Quick if there is nothing to do.
 
-    say: called with a line before the installation, which takes minutes. The output of pip goes to stderr; pip's own
-    configuration chooses the package index. Raises AirflowError if it fails.
+    say: called with a line before the installation, which takes minutes, and every few seconds while it lasts; if it
+    fails, with pip's last lines. pip's own configuration chooses the package index. Raises AirflowError if it fails.
     """
     environment_folder = places.airflow_environment()
     airflow_command, stamp_file = environment_folder / "bin" / "airflow", environment_folder / STAMP
@@ -37,26 +38,29 @@ def set_up_airflow(say: Callable[[str], None] = to_stderr) -> Path:
         and stamp_file.read_bytes() == places.AIRFLOW_LOCK.read_bytes()
     ):
         say(f"airflow: installing Airflow into {environment_folder} (700 MB, some minutes)")
-        _install_packages(environment_folder)
+        _install_packages(environment_folder, say)
         stamp_file.write_bytes(places.AIRFLOW_LOCK.read_bytes())
     _link_lakehouse(environment_folder)
     return airflow_command
 
 
-def _install_packages(folder: Path) -> None:
+def _install_packages(folder: Path, say: Callable[[str], None]) -> None:
     # --clear: packages of an older lock must not stay behind.
-    _run_command("make a virtual environment; on Debian and Ubuntu install python3-venv",
-         [sys.executable, "-m", "venv", "--clear", str(folder)])  # fmt: skip
-    _run_command("install the packages of airflow.lock",
-         [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-          "--root-user-action=ignore", "--require-hashes", "--requirement", str(places.AIRFLOW_LOCK)])  # fmt: skip
+    argv = [sys.executable, "-m", "venv", "--clear", str(folder)]
+    exit_code = subprocess.run(argv, stdout=STDERR, check=False).returncode
+    _check_exit("make a virtual environment; on Debian and Ubuntu install python3-venv", argv, exit_code)
+    argv = [
+        *(str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"),
+        *("--root-user-action=ignore", "--require-hashes", "--requirement", str(places.AIRFLOW_LOCK)),
+    ]
+    exit_code = run_pip(argv, places.AIRFLOW_LOCK, lambda text: say(f"airflow: {text}"))
+    _check_exit("install the packages of airflow.lock", argv, exit_code)
 
 
-def _run_command(purpose: str, argv: list[str]) -> None:
-    process = subprocess.run(argv, stdout=STDERR, check=False)
-    if process.returncode != 0:
+def _check_exit(purpose: str, argv: list[str], exit_code: int) -> None:
+    if exit_code != 0:
         raise AirflowError(
-            f"{argv[0]} ended with code {process.returncode}; expected it to {purpose}. Its output is above; run "
+            f"{argv[0]} ended with code {exit_code}; expected it to {purpose}. Its output is above; run "
             "`lakehouse setup --airflow` again."
         )
 

@@ -34,6 +34,7 @@ CHECKSUMS = SETUP_FOLDER / "checksums.txt"
 NEEDED_KINDS = ("spark", "kafka")
 EXTRA_KINDS = ("s3", "s3proxy", "registry")
 JAVA_OLDEST = 17
+SAY_SECONDS = 4.0
 LINES_SHOWN = 15
 
 
@@ -223,7 +224,14 @@ def _retrieve_jars(java_path: str, ivy_jar: Path, folder: Path, ivy_cache: Path,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
             )
-    exit_codes = {kind: process.wait() for kind, process in processes.items()}
+    started = said_at = time.monotonic()
+    while any(process.poll() is None for process in processes.values()):
+        time.sleep(0.1)
+        if time.monotonic() - said_at >= SAY_SECONDS:
+            said_at = time.monotonic()
+            file_count = sum(1 for _ in ivy_cache.glob("**/*.jar"))
+            print(f"jars: {file_count} fetched so far, {said_at - started:.0f} s", file=sys.stderr, flush=True)
+    exit_codes = {kind: process.returncode for kind, process in processes.items()}
     for kind, exit_code in exit_codes.items():
         if exit_code != 0 or not any((folder / kind).glob("*")):
             raise ResolveError(_describe_failure(kind, exit_code, log_files[kind].read_text(errors="replace")))

@@ -35,6 +35,7 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pip:
     fake = Pip(tmp_path / "environment")
     monkeypatch.setattr(places, "airflow_environment", lambda: fake.folder)
     monkeypatch.setattr(subprocess, "run", fake.run)
+    monkeypatch.setattr(airflow, "run_pip", lambda argv, lock, say: fake.run(argv).returncode)
     return fake
 
 

@@ -11,6 +11,7 @@ from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.moments import source_of
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError, NotFound
+from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from lakehouse.run.explain.explanation import Explained
@@ -69,13 +70,12 @@ def explain(
         offsets=offsets,
         find_source=source_of(settings, app_path),
     )
-    with show.console(stderr=True).status("reading bronze") as status:
-        explained_rows = Lake(settings=settings).explain(
-            declared_table,
-            key,
-            past_moment,
-            listen=lambda records: status.update(f"{records:,} records of bronze read"),
-        )
+    with phase("reading bronze") as reading:
+
+        def show_read(records: int) -> None:
+            reading.text = f"reading bronze, {records:,} records so far"
+
+        explained_rows = Lake(settings=settings).explain(declared_table, key, past_moment, listen=show_read)
     explained_rows = _rows_in_window(explained_rows, table, window)
     step_limit = limit or (None if json else ROWS_SHOWN)
     for explained_row in explained_rows:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,17 +79,15 @@ def backfill(
                 f"{table}: {'what was built beside it was removed' if discarded else 'nothing was built beside it'}."
             )
         return
-    with show_build_progress(as_json=json) as show_step:
-        if plan:
-            repair_plan = lake_api.plan_backfill(
-                application.table(table), of=record_range, examples=limit, listen=show_step
-            )
-            outcome = repair_plan.expected
-        else:
-            repair_plan = None
-            outcome = lake_api.backfill(
-                application, application.table(table), of=record_range, reason=why, by=decided_by, listen=show_step
-            )
+    listener = build_listener(as_json=json)
+    if plan:
+        repair_plan = lake_api.plan_backfill(application.table(table), of=record_range, examples=limit, listen=listener)
+        outcome = repair_plan.expected
+    else:
+        repair_plan = None
+        outcome = lake_api.backfill(
+            application, application.table(table), of=record_range, reason=why, by=decided_by, listen=listener
+        )
     tables_below = [item.name for item in application.below(application.table(table))] if outcome.changed else []
     if json:
         show.as_json(
@@ -126,27 +122,13 @@ def chosen_range(start: str | None, end: str | None, offsets: str | None) -> Ran
     return Range(first_ms, last_ms)
 
 
-@contextmanager
-def show_build_progress(*, as_json: bool) -> Iterator[ShowProgress]:
-    """Show a build on stderr while it lasts; give its listener. as_json: print a line for each step, for programs."""
-    if as_json:
-        yield lambda phase, record_count, record_total: show.as_json(
-            {"event": "progress", "phase": phase, "records": record_count, "of": record_total}, stderr=True
-        )
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description:8}"), BarColumn(), TextColumn("{task.fields[said]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as progress_bars:
-        bar_task = progress_bars.add_task("start", total=None, said="")
-
-        def listen(phase: str, record_count: int, record_total: int) -> None:
-            progress_text = f"{record_count:,} records of {record_total:,}"
-            progress_bars.update(
-                bar_task, description=phase, total=record_total or None, completed=record_count, said=progress_text
-            )
-
-        yield listen
+def build_listener(*, as_json: bool) -> ShowProgress | None:
+    """Return what prints each step of a build for programs; None for people, who see its phases."""
+    if not as_json:
+        return None
+    return lambda phase, record_count, record_total: show.as_json(
+        {"event": "progress", "phase": phase, "records": record_count, "of": record_total}, stderr=True
+    )
 
 
 def change_as_json(declared_table: Table, outcome: Backfilled, *, plan: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
+from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,16 +74,13 @@ def _parse_partitions(text: str) -> int | None:
 
 @contextmanager
 def _show_written_records(target_topic: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many of the records are in the topic while it is written; on stderr, for a person only."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Give the listener by which a phase tells how many of the records are in the topic."""
+    with phase("writing", f"reading bronze, writing {target_topic}", unit="records") as writing:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = show.console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress_bar:
-        bar_task = progress_bar.add_task(f"reading bronze, writing {target_topic}", total=None)
-        yield lambda record_count, record_total: progress_bar.update(
-            bar_task, completed=record_count, total=record_total
-        )
+        def show_written(record_count: int, record_total: int) -> None:
+            writing.done, writing.total = record_count, record_total
+
+        yield show_written
 
 
 def _outcome_facts(outcome: Rehydrated) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import BAD_INPUT, FAILED, OK, exit_code
+from lakehouse.cli.terminal.waiting import phases_shown
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
@@ -177,7 +178,8 @@ def main(
         app = load_app(options.app)
         if is_divisible:
             app = divide_app(app, options.part, options.tables)
-        last_event = run_job(settings_of(options.config, None), app, options.until)
+        with phases_shown(quiet=False):
+            last_event = run_job(settings_of(options.config, None), app, options.until)
     except LakehouseError as error:
         show.as_json({"event": "error", "message": str(error)})
         return BAD_INPUT if exit_code(error) == BAD_INPUT else FAILED

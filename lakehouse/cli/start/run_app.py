@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,7 +14,9 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import exit_code
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, settings_of
+from lakehouse.cli.terminal.waiting import SILENCE_SECONDS, PhaseLines, phases_shown_by
 from lakehouse.errors import ConfigError, LakehouseError
+from lakehouse.phases import describe_phases, phase, phases_under_way, seconds_idle
 from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from lakehouse.run.watch.event import JobEvent
     from lakehouse.run.watch.lines import Lines
     from lakehouse.settings.config import Log, Settings
+
+
+IDLE = "up to date, waits for records"
 
 
 class Until(StrEnum):
@@ -69,7 +75,10 @@ def run(
     settings = settings_of(config, lake)
     if until is None:
         allow_keeping(allowed=False)  # it would have a kept engine for as long as it runs
-    with errors_as_lines(settings.log, as_json_lines=not json):
+    with (
+        errors_as_lines(settings.log, as_json_lines=not json),
+        phases_as_lines(settings.log, json=json, ends=until is not None),
+    ):
         if (part or tables) and only != RunPart.silver:
             raise ConfigError(
                 "--part and --tables divide the tables among processes. Expected --only silver with them; one other "
@@ -91,7 +100,8 @@ def _run_application(
     cheap_checks.check_before_run(settings, application, run_parts)  # fail before a broker starts
     with open_kafka(settings) as servers:
         if "ingest" in run_parts:
-            topics.check_topics(settings, application, servers)
+            with phase("asking Kafka for the topics"):
+                topics.check_topics(settings, application, servers)
         if json:
             for warning in application.warnings:
                 show.as_json({"event": "warning", "message": warning})
@@ -109,7 +119,7 @@ def _run_application(
             for warning in application.warnings:
                 show.say(f"warning: {warning}", stderr=True)
             waiting_count = waiting_records(settings, application, servers) if "ingest" in run_parts else 0
-            with show_progress(application, waiting_count) as listen:
+            with show_progress(application, waiting_count, ends=until is not None) as listen:
                 done_event = run_until(settings, application, run_parts, until or STOPPED, listen)
     if not only_lines:
         print_summary(done_event)
@@ -132,6 +142,21 @@ def errors_as_lines(log: Log, *, as_json_lines: bool = True) -> Iterator[None]:
             raise
         Lines(log, _say_on_stderr).say("error", str(error), event="error")
         raise typer.Exit(exit_code(error)) from error
+
+
+@contextmanager
+def phases_as_lines(log: Log, *, json: bool, ends: bool) -> Iterator[None]:
+    """Say the phases of a run in its log, if it has one in lines. ends: it does not go on when nothing is new."""
+    from lakehouse.run.watch.lines import Lines
+
+    if json or not shows_lines(log.format):
+        yield
+        return
+    log_lines = Lines(log, _say_on_stderr)
+    idle_text = None if ends else IDLE
+    lines = PhaseLines(lambda text: log_lines.say("info", text, event="phase"), time.monotonic(), idle_text)
+    with phases_shown_by(lines):
+        yield
 
 
 @contextmanager
@@ -159,12 +184,16 @@ def waiting_records(settings: Settings, app: App, servers: str) -> int:
     from lakehouse.kafka.topics import Cluster
     from lakehouse.run.watch.lag import lag
 
-    return sum(lag(settings, app, Cluster(servers, settings.kafka.options)).values())
+    with phase("asking Kafka what is new"):
+        return sum(lag(settings, app, Cluster(servers, settings.kafka.options)).values())
 
 
 @contextmanager
-def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent], None]]:
-    """Show a run on stderr while it lasts; give its listener. waiting_count: the records to ingest, as of now."""
+def show_progress(app: App, waiting_count: int, *, ends: bool = True) -> Iterator[Callable[[JobEvent], None]]:
+    """Show a run on stderr while it lasts; give its listener.
+
+    waiting_count: the records to ingest, as of now. ends: the run does not go on when nothing is new.
+    """
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from lakehouse.run.watch.lines import WARNINGS, event_text
@@ -173,13 +202,19 @@ def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent],
     record_counts = {"tick": 0, "batch": 0, "published": 0}
     with Progress(*columns, TimeElapsedColumn(), console=show.console(stderr=True)) as progress_bars:
         bar_tasks = {
-            "tick": progress_bars.add_task("ingest", total=waiting_count or None, said="starting"),
-            "batch": progress_bars.add_task(
-                "tables", total=waiting_count * _tables_per_record(app) or None, said="waiting"
-            ),
+            "tick": progress_bars.add_task("ingest", total=waiting_count or None, said=""),
+            "batch": progress_bars.add_task("tables", total=waiting_count * _tables_per_record(app) or None, said=""),
         }
         if app.sinks:
-            bar_tasks["published"] = progress_bars.add_task("publish", total=None, said="waiting")
+            bar_tasks["published"] = progress_bars.add_task("publish", total=None, said="")
+        now_task = progress_bars.add_task("now", total=None, said="")
+
+        def show_now(now: float) -> None:
+            if threads := phases_under_way():
+                progress_bars.update(now_task, total=None, said=show.escaped(describe_phases(threads[-1], now)))
+            elif not ends and seconds_idle(now) >= SILENCE_SECONDS:
+                # A full bar does not move: a job that waits for records does not look like one that works.
+                progress_bars.update(now_task, total=1, completed=1, said=IDLE)
 
         def listen(event: JobEvent) -> None:
             if event.kind in (*WARNINGS, "kafka back"):
@@ -196,7 +231,8 @@ def show_progress(app: App, waiting_count: int) -> Iterator[Callable[[JobEvent],
                 bar_tasks[event.kind], completed=record_counts[event.kind], said=f"tick {event.tick:,}: {progress_text}"
             )
 
-        yield listen
+        with phases_shown_by(show_now):
+            yield listen
 
 
 def _tables_per_record(app: App) -> int:

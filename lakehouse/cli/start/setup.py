@@ -9,6 +9,7 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.errors import ConfigError, LakehouseError, reason_of_error
+from lakehouse.phases import phase
 from lakehouse.setup import airflow as airflow_environment
 from lakehouse.setup import jars, places
 from lakehouse.setup.log_store import build_log_store
@@ -65,7 +66,8 @@ def _keep_spark_classes() -> None:
 
     start_time = time.monotonic()
     try:
-        is_written = class_archive.write_archive()
+        with phase("keeping Spark's classes ready, in about a minute"):
+            is_written = class_archive.write_archive()
     except (LakehouseError, *SPARK_ERRORS, OSError) as error:
         show.say(f"warning: Spark's classes are not kept ready: {reason_of_error(error)}", stderr=True)
         return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from lakehouse.errors import ConfigError
+from lakehouse.phases import phase
 from lakehouse.semantics.moment import At, AtOffsets, ClockName, FindSource, moment_of, no_source
 from lakehouse.settings.config import Settings
 
@@ -98,6 +99,7 @@ def fold_of(settings: Settings, app: str | None) -> FoldRows | None:
         from lakehouse.run.lake import Lake
         from lakehouse.run.start.application import load_app
 
-        return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
+        with phase("folding", f"folding {name} at {moment}"):
+            return Lake(settings=settings).read(load_app(app).table(name), at=moment, hidden=True).toArrow()
 
     return fold_at_moment

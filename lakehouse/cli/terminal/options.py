@@ -19,7 +19,8 @@ ConfigOption = Annotated[
 LakeOption = Annotated[
     str | None, typer.Option("--lake", metavar="PATH", help="The lake's folder; wins over the settings.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JSON = "--json"
+JsonOption = Annotated[bool, typer.Option(JSON, help="Print JSON, for programs.")]
 AppOption = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -31,11 +33,31 @@ from lakehouse.markup.text import OBEYED
 from lakehouse.markup.text import escaped as escaped
 
 PIPE_WIDTH = 160
+ERASE_LINE = "\r\x1b[2K"
 NUMBERED = ("version", "tick", "offset", "partition", "pid")  # columns whose numbers name something
+
+
+_line_lock = threading.Lock()
+_has_line = threading.Event()
+
+
+def rewrite_line(text: str) -> None:
+    """Show one line on stderr, which is a terminal, until other output, or the next line, takes its place."""
+    columns = shutil.get_terminal_size().columns
+    with _line_lock:
+        sys.stderr.write(ERASE_LINE + escaped(text)[: columns - 1])
+        sys.stderr.flush()
+        _has_line.set() if text else _has_line.clear()
+
+
+def _take_line_away() -> None:
+    if _has_line.is_set():
+        rewrite_line("")
 
 
 def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
     """Print a text, escaped."""
+    _take_line_away()
     typer.echo(escaped(text), err=stderr, nl=nl)
 
 
@@ -46,6 +68,7 @@ def clear_terminal() -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console for the present stream: tests, and pipes, exchange it."""
+    _take_line_away()
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
 
@@ -84,11 +107,13 @@ def as_json(value: Any, *, stderr: bool = False) -> None:
 
 def as_json_text(line: str, *, stderr: bool = False) -> None:
     """Print a JSON text that is one line already, escaped as JSON has it."""
+    _take_line_away()
     typer.echo(OBEYED.sub(lambda match: json.dumps(match[0])[1:-1], line), err=stderr)
 
 
 def as_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV: unchanged for a program or a file, escaped on a terminal."""
+    _take_line_away()
     csv_text = io.StringIO()
     writer = csv.writer(csv_text, lineterminator="\n")
     writer.writerow(names)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +9,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.failure import FAILED
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
+from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from lakehouse.run.audit.finding import Audit
@@ -39,10 +38,13 @@ def audit(
     settings = lake_of(config, lake)
     application = load_app(app_of(app, settings))
     declared_table = application.table(table)
-    with ExitStack() as exit_stack:
-        audit_result = Lake(settings=settings).audit(
-            application, declared_table, deep=deep, listen=_say_part_as_json if json else _show_checked_part(exit_stack)
-        )  # fmt: skip
+    with phase("audit") as auditing:
+
+        def show_part(part: str) -> None:
+            auditing.text = f"audit of {part}"
+
+        listener = _say_part_as_json if json else show_part
+        audit_result = Lake(settings=settings).audit(application, declared_table, deep=deep, listen=listener)
     if json:
         show.as_json(audit_result.plain())
     else:
@@ -54,15 +56,6 @@ def audit(
 def _say_part_as_json(part: str) -> None:
     """Print the part under check, for a program that waits."""
     show.as_json({"event": "progress", "part": part}, stderr=True)
-
-
-def _show_checked_part(exit_stack: ExitStack) -> Callable[[str], None]:
-    """Show the part under check, for a person who waits: on stderr, if that is a terminal."""
-    console = show.console(stderr=True)
-    if not console.is_terminal:
-        return lambda part: None
-    console_status = exit_stack.enter_context(console.status("audit: starting Spark"))
-    return lambda part: console_status.update(f"audit: {part}")
 
 
 def _print_audit(audit_result: Audit) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.repair.backfill import show_build_progress
+from lakehouse.cli.repair.backfill import build_listener
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 
@@ -35,8 +35,7 @@ def backtest(
     app = app_of(app, settings)
     first_table, second_table = load_app(app).table(table), load_app(other).table(table)
     lake_api = Lake(settings=settings)
-    with show_build_progress(as_json=json) as show_step:
-        comparison = lake_api.backtest(first_table, second_table, to=to, listen=show_step)
+    comparison = lake_api.backtest(first_table, second_table, to=to, listen=build_listener(as_json=json))
     differences = comparison.differing
     example_rows = [(change["key"], change["before"], change["after"]) for change in differences.changes]
     contents_by_app = {app: comparison.first, other: comparison.second}

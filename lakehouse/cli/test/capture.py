@@ -11,6 +11,7 @@ import typer
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
+from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from lakehouse.run.start.application import LoadedApp
@@ -62,10 +63,14 @@ def capture(
             f"--out {scenario_file}: there is no folder {scenario_file.parent}. Make it, or name another file."
         )
     layout = Layout(settings.lake.path)
-    with show.console(stderr=True).status("reading bronze") as status:
+    with phase("reading bronze") as reading:
+
+        def show_read(records: int) -> None:
+            reading.text = f"reading bronze, {records:,} records so far"
+
         scenario = captured(
             layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
-            listen=lambda record_text: status.update(f"{record_text:,} records of bronze read"),
+            listen=show_read,
         )  # fmt: skip
     scenario_file.write_text(scenario.text, encoding="utf-8")
     count_text = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from lakehouse.lake import store
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import quarantine_lease
 from lakehouse.lake.layout import Layout
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.run.job import function_sinks
 from lakehouse.run.job.function_sinks import Telling
@@ -54,6 +56,7 @@ Part = Literal["ingest", "silver"]
 PARTS: tuple[Part, ...] = ("ingest", "silver")
 POLL_SECONDS = 0.5
 WAITING_TOLD_SECONDS = 10.0  # a batch of another application takes seconds: nobody need know
+TICKS_REMEMBERED = 1_000
 STORE_POLL_SECONDS = 5.0  # a store wants to be paid for each answer
 
 
@@ -80,6 +83,7 @@ class Job:
         self._cluster = Cluster(bootstrap_servers, settings.kafka.options)
         self._turns = Turns(None)
         self._began = time.monotonic()
+        self._tick_records: deque[tuple[int, int]] = deque(maxlen=TICKS_REMEMBERED)  # the last ticks of this run
 
     def until_caught_up(self, parts: tuple[Part, ...] = PARTS) -> None:
         """Ingest what Kafka has now, then bring every table and sink up to date. Raises the error that stopped it."""
@@ -95,11 +99,13 @@ class Job:
                     except BaseException:
                         ingest.stop(ingest_query)
                         raise
-                    _await_query(ingest_query, ingest.check)
+                    with phase("reading Kafka"):
+                        _await_query(ingest_query, ingest.check)
             elif "silver" in parts:
                 silver = stack.enter_context(self._silver())
             if silver is not None:
-                _await_query(silver.start(available_now=True), silver.check)
+                with phase("looking for new ticks"):
+                    _await_query(silver.start(available_now=True), silver.check)
                 silver.catch_up_with_upstream()
                 self._tell_waiting(silver, patience_seconds=0)
                 silver.check_schemas()
@@ -122,8 +128,12 @@ class Job:
                 running_queries.append(
                     (self._start_in_pool("silver", partial(silver.start, available_now=False)), silver)
                 )
+            first_look, has_looked = ExitStack(), False
             try:
+                first_look.enter_context(phase("looking for new records"))
                 while not stop.wait(POLL_SECONDS) and all(query.isActive for query, _ in running_queries):
+                    if has_looked := has_looked or all(_is_waiting(query) for query, _ in running_queries):
+                        first_look.close()
                     self._take_up(ingest, silver)
             except Exception:
                 # A batch's own error says more than the error that a query, or Spark, no longer answers.
@@ -131,6 +141,7 @@ class Job:
                     owner.check(query)
                 raise
             finally:
+                first_look.close()
                 self._turns.end()
                 for query, owner in running_queries:
                     owner.stop(query)
@@ -199,6 +210,7 @@ class Job:
         upkeeping = self._upkeeping("bronze", keep_up)
 
         def after_tick(tick: int, rows: int) -> None:
+            self._tick_records.append((tick, rows))
             self._say("tick", tick, rows, took=round(ingest.took, 3))
             upkeeping.run_if_due(tick)
             self._turns.wait_for(tick)
@@ -252,12 +264,13 @@ class Job:
 
             def publish(tick: int) -> None:
                 started = time.monotonic()
-                for topic, count in publishing.publish(tick, silver.limit):
-                    self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
-                    started = time.monotonic()
-                for name, count in functions.tell(tick, silver.limit):
-                    self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
-                    started = time.monotonic()
+                with phase("publishing", f"publishing up to tick {tick:,}"):
+                    for topic, count in publishing.publish(tick, silver.limit):
+                        self._say("published", tick, count, topic=topic, took=round(time.monotonic() - started, 3))
+                        started = time.monotonic()
+                    for name, count in functions.tell(tick, silver.limit):
+                        self._say("told", tick, count, function=name, took=round(time.monotonic() - started, 3))
+                        started = time.monotonic()
 
             name_hash = hashlib.sha256(",".join(sorted(table.name for table in self._app.tables)).encode())
             upkeeping = self._upkeeping(f"silver-{name_hash.hexdigest()[:12]}", self._keep_up)
@@ -271,13 +284,23 @@ class Job:
                 upkeeping.run_if_due(tick)
                 self._turns.reached(tick)
 
-            with Silver(self._lake, self._app, after_batch) as silver:
+            def count_records(after: int, to: int) -> int:
+                ticks = list(self._tick_records)  # ingest goes on
+                is_known = bool(ticks) and ticks[0][0] <= after + 1
+                return sum(records for tick, records in ticks if after < tick <= to) if is_known else 0
+
+            with Silver(self._lake, self._app, after_batch, count_records) as silver:
                 # Publish commits that a crash left unpublished, and the whole history of a new sink.
                 publish(silver.tick)
                 yield silver
 
     def _say(self, kind: str, tick: int, records: int, **details: Any) -> None:
         self._listen(JobEvent(kind, tick, records, time.monotonic() - self._began, details))
+
+
+def _is_waiting(query: StreamingQuery) -> bool:
+    """Say whether a query has looked once, and has nothing more to do."""
+    return query.lastProgress is not None or str(query.status["message"]).startswith("Waiting")
 
 
 def _await_query(query: StreamingQuery, check: Callable[[StreamingQuery], None]) -> None:

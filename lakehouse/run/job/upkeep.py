@@ -17,6 +17,7 @@ from lakehouse.duration import duration_ms
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, table_lease
 from lakehouse.lake.layout import Layout
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.settings.config import Upkeep
@@ -69,7 +70,8 @@ class Upkeeping:
         upkeep_policy = replace(upkeep_policy, vacuum=now - self._last["vacuum_at"] >= pause)
         started = time.monotonic()
         try:
-            finished_steps = self._do_upkeep(upkeep_policy)
+            with phase("upkeep"):
+                finished_steps = self._do_upkeep(upkeep_policy)
         except Exception as error:
             # Whatever the error is, the tables are whole, and the next upkeep goes on where this one ended.
             self._on_failure(f"{type(error).__name__}: {root_cause(str(error))}")
@@ -88,6 +90,7 @@ class Upkeeping:
         note.write(self._path, progress)
 
 
+@phase("upkeep of the tables")
 def upkeep_tables(lake: OpenLake, app: App, policy: Policy, tables: Iterable[Table]) -> list[UpkeepResult]:
     """Do the upkeep of an application's tables, whose leases the caller holds."""
     upkeep_time, finished_steps = datetime.now(UTC), []

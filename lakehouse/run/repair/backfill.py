@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from lakehouse.errors import NotFound, PlanError
 from lakehouse.lake.moment.cut import Cut
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.rows import takes_out
 from lakehouse.plan.schema import check_name
@@ -222,10 +223,14 @@ def build(
     def on_batch(tick: int, record_count: int) -> None:
         nonlocal done_count
         done_count += record_count
-        listen("build", done_count, max(total_count, done_count))
+        building.done, building.total = done_count, max(total_count, done_count)
+        listen("build", done_count, building.total)
 
     table_app = App((table,), (), table.stream.sources)
-    with Silver(beside_table.lake, table_app, on_batch) as silver:
+    with (
+        phase("building beside", f"building {table.name} beside", total=total_count, unit="records") as building,
+        Silver(beside_table.lake, table_app, on_batch) as silver,
+    ):
         silver.catch_up(end_tick)
         for _ in range(CATCH_UPS if end_tick is None else 0):
             if silver.tick >= latest_complete_tick(open_table.lake):
@@ -235,6 +240,7 @@ def build(
     return beside_table
 
 
+@phase("comparing the rows")
 def compare(open_table: OpenTable, beside_table: OpenTable, examples: int = 0) -> Difference:
     """Compare the visible rows of the live table with those of the built table, at the last tick that both have."""
     tick = min(_require_applied_tick(open_table), _require_applied_tick(beside_table))

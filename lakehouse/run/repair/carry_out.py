@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from lakehouse.errors import StorageError
 from lakehouse.lake.control.lease import Lease
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.evolution.change import DECLARATION
 from lakehouse.run.repair.chosen_records import keep_fixes, keep_late
@@ -31,6 +32,7 @@ from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.transaction import read_properties
 
 
+@phase("carrying out the repair")
 def carry_out(lake: OpenLake, app: App, plan: RepairPlan[AnyOutcome], why: Why = NO_REASON) -> AnyOutcome:
     """Carry out the stages of a plan; return the outcome, with the tick of the intervention if there is one.
 

@@ -18,6 +18,7 @@ from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.lake.properties import KEY
+from lakehouse.phases import phase
 from lakehouse.plan.schema import check_name
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.backfill import ShowProgress, build, ignore_progress
@@ -138,9 +139,10 @@ def prove(
             for origin in ORIGINS if published is not None else ORIGINS[:-1]:
                 started = time.monotonic()
                 try:
-                    rebuilt_content = rebuild(
-                        open_table, origin, origin, moment, published=published, target_layout=target_layout
-                    )
+                    with phase(f"rebuilding from {origin}"):
+                        rebuilt_content = rebuild(
+                            open_table, origin, origin, moment, published=published, target_layout=target_layout
+                        )
                     proofs.append(Proof(origin, rebuilt_content, time.monotonic() - started))
                 except (ConfigError, NotFound) as error:
                     proofs.append(Proof(origin, None, time.monotonic() - started, str(error)))
@@ -194,6 +196,7 @@ def _beside_name(purpose: str, table: Table) -> str:
     return f"{purpose}_{hashlib.sha256(table.name.encode()).hexdigest()[:12]}"
 
 
+@phase("writing the new table")
 def _create_table(open_table: OpenTable, name: str, frame: DataFrame, origin_details: Mapping[str, str]) -> Content:
     path = open_table.layout.silver(check_name(name, "table"))
     with table_lease(open_table.layout, name):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.start import leases
@@ -43,6 +44,7 @@ class Repairs(Opened):
 
         return carry_out(self._lake, app, plan, Why(reason, by))
 
+    @phase("correction")
     def correct(
         self,
         app: App,
@@ -65,6 +67,7 @@ class Repairs(Opened):
 
         return correct(self._lake.open(table), app, key=key, start=start, end=end, why=Why(reason, by))
 
+    @phase("plan of the correction")
     def plan_correct(
         self,
         table: Table,
@@ -80,6 +83,7 @@ class Repairs(Opened):
 
         return plan_correction(self._lake.open(table), LateChoice(key, start, end))
 
+    @phase("backfill")
     def backfill(
         self,
         app: App,
@@ -108,6 +112,7 @@ class Repairs(Opened):
             return backfill.backfill_range(open_table, app, of, why=why, examples=examples)
         return backfill.backfill(open_table, app, why=why, examples=examples, listen=listen or backfill.ignore_progress)
 
+    @phase("plan of the backfill")
     def plan_backfill(
         self,
         table: Table,
@@ -140,6 +145,7 @@ class Repairs(Opened):
             return False  # without Spark: most tables have nothing to remove
         return backfill.discard(self._lake.open(table))
 
+    @phase("replay")
     def replay(
         self,
         app: App,
@@ -165,6 +171,7 @@ class Repairs(Opened):
         fixes, why = bytes_of_fixes(fixed), Why(reason, by)
         return replay(self._lake, app, source_of(app, stream), fixes, why=why, again=again, instead=instead)
 
+    @phase("plan of the replay")
     def plan_replay(
         self,
         app: App,
@@ -181,6 +188,7 @@ class Repairs(Opened):
         source, fixes = source_of(app, stream), bytes_of_fixes(fixed)
         return plan_replay(self._layout, app, source, fixes, lambda: self._lake, again=again, instead=instead)
 
+    @phase("revert")
     def revert(
         self,
         app: App,
@@ -205,6 +213,7 @@ class Repairs(Opened):
         cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
         return revert(open_table, app, cut, version=version, why=Why(reason, by), examples=examples)
 
+    @phase("plan of the revert")
     def plan_revert(self, table: Table, at: At, *, examples: int = 0) -> RepairPlan[Backfilled]:
         """Plan what `revert` does."""
         self._check(table)
@@ -216,6 +225,7 @@ class Repairs(Opened):
         cut, version = reading.cut_at(open_table, at), reading.meant_version(open_table, at)
         return plan_revert(open_table, cut, version=version, examples=examples)
 
+    @phase("checkout")
     def checkout(self, table: Table, name: str, at: At | None = None, *, again: bool = False) -> Content:
         """Make a new table of a table's visible rows at a moment; return its row count and hash.
 
@@ -225,6 +235,7 @@ class Repairs(Opened):
 
         return checkout(self._lake.open(table), name, at, again=again)
 
+    @phase("rebuild")
     def rebuild(
         self, table: Table, name: str, origin: RebuildSource, at: At | None = None, *, topic: str | None = None
     ) -> Content:
@@ -239,6 +250,7 @@ class Repairs(Opened):
             published = Published(topic, servers, self.settings.kafka.options)
             return rebuild(self._lake.open(table), name, origin, at, published=published)
 
+    @phase("proof")
     def prove(self, table: Table, at: At | None = None, *, topic: str | None = None) -> list[Proof]:
         """Rebuild a table at a moment in every available way, into tables that it removes: are they equal?"""
         self._check(table)
@@ -251,6 +263,7 @@ class Repairs(Opened):
         with open_kafka(self.settings) as servers:
             return prove(self._lake.open(table), at, Published(topic, servers, self.settings.kafka.options))
 
+    @phase("backtest")
     def backtest(
         self, table: Table, other: Table, *, to: int | None = None, listen: ShowProgress | None = None
     ) -> Backtested:
@@ -260,6 +273,7 @@ class Repairs(Opened):
 
         return backtest(self._lake.open(table), other, end_tick=to, listen=listen or backfill.ignore_progress)
 
+    @phase("restore")
     def restore(self, table: Table, topic: str) -> int:
         """Make a table from its published changelog; return its rows. Running its application goes on from there."""
         from lakehouse.run.repair.restore import Published, restore

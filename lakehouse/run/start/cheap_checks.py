@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from lakehouse.formats.values.json_validation import check_can_validate
+from lakehouse.phases import phase
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.run.start import declared_changes, folders, leases
 from lakehouse.settings.config import Settings
 
 
+@phase("checking the application and the lake")
 def check_before_run(settings: Settings, app: App, parts: tuple[str, ...] | None) -> None:
     """Raise the error that would end a run: PlanError, ConfigError for its folders, LeaseHeld. parts: None for all."""
     if any(parse_format(name).traits.validates for s in app.sources for name in (s.key_format, s.value_format)):

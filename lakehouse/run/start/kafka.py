@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from lakehouse.kafka.broker import Broker, find_broker
+from lakehouse.phases import phase
 from lakehouse.settings.config import Settings
 
 
@@ -17,7 +18,9 @@ def open_kafka(settings: Settings) -> Iterator[str]:
     elif (running := find_broker(settings.kafka.folder)) is not None:
         yield running.bootstrap_servers
     else:
-        with Broker(settings.kafka.folder, settings.kafka.port) as broker:
+        with ExitStack() as stack:
+            with phase("starting Kafka"):
+                broker = stack.enter_context(Broker(settings.kafka.folder, settings.kafka.port))
             yield broker.bootstrap_servers
 
 

@@ -18,6 +18,7 @@ from lakehouse.lake.commit_log import TickCoverage
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.control.writer_leases import ingest_lease
 from lakehouse.lake.layout import misplaced_topic_message
+from lakehouse.phases import Phase, phase
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.bronze import bronze, careful, gaps, interventions
 from lakehouse.spark.bronze.feed import Feed
@@ -57,6 +58,7 @@ class Ingest:
         self._catching = Catching(self._batch)
         self._record_bytes: float | None = None  # the average size of a record in the last tick
         self.took = 0.0  # the seconds of the last tick
+        self._batch_phase = Phase("records", "records to bronze")
         self._suspect = careful.Suspect(lake.layout.careful)
         self._lock = threading.Lock()  # a batch or an intervention writes a tick, never both at once
 
@@ -73,17 +75,21 @@ class Ingest:
     def __enter__(self) -> Ingest:
         self._lease.acquire()
         try:
-            self._check_places()
-            bronze.create_tables(self._lake, self._feed.own)
-            state = interventions.take_over_bronze(self._lake)
-            accepted_gaps = gaps.read_accepted_gaps(self._lake)
-            self._state = replace(state, topics=gaps.accept_gaps(state.topics, accepted_gaps))
-            self._find_gaps()
-            self._finish_pending()
+            with phase("opening bronze"):
+                self._open()
         except BaseException:
             self._lease.release()
             raise
         return self
+
+    def _open(self) -> None:
+        self._check_places()
+        bronze.create_tables(self._lake, self._feed.own)
+        state = interventions.take_over_bronze(self._lake)
+        accepted_gaps = gaps.read_accepted_gaps(self._lake)
+        self._state = replace(state, topics=gaps.accept_gaps(state.topics, accepted_gaps))
+        self._find_gaps()
+        self._finish_pending()
 
     def __exit__(self, *_: object) -> None:
         self._lease.release()
@@ -213,7 +219,8 @@ class Ingest:
         raise_failure(query, self._catching)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        with self._lock:
+        with self._lock, phase("records", "records to bronze", unit="records") as batch_phase:
+            self._batch_phase = batch_phase
             self._take_in(frame, checkpoint.batch_end(self._spark, self._checkpoint, batch_id, frame))
 
     def _take_in(self, frame: DataFrame, ends: Offsets) -> None:
@@ -224,7 +231,8 @@ class Ingest:
             raise _data_loss_error(lost_ranges, WHILE_RUNNING)
         self._add_new_topics(kafka_topics, [name for name in ends if name in kafka_topics])
         # Every query begins with a batch, even if no record came since the query before it ended.
-        if not self._new_ranges(ends)[1]:
+        self._batch_phase.total = careful.count_offsets(*self._new_ranges(ends))
+        if not self._batch_phase.total:
             return
         if self._suspect.is_ahead_of({name: self._state.topics[name] for name in ends}):
             self._take_in_by_record(ends)
@@ -305,6 +313,7 @@ class Ingest:
         if volume.rows:
             self._record_bytes = volume.bytes / volume.rows
         self.took = time.monotonic() - start_time
+        self._batch_phase.done += volume.rows
         self._on_tick(self._state.tick, volume.rows)
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.utils import is_remote
 from lakehouse.errors import ConfigError
 from lakehouse.formats.registered import LENGTH_MAX
 from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
+from lakehouse.phases import phase
 from lakehouse.settings.config import Settings
 from lakehouse.settings.store import S3, hadoop_options
 from lakehouse.setup.log_store import CLASS_NAME
@@ -157,6 +158,7 @@ def is_session_open() -> bool:
     return SparkSession.getActiveSession() is not None
 
 
+@phase("starting Spark")
 def open_session(settings: Settings) -> SparkSession:
     """Return the process's Spark session, started with these settings if there is none yet.
 

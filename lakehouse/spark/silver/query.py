@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from itertools import groupby
 
@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakehouse.errors import NotFound
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.control.lease import Lease
+from lakehouse.phases import phase
 from lakehouse.plan.alert import FunctionSink
 from lakehouse.plan.app import App, table_depth
 from lakehouse.plan.table import Sink, Table
@@ -51,11 +52,18 @@ class Silver:
     """The one writer of an application's tables. A context manager: entering takes the leases and opens epochs.
 
     `on_batch(tick, records)` is called after each batch, when all tables have reached its last tick, or else the
-    `limit` that the tables of other applications, and the schemas of records, set them.
+    `limit` that the tables of other applications, and the schemas of records, set them. count_records: gives the
+    number of records in ticks (after, to] to those who wait; 0 if it is not known.
     """
 
-    def __init__(self, lake: OpenLake, app: App, on_batch: Callable[[int, int], None]) -> None:
-        self._lake, self._app, self._on_batch = lake, app, on_batch
+    def __init__(
+        self,
+        lake: OpenLake,
+        app: App,
+        on_batch: Callable[[int, int], None],
+        count_records: Callable[[int, int], int] = lambda after, to: 0,
+    ) -> None:
+        self._lake, self._app, self._on_batch, self._count_records = lake, app, on_batch, count_records
         self._spark, self._layout = lake.spark, lake.layout
         run_id = uuid.uuid4().hex
         self.writers = [SilverWriter(lake.open(table), run_id) for table in app.tables]
@@ -67,6 +75,7 @@ class Silver:
         self._upstream = UpstreamTicks(lake, app)
         self._schemas = SchemaTicks(lake, app)
         self.took = 0.0  # the seconds of the last batch
+        self._seconds_per_record: float | None = None  # in the last batch with counted records
         # Applications may share a lake, but never a table or a sink: their checkpoints are named after what they write.
         written_names = ",".join(sorted([*(table.name for table in app.tables), *(sink.topic for sink in app.sinks)]))
         self._checkpoint = lake.layout.checkpoints(f"{QUERY}-{hashlib.sha256(written_names.encode()).hexdigest()[:12]}")
@@ -76,8 +85,10 @@ class Silver:
     def __enter__(self) -> Silver:
         with ExitStack() as stack:
             bronze.create_tables(self._lake, own_topics(self._app))
-            for writer in self.writers:
-                stack.enter_context(writer)
+            with phase("opening the tables", total=len(self.writers), unit="tables") as opening:
+                for writer in self.writers:
+                    stack.enter_context(writer)
+                    opening.done += 1
             self._quarantine.declare_streams()
             self._upstream.refresh()
             self._schemas.refresh(latest_complete_tick(self._lake))
@@ -192,16 +203,26 @@ class Silver:
             for writer in self.writers
             if limits[writer] == tick and writer.in_one_go(tick)
         ]
-        with BatchCache(readers, tick) as cache:
+        waiting = self._count_records(self.tick, tick)
+        counted_text = f"{waiting:,} records to tables" if waiting else f"tables to tick {tick:,}"
+        with (
+            phase("tables", counted_text, total=len(self.writers), unit="tables") as batch_phase,
+            BatchCache(readers, tick) as cache,
+        ):
+            if waiting and self._seconds_per_record is not None:
+                batch_phase.expected_seconds = waiting * self._seconds_per_record
             for level in self._levels:
                 jobs = [self._pool.submit(writer.apply, limits[writer], self._quarantine, cache) for writer in level]
-                wait(jobs)  # for all, even if one fails: the others still read the cached frames
+                for _ in as_completed(jobs):  # for all, even if one fails: the others still read the cached frames
+                    batch_phase.done += 1
                 try:
                     records += sum(job.result() for job in jobs)
                 except NotFound as error:
                     raise self._upstream.explain(error) from error
         self._quarantine.write_unread(lambda source: self._schemas.limit_of([source], tick))
         self.took = time.monotonic() - start_seconds
+        if waiting:
+            self._seconds_per_record = self.took / waiting
         self._on_batch(tick, records)
         self._done_tick = tick
 

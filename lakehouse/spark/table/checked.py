@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.phases import phase
 from lakehouse.plan.alert import Crossings
 from lakehouse.plan.app import App, input_stream
 from lakehouse.plan.expression import Expression
@@ -49,6 +50,7 @@ PATTERNS = (
 )
 
 
+@phase("checking the expressions")
 def check_application(spark: SparkSession, app: App) -> None:
     """Raise PlanError for an application with an expression that Spark can't take."""
     for stream in without_duplicates(map(input_stream, app.declarations)):
