@@ -107,6 +107,8 @@ def measure(desk: Desk, servers: str, records: int, rounds: int) -> dict[str, li
         for name, arguments in {
             f"run --until caught-up, {records:,} records": RUN,
             "run --until caught-up, nothing to do": RUN,
+            "task ingest of a catch-up, nothing to do": (*RUN, "--only", "ingest", "--json"),
+            "task silver of a catch-up, nothing to do": (*RUN, "--only", "silver", "--json"),
             "past explain": ("past", "explain", "counts", "--key", key),
             "query --at, between two versions": (
                 "query", "select count(*) from counts", "--at", between, "--app", str(desk.folder / "app.py"),

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 VARIABLE = "LAKEHOUSE_PASS_ON"  # what the setting airflow.pass_on names, for Airflow's processes
+# All processes of an Airflow of `lakehouse airflow up` have it: its home and the part (`lakehouse.airflow.members`).
+SUPERVISED_BY = "LAKEHOUSE_SUPERVISED_BY"
 PASSED_ON = (
     "AWS_*", "AZURE_*", "GOOGLE_*", "HADOOP_CONF_DIR", "HOME", "JAVA_HOME", "JDK_JAVA_OPTIONS", "KRB5*", "LANG",
     "LC_ALL", "PATH", "PYSPARK_PYTHON", "SPARK_CONF_DIR", "SPARK_HOME", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR",

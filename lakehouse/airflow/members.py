@@ -13,7 +13,9 @@ from pathlib import Path
 
 import psutil
 
-VARIABLE = "LAKEHOUSE_SUPERVISED_BY"
+from lakehouse.passed_on import SUPERVISED_BY
+
+VARIABLE = SUPERVISED_BY
 SUPERVISOR = "lakehouse.airflow.supervisor"
 POLL_SECONDS = 0.05
 

@@ -70,6 +70,13 @@ class Desk:
     def open_session(self, code: str, **variables: str) -> subprocess.Popen[str]:
         return self._start(["-c", IN_SESSION.format(code=code)], variables)
 
+    def start_under_another(self, code: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a process that runs code in two processes of its own, one after the other, and then waits."""
+        runs = f"run([sys.executable, '-c', {code!r}])"
+        return self._start(
+            ["-c", f"import sys, time; from subprocess import run; {runs}; {runs}; time.sleep(120)"], variables
+        )
+
     def engines(self) -> list[dict[str, Any]]:
         return list(json.loads(self.run("spark", "status", "--json").stdout))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kept.conftest import WAIT, Desk, finish, has_ended
+from tests.kept.conftest import IN_SESSION, WAIT, Desk, finish, has_ended
 
 LEAVE_THINGS_BEHIND = """
 spark.conf.set("spark.sql.shuffle.partitions", "77")
@@ -94,6 +94,23 @@ def test_java_or_its_keeper_killed_while_idle(desk: Desk) -> None:
     assert asked["value"] == 10
     assert asked["java"] != last_java
     assert err.replace("WARNING: Using incubator modules: jdk.incubator.vector\n", "") == ""
+
+
+@pytest.mark.slow
+def test_the_engine_of_a_task_ends_with_airflow(desk: Desk) -> None:
+    """A process with Airflow's mark stands for its scheduler: it starts the tasks, and is killed."""
+    mark = {"LAKEHOUSE_SUPERVISED_BY": f"{desk.folder}/airflow#scheduler"}
+    mine, _ = desk.ask()
+    scheduler = desk.start_under_another(IN_SESSION.format(code="value = spark.range(10).count()"), **mark)
+    assert scheduler.stdout is not None
+    tasks = [json.loads(scheduler.stdout.readline()) for _ in range(2)]
+    assert tasks[0] == tasks[1], "two tasks, one after the other, on one Java"
+    assert tasks[0]["java"] != mine["java"], "a person's and Airflow's do not end each other"
+    assert {engine["pid"] for engine in desk.engines()} == {mine["java"], tasks[0]["java"]}
+    scheduler.kill()
+    assert has_ended(tasks[0]["java"])
+    assert [engine["pid"] for engine in desk.engines()] == [mine["java"]]
+    finish(scheduler)
 
 
 @pytest.mark.slow

@@ -41,6 +41,8 @@ def spark_settings(**variables: str) -> Settings:
         ({}, True, False, {"CI": ""}, 600),
         ({}, True, False, {"KUBERNETES_SERVICE_HOST": "192.0.2.1"}, None),
         ({"keep": "auto"}, True, False, {}, 600),
+        ({}, False, False, {"LAKEHOUSE_SUPERVISED_BY": "/srv/airflow#scheduler"}, 600),
+        ({}, False, True, {"LAKEHOUSE_SUPERVISED_BY": "/srv/airflow#scheduler"}, None),
         ({"keep": "1 minute"}, False, True, {"CI": "true"}, 60),
         ({"keep": "off"}, True, False, {}, None),
         ({"keep": "0"}, True, False, {}, None),
@@ -83,7 +85,7 @@ def test_what_an_engine_is_known_by(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     first = key()
     assert key() == first
-    assert key(TERM="other", COLUMNS="7", SHLVL="3") == first
+    assert key(TERM="other", COLUMNS="7", SHLVL="3", LAKEHOUSE_DECIDED_BY="ada in Airflow") == first
     others = [
         key({"spark.driver.memory": "2g"}), key(seconds=61), key(AWS_ACCESS_KEY_ID="x"), key(TZ="UTC"),
         key(LAKEHOUSE_LAKE_PATH="/elsewhere"), key(HADOOP_CONF_DIR=str(tmp_path)),

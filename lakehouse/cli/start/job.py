@@ -23,6 +23,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.settings.config import Settings
 from lakehouse.signals import event_setter
+from lakehouse.spark.jvm.kept.choice import allow_keeping
 
 if TYPE_CHECKING:
     from lakehouse.run.job.job import Part
@@ -178,6 +179,7 @@ def main(
         app = load_app(options.app)
         if is_divisible:
             app = divide_app(app, options.part, options.tables)
+        allow_keeping(allowed=options.until == CAUGHT_UP)
         with phases_shown(quiet=False):
             last_event = run_job(settings_of(options.config, None), app, options.until)
     except LakehouseError as error:
@@ -186,6 +188,8 @@ def main(
     except Exception as error:
         show.as_json({"event": "error", "message": f"{type(error).__name__}: {error}"})
         raise
+    finally:
+        allow_keeping(allowed=False)
     show.as_json(last_event)
     return OK if last_event["event"] == "done" else FAILED
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakehouse.duration import duration_ms
+from lakehouse.passed_on import SUPERVISED_BY
 from lakehouse.settings.sections import Spark
 from lakehouse.spark.cluster.address import is_local
 
@@ -26,14 +27,16 @@ def allow_keeping(*, allowed: bool) -> None:
 def keep_seconds(settings: Spark, environ: Mapping[str, str] | None = None) -> float | None:
     """Return for how long an engine is kept when nobody uses it; None if this process does not use a kept one.
 
-    "auto" keeps it where a person waits: at a terminal, outside of containers and CI. An engine is cleared by private
-    ways of Spark, so there is none without them; and a cluster's executors must be given back.
+    "auto" keeps it where the next command is near: at a terminal, and in the tasks of `lakehouse airflow up`; not in
+    containers and CI. An engine is cleared by private ways of Spark, so there is none without them; and a cluster's
+    executors must be given back.
     """
     environ = os.environ if environ is None else environ
     if not _is_allowed[0] or not settings.internals or not is_local(settings.master) or settings.keep == OFF:
         return None
     if settings.keep == AUTO:
         in_container = any(Path(name).exists() for name in CONTAINER_FILES)
-        if in_container or any(environ.get(name) for name in CONTAINER_VARIABLES) or not sys.stderr.isatty():
+        is_near = sys.stderr.isatty() or environ.get(SUPERVISED_BY)
+        if in_container or any(environ.get(name) for name in CONTAINER_VARIABLES) or not is_near:
             return None
     return duration_ms(BY_DEFAULT if settings.keep == AUTO else settings.keep, "keep") / 1000

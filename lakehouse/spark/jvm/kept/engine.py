@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from lakehouse.kafka.process import identify_process
+from lakehouse.passed_on import SUPERVISED_BY
 from lakehouse.spark.jvm.kept import keeper
 from lakehouse.spark.jvm.kept.private_files import EngineFiles, all_files, read_private, try_lock
 
@@ -174,7 +175,7 @@ def start_engine(
     start: dict[str, Any] = {
         "command": [str(spark_submit), *arguments],
         "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "key": key,
-        "keep_seconds": keep_seconds,
+        "keep_seconds": keep_seconds, "owner": owner_of_process(psutil.Process()),
     }  # fmt: skip
     files.state.unlink(missing_ok=True)
     files.log.unlink(missing_ok=True)
@@ -192,6 +193,20 @@ def start_engine(
     keeper_process.terminate()
     keeper_process.wait()
     return None
+
+
+def owner_of_process(process: psutil.Process) -> tuple[int, float] | None:
+    """Return the pid and start time of the part of Airflow that a process belongs to; None outside of Airflow.
+
+    That is the highest of its parents with the mark that it has itself.
+    """
+    owner = None
+    if mark := process.environ().get(SUPERVISED_BY):
+        for parent in process.parents():
+            with suppress(psutil.Error):
+                if parent.environ().get(SUPERVISED_BY) == mark:
+                    owner = (parent.pid, parent.create_time())
+    return owner
 
 
 def submit_arguments(properties_file: Path, own_arguments: str) -> list[str]:

@@ -5,8 +5,8 @@ Java's standard input is a pipe of the keeper, and Java ends when it closes: so 
 that one ends. Argument: a JSON object, see `lakehouse.spark.jvm.kept.engine`.
 
 The engine ends, in this order of looking: when Java ends; when the lock is free, and the command that had it did not
-say that it cleared what was its own; when its file is gone or is another engine's; when its heap stays above the bound
-after a collection; after the idle time.
+say that it cleared what was its own; when its file is gone or is another engine's; when the part of Airflow whose task
+started it has ended; when its heap stays above the bound after a collection; after the idle time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _watch(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: i
     collected_at = 0.0
     while java_process.poll() is None:
         fcntl.flock(lock_handle, fcntl.LOCK_EX)  # waits while a command uses the engine
-        if client_file.exists() or not _is_own(state_file):
+        if client_file.exists() or not _is_own(state_file) or not _lives(start["owner"]):
             return
         left_at = os.fstat(lock_handle).st_mtime  # a command that leaves touches the file
         idle_seconds = time.time() - left_at
@@ -126,6 +126,17 @@ def _write_private(path: Path, text: str) -> None:
 def _is_own(state_file: Path) -> bool:
     with suppress(OSError, ValueError, KeyError):
         return bool(json.loads(state_file.read_text(encoding="utf-8"))["keeper"] == os.getpid())
+    return False
+
+
+def _lives(owner: tuple[int, float] | None) -> bool:
+    """Say whether a process, by its pid and start time, still runs; an engine without an owner needs none."""
+    if owner is None:
+        return True
+    pid, started = owner
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return bool(process.create_time() == started and process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 

@@ -6,7 +6,8 @@
         <scope>.client             there while a command uses the engine: one that dies leaves it behind
         <scope>.log                what Java prints
 
-A scope is a folder of work with one installation of lakehouse, so two folders have two engines.
+A scope is a folder of work with one installation of lakehouse, so two folders have two engines. The tasks of an Airflow
+are a scope of their own: their environment is another one than a person's in that folder, who would end their engine.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import StorageError
+from lakehouse.passed_on import SUPERVISED_BY
 
 SCOPE_DIGITS = 16
 
@@ -56,8 +58,9 @@ class EngineFiles:
 
 def files_here() -> EngineFiles:
     """Return the files for the current folder. Raises StorageError if there is no private place for them."""
-    scope = hashlib.sha256(f"{Path.cwd()}\0{sys.prefix}\0{os.getuid()}".encode()).hexdigest()[:SCOPE_DIGITS]
-    return EngineFiles(private_folder(), scope)
+    facts = (Path.cwd(), sys.prefix, os.getuid(), os.environ.get(SUPERVISED_BY, ""))
+    digest = hashlib.sha256("\0".join(map(str, facts)).encode("utf-8", "surrogateescape"))
+    return EngineFiles(private_folder(), digest.hexdigest()[:SCOPE_DIGITS])
 
 
 def all_files() -> list[EngineFiles]:
