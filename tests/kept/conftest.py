@@ -68,7 +68,10 @@ class Desk:
         return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
     def open_session(self, code: str, **variables: str) -> subprocess.Popen[str]:
-        return self._start(["-c", IN_SESSION.format(code=code)], variables)
+        return self.start_code(IN_SESSION.format(code=code), **variables)
+
+    def start_code(self, code: str, **variables: str) -> subprocess.Popen[str]:
+        return self._start(["-c", code], variables)
 
     def start_under_another(self, code: str, **variables: str) -> subprocess.Popen[str]:
         """Start a process that runs code in two processes of its own, one after the other, and then waits."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
+from lakehouse.spark.jvm.kept import engine, keeper
 from tests.kept.conftest import IN_SESSION, WAIT, Desk, finish, has_ended
 
 LEAVE_THINGS_BEHIND = """
@@ -19,6 +22,13 @@ spark.range(3).createGlobalTempView("left_for_all")
 spark.range(3).cache().count()
 from pyspark.sql.functions import udf
 value = [row[0] for row in spark.range(1).select(udf(lambda n: os.getpid())("id")).collect()][0]
+"""
+# 90 MB an array. Py4J would copy an array of bytes into this process.
+LEAVE_IN_HEAP = """
+gateway = spark._sc._gateway
+for n in range({arrays}):
+    spark._jvm.System.getProperties().put(f"left{{os.getpid()}}.{{n}}", gateway.new_array(gateway.jvm.long, 11_250_000))
+value = None
 """
 LOOK_FOR_THEM = """
 tables = [table.name for table in spark.catalog.listTables() + spark.catalog.listTables("global_temp")]
@@ -39,12 +49,12 @@ def test_the_next_command_finds_the_same_java_and_nothing_of_the_one_before(desk
     assert "in use" not in err
     for path in [(files := desk.private_files())[0].parent, *files]:
         assert stat.S_IMODE(path.stat().st_mode) in (0o700 if path.is_dir() else 0o600,)
-    (engine,) = desk.engines()
+    (kept,) = desk.engines()
     secret = json.loads(next(path for path in files if path.suffix == ".json").read_text())["secret"]
-    for pid in (engine["pid"], engine["keeper"]):
+    for pid in (kept["pid"], kept["keeper"]):
         assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
         assert secret not in Path(f"/proc/{pid}/environ").read_text()
-    assert secret not in json.dumps(engine)
+    assert secret not in json.dumps(kept)
 
 
 @pytest.mark.slow
@@ -69,15 +79,15 @@ def test_two_clients_at_once(desk: Desk) -> None:
     assert client.stdout.readline() == "ready\n"
     other, err = desk.ask("value = spark.range(10).count()")
     assert f"in use by process {client.pid}: this command starts its own" in err
-    (engine,) = desk.engines()
-    assert other["java"] != engine["pid"]
+    (kept,) = desk.engines()
+    assert other["java"] != kept["pid"]
     assert has_ended(other["java"])
     stopped = desk.run("spark", "stop")
     assert stopped.returncode == 1
     assert f"in use by process {client.pid}" in stopped.stdout
     client.send_signal(signal.SIGINT)
     finish(client)
-    assert has_ended(engine["pid"])
+    assert has_ended(kept["pid"])
 
 
 @pytest.mark.slow
@@ -86,10 +96,10 @@ def test_java_or_its_keeper_killed_while_idle(desk: Desk) -> None:
     for name in ("pid", "keeper"):
         asked, _ = desk.ask("value = spark.range(10).count()")
         assert asked["java"] != last_java
-        (engine,) = desk.engines()
-        os.kill(engine[name], signal.SIGKILL)
-        assert has_ended(engine["pid"])
-        last_java = engine["pid"]
+        (kept,) = desk.engines()
+        os.kill(kept[name], signal.SIGKILL)
+        assert has_ended(kept["pid"])
+        last_java = kept["pid"]
     asked, err = desk.ask("value = spark.range(10).count()")
     assert asked["value"] == 10
     assert asked["java"] != last_java
@@ -106,10 +116,10 @@ def test_the_engine_of_a_task_ends_with_airflow(desk: Desk) -> None:
     tasks = [json.loads(scheduler.stdout.readline()) for _ in range(2)]
     assert tasks[0] == tasks[1], "two tasks, one after the other, on one Java"
     assert tasks[0]["java"] != mine["java"], "a person's and Airflow's do not end each other"
-    assert {engine["pid"] for engine in desk.engines()} == {mine["java"], tasks[0]["java"]}
+    assert {one["pid"] for one in desk.engines()} == {mine["java"], tasks[0]["java"]}
     scheduler.kill()
     assert has_ended(tasks[0]["java"])
-    assert [engine["pid"] for engine in desk.engines()] == [mine["java"]]
+    assert [one["pid"] for one in desk.engines()] == [mine["java"]]
     finish(scheduler)
 
 
@@ -136,7 +146,34 @@ def test_another_start_is_another_java(desk: Desk) -> None:
     assert again == first
     assert other != first
     assert has_ended(first)
-    assert [engine["pid"] for engine in desk.engines()] == [other]
+    assert [one["pid"] for one in desk.engines()] == [other]
+
+
+@pytest.mark.slow
+def test_it_ends_when_most_of_its_heap_stays_in_use(desk: Desk) -> None:
+    """What a command leaves where nothing clears it; less than the bound does not matter."""
+    desk.variables["LAKEHOUSE_SPARK_MEMORY"] = "1g"
+    first, _ = desk.ask(LEAVE_IN_HEAP.format(arrays=1))
+    time.sleep(keeper.COLLECT_AFTER_SECONDS + 3)
+    second, _ = desk.ask(LEAVE_IN_HEAP.format(arrays=6))
+    assert second["java"] == first["java"]
+    assert has_ended(second["java"])
+    assert desk.engines() == []
+
+
+@pytest.mark.slow
+def test_it_ends_on_a_full_disk(desk: Desk) -> None:
+    """Full is what has less room than the rule says: here the rule is exchanged, since a disk can't be filled."""
+    asked, _ = desk.ask("from lakehouse.spark.jvm.kept import engine; value = engine.FREE_BYTES_MIN")
+    assert asked["value"] == engine.FREE_BYTES_MIN < shutil.disk_usage(desk.folder).free
+    assert not has_ended(asked["java"], patience_seconds=2.0)
+    desk.run("spark", "stop")
+    full = f"from lakehouse.spark.jvm.kept import engine; engine.FREE_BYTES_MIN = {2**62}\n"
+    process = desk.start_code(full + IN_SESSION.format(code="value = spark.range(10).count()"))
+    done = finish(process)
+    assert json.loads(done.stdout.splitlines()[-1])["value"] == 10, "a command that is under way is not cut off"
+    assert has_ended(json.loads(done.stdout.splitlines()[-1])["java"])
+    assert desk.engines() == []
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import pytest
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.settings.config import Settings, load
 from lakehouse.spark.jvm.kept import choice, engine, private_files
+from lakehouse.spark.jvm.kept.client import scratch_folders
 from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.session import java_options
 
@@ -62,6 +63,12 @@ def test_when_it_is_kept(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(choice, "CONTAINER_FILES", (str(tmp_path),) if container else ())
     assert choice.keep_seconds(spark_settings(**variables).spark, environ) == seconds
+
+
+def test_where_spark_writes() -> None:
+    assert scratch_folders({}, {}) == ["/tmp"]
+    assert scratch_folders({"spark.local.dir": "/a,/b"}, {}) == ["/a", "/b"]
+    assert scratch_folders({"spark.local.dir": "/a"}, {"SPARK_LOCAL_DIRS": "/c"}) == ["/c"]
 
 
 def test_a_program_keeps_none() -> None:

@@ -24,6 +24,7 @@ from lakehouse.spark.jvm.kept.identity import hash_of_start
 from lakehouse.spark.jvm.kept.leaving import clear_engine
 from lakehouse.spark.jvm.kept.private_files import files_here
 
+JAVA_TEMPORARY = "/tmp"  # noqa: S108 - where Java writes on Linux, whatever TMPDIR says
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger("lakehouse")
 
@@ -55,6 +56,7 @@ def connect_to_engine(
                 engines.submit_arguments(properties_file, own_arguments),
                 _spark_home() / "bin/spark-submit",
                 keep_seconds,
+                scratch_folders(settings, os.environ),
             )
         if engine is None:
             taken.give_up()
@@ -69,6 +71,12 @@ def connect_to_engine(
         return None
     atexit.register(_leave, taken, engine, os.getpid())
     return session
+
+
+def scratch_folders(settings: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+    """Return the folders of this machine in which Spark keeps shuffles and large frames."""
+    named = environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir") or JAVA_TEMPORARY
+    return [folder for folder in named.split(",") if folder]
 
 
 def _spark_home() -> Path:

@@ -31,6 +31,7 @@ START_TIMEOUT_SECONDS = 120.0
 END_TIMEOUT_SECONDS = 15.0
 ANSWER_TIMEOUT_SECONDS = 5.0
 INSTANT_SECONDS = 0.3
+FREE_BYTES_MIN = 64 * 1024 * 1024  # less on a disk is full: the smallest shuffle needs more
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,23 @@ def usable_engine(taken: Taken, key: str) -> KeptEngine | None:
 
 
 def start_engine(
-    taken: Taken, key: str, arguments: Sequence[str], spark_submit: Path, keep_seconds: float
+    taken: Taken,
+    key: str,
+    arguments: Sequence[str],
+    spark_submit: Path,
+    keep_seconds: float,
+    scratch: Sequence[str],
 ) -> KeptEngine | None:
-    """Start an engine and return it; None if Java did not start. arguments: of spark-submit."""
+    """Start an engine and return it; None if Java did not start.
+
+    arguments: of spark-submit. scratch: the folders that Spark writes to: the engine ends when one of them is full.
+    """
     files = taken.files
     start: dict[str, Any] = {
         "command": [str(spark_submit), *arguments],
         "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "key": key,
         "keep_seconds": keep_seconds, "owner": owner_of_process(psutil.Process()),
+        "folders": [str(files.folder), *scratch], "free_bytes_min": FREE_BYTES_MIN,
     }  # fmt: skip
     files.state.unlink(missing_ok=True)
     files.log.unlink(missing_ok=True)

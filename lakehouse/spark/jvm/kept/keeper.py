@@ -6,14 +6,17 @@ that one ends. Argument: a JSON object, see `lakehouse.spark.jvm.kept.engine`.
 
 The engine ends, in this order of looking: when Java ends; when the lock is free, and the command that had it did not
 say that it cleared what was its own; when its file is gone or is another engine's; when the part of Airflow whose task
-started it has ended; when its heap stays above the bound after a collection; after the idle time.
+started it has ended; when a disk that it writes to is full; when its heap stays above the bound after a collection;
+after the idle time.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -81,6 +84,8 @@ def _watch(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: i
         fcntl.flock(lock_handle, fcntl.LOCK_EX)  # waits while a command uses the engine
         if client_file.exists() or not _is_own(state_file) or not _lives(start["owner"]):
             return
+        if any(_free_bytes(folder) < start["free_bytes_min"] for folder in start["folders"]):
+            return  # no command could use it, and it gives back what it has written
         left_at = os.fstat(lock_handle).st_mtime  # a command that leaves touches the file
         idle_seconds = time.time() - left_at
         if idle_seconds >= start["keep_seconds"]:
@@ -92,6 +97,13 @@ def _watch(java_process: subprocess.Popen[bytes], start: dict[str, Any], port: i
                 _forget(state_file)
                 continue
         time.sleep(POLL_SECONDS)
+
+
+def _free_bytes(folder: str) -> float:
+    """Return how much can be written to a folder's disk; infinity if that is not known."""
+    with suppress(OSError):
+        return float(shutil.disk_usage(folder).free)
+    return math.inf
 
 
 def _heap_in_use(port: int, secret: str) -> float:
