@@ -1,6 +1,7 @@
 """Commands that people give, each as a process of its own: cold, and on a Spark that the command before has left.
 
     .venv/bin/python benchmarks/warm.py [--rounds N] [--records N]
+    .venv/bin/python benchmarks/warm.py --growth N      N commands one after the other: does a kept Spark grow?
 
 Wall and processor seconds, medians of N rounds; the first command on a Spark that is kept, which starts it, is not
 among them. Processor seconds: of Python, of Spark's JVM and its Python workers; not of Kafka. Then the memory of the
@@ -77,6 +78,31 @@ class Desk:
         return psutil.Process(self.java_pid).memory_info().rss / 1e6
 
 
+def measure_growth(desk: Desk, servers: str, commands: int, records: int) -> None:
+    """Give commands in turn, each with work to do now and then; print what the idle Spark has every tenth of them."""
+    dice, sent, rows = random.Random(7), 0, []
+    kinds = (
+        RUN, ("query", "select count(*) from counts", "--tick", "1"), ("test", "audit", "latest"),
+        ("past", "changes", "counts", "--per-event", "--limit", "5"), RUN,
+    )  # fmt: skip
+    took: list[float] = []
+    for number in range(commands):
+        command = kinds[number % len(kinds)]
+        if number % len(kinds) == 0:
+            produce(servers, {}, TOPIC, (record(n, dice, START_MS + n * STEP_MS) for n in range(sent, sent + records)))
+            sent += records
+        took.append(desk.give(*command)[0])
+        if number == 0:
+            desk.find_java()
+        if (number + 1) % max(commands // 10, 1) == 0:
+            memory, java = desk.memory(), psutil.Process(desk.java_pid)
+            facts = (memory, java.num_threads(), java.num_fds(), median(took))
+            rows.append([str(number + 1), *[f"{fact:,.0f}" for fact in facts[:3]], f"{facts[3]:.1f}"])
+            print(*rows[-1], flush=True)
+            took.clear()
+    show("one Spark, idle after so many commands", ["commands", "MB", "threads", "open files", "s a command"], rows)
+
+
 def processor_seconds(pid: int) -> float:
     """The processor seconds of a process so far, with those of its children that have ended; 0.0 if there is none."""
     with suppress(psutil.NoSuchProcess):
@@ -124,7 +150,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--growth", type=int, default=0)
     given = parser.parse_args()
+    if given.growth:
+        with lake_and_broker() as (settings, broker):
+            folder = Path(settings.lake.path).parent
+            (folder / "app.py").write_text(APP)
+            desk = Desk(folder, broker.bootstrap_servers, "10 minutes")
+            try:
+                measure_growth(desk, broker.bootstrap_servers, given.growth, given.records)
+            finally:
+                desk.give("spark", "stop")
+        return
     found = {}
     for keep in ("off", "10 minutes"):
         with lake_and_broker() as (settings, broker):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lakehouse.cli.terminal import show
 from lakehouse.phases import describe_phases, phases_under_way, seconds_idle
@@ -103,7 +103,8 @@ def called_repeatedly(look: Callable[[float], None]) -> Iterator[None]:
 
     def repeat() -> None:
         while not end.wait(LOOK_SECONDS):
-            look(time.monotonic())
+            with suppress(OSError):  # nobody reads stderr any more
+                look(time.monotonic())
 
     thread = threading.Thread(target=repeat, name="phases", daemon=True)
     thread.start()
