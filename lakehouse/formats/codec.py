@@ -46,6 +46,10 @@ class Codec(ABC):
         """Return when a row was deleted, in milliseconds, of bytes whose row is None; None if they don't say."""
         return None
 
+    def is_truncate(self, data: bytes) -> bool:
+        """Say whether bytes whose row is None are a change log's truncate, which deletes all rows before it."""
+        return False
+
     @abstractmethod
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         """Return the bytes of a row; None if only Kafka's null can stand for it. Raises Unfit."""

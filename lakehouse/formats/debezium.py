@@ -4,7 +4,8 @@
 |--------------------------------------------|------------------------------------------------------------------------|
 | op c, u, r (create, update, snapshot)      | `after`                                                                |
 | op d; a null value (the tombstone after d) | none: a delete                                                         |
-| op t (truncate), m (message), any other    | none, with a reason: the quarantine                                    |
+| op t (truncate), m (message), any other    | none, with a reason: the quarantine; or, of t, a delete of all rows    |
+|                                            | (`lakehouse.semantics.operators.truncate`)                             |
 | a value that was not sent (TOAST)          | none, with a reason: the placeholder is no value of the database; or   |
 |                                            | null, and named among those that were not sent: `Stream.latest` |
 | a document as a text (MongoDB)             | with `documents`: its fields, as in `values.extended_json`             |
@@ -44,7 +45,7 @@ from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.schema import Column
 
-ROW_AFTER, DELETE = ("c", "u", "r"), "d"
+ROW_AFTER, DELETE, TRUNCATE = ("c", "u", "r"), "d", "t"
 COMMITTED = Column("source.ts_ms", "bigint")
 DELETED = ("true", True)
 NOT_SENT = (
@@ -71,11 +72,17 @@ class DebeziumCodec(ConnectJsonCodec):
     def deleted_ms(self, data: bytes) -> int | None:
         with suppress(Unfit):
             _, payload = read_record(decode_utf8(data), parse_object)
-            if isinstance(payload, Members) and dict(payload).get("op") == DELETE:
+            if isinstance(payload, Members) and dict(payload).get("op") in (DELETE, TRUNCATE):
                 members = Members([(COMMITTED.name, _member_at(payload, COMMITTED.name))])
                 time: int | None = read_fields(members, (COMMITTED,), None, _NOTHING_DECLARED)[COMMITTED.name]
                 return time
         return None
+
+    def is_truncate(self, data: bytes) -> bool:
+        with suppress(Unfit):
+            _, payload = read_record(decode_utf8(data), parse_object)
+            return isinstance(payload, Members) and dict(payload).get("op") == TRUNCATE
+        return False
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         schema, payload = unwrap(parse_value(decode_utf8(data)))
@@ -110,7 +117,7 @@ class _Event:
     def row(self, envelope: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(envelope)
         operation = parts.get("op")
-        if operation == DELETE:
+        if operation == DELETE or (operation == TRUNCATE and self.options.applies_truncates):
             return None
         if operation not in ROW_AFTER:
             raise unfit_operation(parts)
@@ -193,10 +200,11 @@ def _document(value: Any) -> Any:
 
 def unfit_operation(parts: Mapping[str, Any]) -> Unfit:
     operation = parts.get("op")
-    if operation == "t":
+    if operation == TRUNCATE:
         return Unfit(
-            "op t: the database's table was truncated, all its rows are gone; no key says which. Delete them here too "
-            "(docs/databases.md), or leave truncates out of the topic: skipped.operations=t"
+            "op t: the database's table was truncated, all its rows are gone; no key says which. If the topic has one "
+            'partition, truncates="apply" deletes them here, too (docs/databases.md); or leave truncates out of the '
+            "topic: skipped.operations=t"
         )
     if operation == "m":
         return Unfit("op m: a message in the database's log is no row")

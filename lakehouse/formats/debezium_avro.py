@@ -20,6 +20,7 @@ from lakehouse.formats.debezium import (
     DELETED,
     NOT_SENT,
     ROW_AFTER,
+    TRUNCATE,
     split_columns,
     unfit_after,
     unfit_operation,
@@ -46,12 +47,20 @@ class DebeziumAvroCodec(AvroCodec):
         return event.flattened_row(data) if event.options.flattened else event.row(data)
 
     def deleted_ms(self, data: bytes) -> int | None:
+        if (event := self._read_delete(data)) is not None and event["op"] in (DELETE, TRUNCATE):
+            time: int | None = _value_at(event, COMMITTED.name.split("."))
+            return time
+        return None
+
+    def is_truncate(self, data: bytes) -> bool:
+        return (event := self._read_delete(data)) is not None and event["op"] == TRUNCATE
+
+    def _read_delete(self, data: bytes) -> Row | None:
+        """Return what an envelope says of a delete; None for other bytes."""
         with suppress(Unfit, UnfitSchema):
             _, schema = split_registered(data, self.schemas)
-            times = _delete_reader(schema)(data, PREFIX_LENGTH)[0]
-            if times is not None and times["op"] == DELETE:
-                time: int | None = _value_at(times, COMMITTED.name.split("."))
-                return time
+            event: Row | None = _delete_reader(schema)(data, PREFIX_LENGTH)[0]
+            return event
         return None
 
     def written_columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -144,7 +153,7 @@ class _Event:
         """Return the row after a change; None for a delete."""
         envelope = self._read_event(data)
         operation, after = envelope["op"], envelope["after"]
-        if operation == DELETE:
+        if operation == DELETE or (operation == TRUNCATE and self.options.applies_truncates):
             return None
         if operation not in ROW_AFTER:
             raise unfit_operation(envelope)

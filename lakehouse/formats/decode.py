@@ -134,7 +134,8 @@ def decode_record(source: Source, record: Record, find_schemas: FindSchemas = fi
         )
     is_delete = value is None and record.value is not None and source.times_deletes
     time_ms = deleted_ms(source.value_format, record.value, value_schemas) if is_delete else None
-    return Decoded(key, value, time_ms)
+    truncates = value is None and source.applies_truncates and is_truncate(source, record.value, value_schemas)
+    return Decoded(key, value, time_ms, truncates)
 
 
 def deleted_ms(format: str, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> int | None:
@@ -144,6 +145,11 @@ def deleted_ms(format: str, data: bytes | None, schemas: WriterSchemas = NO_SCHE
     """
     time_ms = None if data is None else codec_of(format).with_schemas(schemas).deleted_ms(data)
     return time_ms if time_ms is not None and is_possible_time(time_ms) else None
+
+
+def is_truncate(source: Source, data: bytes | None, schemas: WriterSchemas = NO_SCHEMAS) -> bool:
+    """Say whether the bytes of a value without a row are a truncate: see `Source.applies_truncates`."""
+    return data is not None and codec_of(source.value_format).with_schemas(schemas).is_truncate(data)
 
 
 def part_schemas(source: Source, part_name: str, find_schemas: FindSchemas) -> WriterSchemas:

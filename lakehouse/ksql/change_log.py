@@ -13,7 +13,7 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.properties import WithClause, flag_property, text_property
 from lakehouse.ksql.syntax.statement import SchemaElement
 from lakehouse.plan.databases.debezium import ENVELOPE, KINDS, debezium
-from lakehouse.plan.names.debezium_options import KEEP, UNAVAILABLE
+from lakehouse.plan.names.debezium_options import BAD, KEEP, UNAVAILABLE
 from lakehouse.plan.names.field import column_name, field_name, is_escaped, quote_field
 from lakehouse.plan.stream import Stream
 
@@ -50,6 +50,7 @@ def declare_changes(
             decimals=text_property(options, "DECIMALS") or "", times=times,
             unavailable=UNAVAILABLE if unavailable is None else unavailable,
             unsent=text_property(options, "UNSENT") or KEEP,
+            truncates=text_property(options, "TRUNCATES") or BAD,
             format=_FORMATS[properties.value_format.lower()], key_format=properties.key_format.lower(),
             event_time=event_time, name=name, headers=headers, max_ahead=properties.max_ahead,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from lakehouse.duration import duration_text
 from lakehouse.model import keyed_table
 from lakehouse.model.alert import find_crossings
 from lakehouse.model.evaluate import evaluate
-from lakehouse.model.event import Event, Late, stream_change, to_epoch_ms
+from lakehouse.model.event import Event, Late, key_of, stream_change, to_epoch_ms
 from lakehouse.model.rows import join_by_key, join_by_reference, rows_as_events
 from lakehouse.model.step import apply_step
 from lakehouse.model.stream_join import join_streams
@@ -28,6 +28,7 @@ from lakehouse.plan.table import Table
 from lakehouse.semantics import future_time, kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.eras import TopicIds, era_of_tick, era_starts, first_ticks
+from lakehouse.semantics.operators.truncate import several_partitions
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
 from lakehouse.semantics.tombstone import Row
@@ -38,12 +39,14 @@ from lakehouse.semantics.years import impossible_time_message, is_possible_time
 class Decoded:
     """A record read through its source's schema. `key` is None for a null key, `value` for a null value.
 
-    deleted_ms: the time of a delete, where its change log says it.
+    deleted_ms: the time of a delete, where its change log says it. truncates: it deletes all rows that were there
+    before it.
     """
 
     key: Row | None
     value: Row | None
     deleted_ms: int | None = None
+    truncates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,12 @@ def _decode_records(
     source: Source, records: list[Record], decode: Decode, quarantine: list[tuple[Record, str]]
 ) -> list[Event]:
     events = []
+    keys_before: dict[Key, Row] = {}  # since the last truncate, each key at the place of its last record
     for record in records:
         if record.topic != source.topic:
             continue
+        if source.applies_truncates and record.partition:
+            raise several_partitions(source.topic)
         outcome = decode(source, record)
         if isinstance(outcome, Decoded):
             column_values = {
@@ -161,12 +167,29 @@ def _decode_records(
                 outcome = BadRecord(refusal_reason)
             else:
                 column_values["rowtime"] = event_ms
-                events.append(
-                    Event(outcome.key is None, outcome.value is None, column_values, event_ms, record, record.position)
+                event = Event(
+                    outcome.key is None, outcome.value is None, column_values, event_ms, record, record.position
                 )
+                if not outcome.truncates:
+                    events.append(event)
+                    if source.applies_truncates and outcome.key is not None:
+                        key = key_of(source.key_names, column_values)
+                        keys_before.pop(key, None)
+                        keys_before[key] = {name.lower(): column_values[name.lower()] for name in source.key_names}
+                    continue
+                events += _truncate_events(event, keys_before.values())
+                keys_before.clear()
         if isinstance(outcome, BadRecord):
             quarantine.append((record, outcome.reason))
     return events
+
+
+def _truncate_events(event: Event, keys: Iterable[Row]) -> list[Event]:
+    """Return a truncate as deletes: see `lakehouse.semantics.operators.truncate`."""
+    return [
+        replace(event, null_key=False, values=event.values | key, position=event.position.with_number(number))
+        for number, key in enumerate(keys)
+    ]
 
 
 def time_refusal(source: Source, event_ms: int, record: Record | int | None, *, own: bool) -> str | None:

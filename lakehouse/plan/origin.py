@@ -159,6 +159,12 @@ class Source(Node):
         is_change_log = parse_format(self.value_format).traits.is_change_log
         return is_change_log and self.event_time is not None and self.event_time.text == COMMITTED_COLUMN
 
+    @property
+    def applies_truncates(self) -> bool:
+        """Whether one of its records can delete all rows that a table has of it: a truncate of the database's table."""
+        value_format = parse_format(self.value_format)
+        return value_format.traits.is_change_log and parse_options(value_format.options).applies_truncates
+
     def over(self, new_parts: Sequence[Stream], new_tables: Sequence[Table]) -> Node:
         return self
 

@@ -399,3 +399,28 @@ def test_a_delete_has_the_time_of_the_change(envelope: Any, deleted_ms: int | No
         other = source("name timestamp, op string", **options)
         outcome = decode_record(other, record)
         assert isinstance(outcome, BadRecord) or outcome.deleted_ms is None
+
+
+def test_a_truncate_is_a_row_s_end_only_for_latest() -> None:
+    changes = lh.debezium("shop.orders", key="id int", schema="name string", truncates="apply")
+    (latest,), truncate = changes.latest("t").stream.sources, {"op": "t", "source": {"ts_ms": 7}}
+    record = Record("shop.orders", "id", 0, 0, 1, None, json.dumps(truncate).encode(), 1, 1)
+    assert decode_record(latest, record) == Decoded(None, None, 7, truncates=True)
+    escaped = Record("shop.orders", "id", 0, 0, 1, None, rb'{"op": "\u0074"}', 1, 1)
+    assert decode_record(latest, escaped) == Decoded(None, None, None, truncates=True)
+    for reader in (changes.filter("name = 'a'").latest("t"), changes.group_by("name").agg(n=lh.count()).table("t")):
+        (other,) = reader.stream.sources
+        assert "op t" in str(decode_record(other, record))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"truncates": "delete"}, "truncates='delete': expected 'quarantine' or 'apply'"),
+        ({"truncates": "apply", "unsent": "quarantine"}, 'it needs unsent="keep"'),
+        ({"truncates": "apply", "flattened": True}, "no flattened=True"),
+    ],
+)
+def test_truncates_that_can_t_be_applied(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        source("name string", **options)

@@ -41,8 +41,8 @@ def debezium(**options: Any) -> Stream:
         ),
         (
             "(id INT PRIMARY KEY, name VARCHAR, made TIMESTAMP, born DATE) "
-            + WITH + "VALUE_FORMAT='DEBEZIUM_AVRO', TIMESTAMP='made', MAX_AHEAD='1 day')",
-            debezium(format="avro", event_time="MADE", max_ahead="1 day"),
+            + WITH + "VALUE_FORMAT='DEBEZIUM_AVRO', TIMESTAMP='made', MAX_AHEAD='1 day', TRUNCATES='apply')",
+            debezium(format="avro", event_time="MADE", max_ahead="1 day", truncates="apply"),
         ),
         (
             "(id INT PRIMARY KEY, name VARCHAR, made TIMESTAMP, born DATE) "

@@ -1,6 +1,6 @@
 """Values that a change log did not send (TOAST) stay as they were: on Spark, on the model, and in a fold by other code.
 
-A history has creates, updates that send some of the columns, deletes, and updates of rows that nobody saw.
+A history has creates, updates that send some of the columns, deletes, updates of rows that nobody saw, and truncates.
 """
 
 from __future__ import annotations
@@ -24,15 +24,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLACEHOLDER = "__debezium_unavailable_value"
-DOCUMENTS = lh.debezium(
-    "docs", key="id int", schema="title string from 'TITLE', body string, n int, tags array<string>"
-)
-WHOLE = DOCUMENTS.latest("whole")
-BY_BODY = WHOLE.rows.group_by("body").agg(n=lh.count(), total=lh.sum("n")).table("by_body")
-APP = lh.app(WHOLE, DOCUMENTS.drop("title").latest("narrow", suppress=True), BY_BODY)
 
 
-def history(random: Random, size: int, ticks: int) -> tuple[list[Record], dict[int, dict[str, Any]]]:
+def app_over(**options: Any) -> lh.App:
+    schema = "title string from 'TITLE', body string, n int, tags array<string>"
+    documents = lh.debezium("docs", key="id int", schema=schema, **options)
+    whole = documents.latest("whole")
+    by_body = whole.rows.group_by("body").agg(n=lh.count(), total=lh.sum("n")).table("by_body")
+    return lh.app(whole, documents.drop("title").latest("narrow", suppress=True), by_body)
+
+
+APP, TRUNCATED_APP = app_over(), app_over(truncates="apply")
+
+
+def history(
+    random: Random, size: int, ticks: int, truncates: float = 0.0
+) -> tuple[list[Record], dict[int, dict[str, Any]]]:
     """Return records of one partition, and the rows that an independent fold makes of them."""
     rows: dict[int, dict[str, Any]] = {}
     records = []
@@ -40,7 +47,11 @@ def history(random: Random, size: int, ticks: int) -> tuple[list[Record], dict[i
     for offset in range(size):
         id, kind = random.randrange(6), random.random()
         value: bytes | None = None
-        if kind < 0.15:
+        key: bytes | None = json.dumps({"id": id}).encode()
+        if kind > 1 - truncates:
+            rows.clear()
+            key, value = None, json.dumps({"op": "t", "source": {"ts_ms": offset}}).encode()
+        elif kind < 0.15:
             rows.pop(id, None)
             value = random.choice([None, json.dumps({"op": "d", "source": {"ts_ms": offset}}).encode()])
         else:
@@ -56,27 +67,38 @@ def history(random: Random, size: int, ticks: int) -> tuple[list[Record], dict[i
             after["TITLE"] = after.pop("title")
             value = json.dumps({"op": "u", "after": after, "source": {"ts_ms": offset}}).encode()
         tick = bisect_right(ends, offset) + 1
-        records.append(Record("docs", "id", 0, offset, offset, json.dumps({"id": id}).encode(), value, tick, offset))
+        records.append(Record("docs", "id", 0, offset, offset, key, value, tick, offset))
     return records, rows
 
 
 @pytest.mark.parametrize("seed", seeds(*range(20)))
 def test_what_was_not_sent_stays(seed: int) -> None:
-    records, rows = history(Random(seed), 60, 3)
-    result = model.run(APP, records, decode_record)
+    records, rows = history(Random(seed), 60, 3, truncates=0.06)
+    result = model.run(TRUNCATED_APP, records, decode_record)
     assert result.tables["whole"] == {(id,): row for id, row in rows.items()}
     assert not any(result.quarantine.values())
 
 
 @pytest.mark.parametrize("seed", seeds(1, 2, on_spark=True))
 def test_spark_keeps_what_the_model_keeps(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    check_on_spark(spark, tmp_path, APP, seed, truncates=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", seeds(1, on_spark=True))
+def test_spark_truncates_as_the_model_does(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    check_on_spark(spark, tmp_path, TRUNCATED_APP, seed, truncates=0.06)
+
+
+def check_on_spark(spark: SparkSession, folder: Path, app: lh.App, seed: int, truncates: float) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 
-    records, rows = history(Random(seed), 80, 4)
-    expected = model.run(APP, records, decode_record)
-    result = SparkReplay(spark, tmp_path)(APP, records, restarts(seed, 4))
+    records, rows = history(Random(seed), 80, 4, truncates)
+    expected = model.run(app, records, decode_record)
+    result = SparkReplay(spark, folder)(app, records, restarts(seed, 4))
     assert result.tables["whole"] == {(id,): row for id, row in rows.items()}
-    for table in APP.tables:
+    for table in app.tables:
         assert result.tables[table.name] == expected.tables[table.name], table.name
         assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
     assert not any(result.quarantine.values())
@@ -85,6 +107,7 @@ def test_spark_keeps_what_the_model_keeps(spark: SparkSession, tmp_path: Path, s
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
-def test_any_moment(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    records, _ = history(Random(seed), 80, 5)
-    check(spark, tmp_path, APP, records, seed, [2], [2, 3])
+@pytest.mark.parametrize(("app", "truncates"), [(APP, 0), (TRUNCATED_APP, 0.06)], ids=["unsent", "truncated"])
+def test_any_moment(spark: SparkSession, tmp_path: Path, seed: int, app: lh.App, truncates: float) -> None:
+    records, _ = history(Random(seed), 80, 5, truncates)
+    check(spark, tmp_path, app, records, seed, [2], [2, 3])

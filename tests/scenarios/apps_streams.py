@@ -137,7 +137,7 @@ def a_database_s_table() -> lh.App:
 
 customers_in_avro = lh.debezium(
     "shop.avro-customers", key="id int", schema="name string, amount decimal(10, 2), made timestamp", format="avro",
-    max_ahead="1 day",
+    max_ahead="1 day", truncates="apply",
 )  # fmt: skip
 rows_of_connect = lh.stream(
     "jdbc-orders", key="id int", schema="item string, amount decimal(10, 2), at timestamp",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from lakehouse.errors import ConfigError, PlanError
 from lakehouse.plan.build import declared_source, parse_key, stream_name
 from lakehouse.plan.names.debezium_options import (
+    APPLY,
     BAD,
     COMMITTED_COLUMN,
     DECIMALS,
@@ -45,6 +46,7 @@ def debezium(
     meta: str = "",
     unavailable: str = UNAVAILABLE,
     unsent: str = KEEP,
+    truncates: str = BAD,
     format: str = JSON,
     key_format: str | None = None,
     event_time: str | None = None,
@@ -67,10 +69,12 @@ def debezium(
     meta: columns beside the row, out of the envelope: "op string, lsn bigint from 'source.lsn'". unavailable: the
     connector's unavailable.value.placeholder, which stands for a value that was not sent (TOAST). unsent: "keep", then
     `latest` directly over this stream keeps the value before, and for others the record is bad; or "quarantine", then
-    it is bad for all. format: of keys and values, "json", or "avro" with a registry's schemas,
-    which have the types. key_format: "debezium" (JSON), or one of those of `stream`. event_time: as in `stream`; if
-    left out, when the database made the change, source.ts_ms, also of a delete; of flattened rows the record's own
-    timestamp. name, own_table, headers, max_ahead: as in `stream`.
+    it is bad for all. truncates: "quarantine": a truncate of the database's table is a bad record; or "apply": it
+    deletes all rows of `latest` directly over this stream, whose topic then may have one partition only. format: of
+    keys and values, "json", or "avro" with a registry's schemas, which have the types. key_format: "debezium" (JSON),
+    or one of those of `stream`. event_time: as in `stream`; if left out, when the database made the change,
+    source.ts_ms, also of a delete; of flattened rows the record's own timestamp. name, own_table, headers, max_ahead:
+    as in `stream`.
 
     Raises PlanError for impossible names, types, options or expressions.
     """
@@ -93,6 +97,13 @@ def debezium(
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
     if unsent not in (KEEP, BAD):
         raise PlanError(f"{subject}: unsent={unsent!r}: expected {KEEP!r} or {BAD!r}.")
+    if truncates not in (BAD, APPLY):
+        raise PlanError(f"{subject}: truncates={truncates!r}: expected {BAD!r} or {APPLY!r}.")
+    if truncates == APPLY and (flattened or unsent != KEEP):
+        raise PlanError(
+            f'{subject}: truncates="apply" is for envelopes, and for latest directly over them: it needs '
+            'unsent="keep", and no flattened=True (ExtractNewRecordState drops truncates).'
+        )
     if any(column.name.lower() == UNSENT_COLUMN for column in (*key_columns, *row_columns, *meta_columns)):
         raise PlanError(f"{subject}: schema: {UNSENT_COLUMN!r} is a name for marks. Give the column another one.")
     if documents and flattened:
@@ -101,7 +112,7 @@ def debezium(
         raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, KINDS))}.")
     if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
         raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
-    options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent)
+    options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent, truncates=truncates)
     key_formats = (*KINDS.values(), *KEY_FORMATS)
     key_format = check_format_name(key_format or value_kind, key_formats, f"{subject}: key_format")
     key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""

@@ -9,6 +9,8 @@ UNAVAILABLE = "__debezium_unavailable_value"
 DECIMALS = ("precise", "string")
 # What becomes of a value that was not sent. KEEP: `latest` keeps the one before. BAD: its record is bad for all.
 KEEP, BAD = "keep", "quarantine"
+# What becomes of a truncate, if not BAD: it deletes all rows of a table of `latest`.
+APPLY = "apply"
 # The column with the names of a record's fields that were not sent, if the format marks them.
 UNSENT_COLUMN = "debezium_unsent"
 # The column with the time of a change, source.ts_ms, where it is the event time.
@@ -16,7 +18,7 @@ COMMITTED_COLUMN = "debezium_source_ts_ms"
 # Nanoseconds in a unit.
 UNITS = {"nanos": 1, "micros": 1_000, "millis": 1_000_000, "days": 86_400_000_000_000}
 _HEX = "hex:"
-_TIME, _META, _UNSENT, _MARKED = "time.", "meta", "unsent", "marks_unsent"
+_TIME, _META, _UNSENT, _MARKED, _TRUNCATES = "time.", "meta", "unsent", "marks_unsent", "truncates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class DebeziumOptions:
     meta: tuple[str, ...] = ()
     unsent: str = KEEP
     marks_unsent: bool = False
+    truncates: str = BAD
+
+    @property
+    def applies_truncates(self) -> bool:
+        """Whether a truncate is no bad record, but a delete of all rows: for the reader that marks what is unsent."""
+        return self.marks_unsent and self.truncates == APPLY
 
     def __str__(self) -> str:
         pairs = [("flattened", "true")] * self.flattened + [("decimals", self.decimals)] * bool(self.decimals)
@@ -41,6 +49,7 @@ class DebeziumOptions:
         pairs += [(_TIME + name, unit) for name, unit in self.times]
         pairs += [("unavailable", self.unavailable)] * (self.unavailable != UNAVAILABLE)
         pairs += [(_UNSENT, self.unsent)] * (self.unsent != KEEP) + [(_MARKED, "true")] * self.marks_unsent
+        pairs += [(_TRUNCATES, self.truncates)] * (self.truncates != BAD)
         return urlencode([*pairs, *((_META, path) for path in self.meta)], quote_via=quote, safe="")
 
 
@@ -57,6 +66,7 @@ def parse_options(text: str) -> DebeziumOptions:
         tuple(path for name, path in pairs if name == _META),
         single.get(_UNSENT, KEEP),
         single.get(_MARKED) == "true",
+        single.get(_TRUNCATES, BAD),
     )
 
 

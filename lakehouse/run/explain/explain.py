@@ -27,7 +27,14 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.explain.explanation import Explained, RowStep, compare_with_table, readable_record, rows_of_key
-from lakehouse.run.explain.key_records import SoughtKey, bronze_chunks, is_keyed_by_topic, parse_sought, sought_bytes
+from lakehouse.run.explain.key_records import (
+    SoughtKey,
+    bronze_chunks,
+    is_keyed_by_topic,
+    parse_sought,
+    sought_bytes,
+    stream_chunks,
+)
 from lakehouse.run.explain.nearest import describe_nearest
 from lakehouse.semantics.aggregate.collection import hashable_form
 from lakehouse.semantics.changelog import Change, Key
@@ -114,7 +121,11 @@ def _events_reaching_key(
     clock_events: list[Event] = []
     record_count = 0
     for topic in table.stream.topics:
-        for chunk in bronze_chunks(layout, own_topics, topic, key_bytes):
+        for chunk in (
+            stream_chunks(layout, own_topics, table.stream, topic)
+            if key_bytes is None
+            else bronze_chunks(layout, own_topics, topic, key_bytes)
+        ):
             record_count += len(chunk)
             listen(record_count)
             records = [record for record in chunk if record.tick <= cut.tick and _is_counted(cut, record)]

@@ -25,6 +25,7 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column, base_type
 from lakehouse.plan.step import Rekey
+from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.aggregate.collection import hashable_form
@@ -87,7 +88,7 @@ def records_of_key(
         return
     record_count, decode = 0, record_decoder(layout)
     for topic in table.stream.topics:
-        for chunk in bronze_chunks(layout, own_topics, topic):
+        for chunk in stream_chunks(layout, own_topics, table.stream, topic):
             yield from _records_reaching_key(table, chunk, sought_key, decode)
             record_count += len(chunk)
             listen(record_count)
@@ -98,6 +99,8 @@ def is_keyed_by_topic(table: Table, source: Source) -> bool:
 
     The two zeros of a double are one key, but differ in their bytes.
     """
+    if source.applies_truncates:  # one without a key changes each row
+        return False
     key_format = parse_format(source.key_format)
     has_one_spelling = key_format.is_plain and key_format.traits.has_one_spelling
     if any(isinstance(step, Rekey) for step in table.stream.steps) or not has_one_spelling:
@@ -116,6 +119,15 @@ def sought_bytes(source: Source, sought_key: SoughtKey) -> bytes:
         raise ConfigError(f"key {write_key(sought_key.values)!r}: {error}") from error
     assert data is not None
     return data
+
+
+def stream_chunks(layout: Layout, own_topics: set[str], stream: Stream, topic: str) -> Iterator[list[Record]]:
+    """Yield the records of a stream's topic, some at a time; all at once if some have a meaning only beside others."""
+    chunks = bronze_chunks(layout, own_topics, topic)
+    if any(source.applies_truncates for source in stream.sources):
+        yield [record for chunk in chunks for record in chunk]
+    else:
+        yield from chunks
 
 
 def bronze_chunks(layout: Layout, own_topics: set[str], topic: str, key: bytes | None = None) -> Iterator[list[Record]]:

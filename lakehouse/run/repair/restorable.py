@@ -34,6 +34,11 @@ def refuse_kind(table: Table) -> None:
             f"table {table.name!r} is made from a join of streams after {looking_up[0]} was looked up: what a record "
             f"that waits for others found there is in no changelog. {_INSTEAD}"
         )
+    if truncated := [source.topic for source in table.stream.sources if source.applies_truncates]:
+        raise PlanError(
+            f"table {table.name!r} applies the truncates of topic {truncated[0]!r}: the next one deletes the keys of "
+            f"the topic's records, and this lake's bronze may not have those of all restored rows. {_INSTEAD}"
+        )
     by_arrival = [join.table for join in _table_joins(table.stream) if join.as_of != "event time"]
     for joined_table in looked_up_by_time(table.stream):
         if joined_table.stream.reads or meeting_streams(joined_table.stream) or joined_table in by_arrival:

@@ -11,6 +11,7 @@ from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.app import App
 from lakehouse.plan.refused.near import suggest_near
+from lakehouse.semantics.operators.truncate import several_partitions
 from lakehouse.settings.config import Settings
 
 CONNECT_SECONDS = 2.0
@@ -20,9 +21,11 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
     """Raise NotFound for topics that neither Kafka nor bronze has; KafkaUnavailable, at once if nobody listens.
 
     A topic that bronze has and Kafka has lost is data loss: ingest finds the missing records.
+    Raises PlanError for a topic whose truncates are applied, if it has several partitions.
     """
     check_listening(servers)
-    kafka_topics = Cluster(servers, settings.kafka.options).names()
+    cluster = Cluster(servers, settings.kafka.options)
+    kafka_topics = cluster.names()
     layout = Layout(settings.lake.path)
     bronze_topics = reader.read_bronze_coverage(layout).topics
     missing_topics = [
@@ -43,6 +46,10 @@ def check_topics(settings: Settings, app: App, servers: str) -> None:
             f"{suggest_near(missing_topics[0], kafka_topics)} {others_text} Create it, or correct the name in the "
             f"application{grant_text}."
         )
+    truncated_topics = {source.topic for source in app.sources if source.applies_truncates} & set(kafka_topics)
+    for name, facts in cluster.topics(sorted(truncated_topics)).items() if truncated_topics else ():
+        if facts.partitions > 1:
+            raise several_partitions(name)
 
 
 def check_listening(servers: str) -> None:

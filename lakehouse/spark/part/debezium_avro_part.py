@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.formats.avro.read_types import ReadTypes
-from lakehouse.formats.debezium import COMMITTED, ROW_AFTER, split_columns, without_marks
+from lakehouse.formats.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
 from lakehouse.formats.debezium_avro import event_columns, is_envelope
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.names.record_format import parse_format
@@ -39,6 +39,11 @@ class DebeziumAvroPart(AvroPart):
     def _options(self) -> DebeziumOptions:
         return parse_options(parse_format(self.format).options)
 
+    @property
+    def _deletes(self) -> tuple[str, ...]:
+        """The operations after which there is no row."""
+        return (DELETE, TRUNCATE) if self._options.applies_truncates else (DELETE,)
+
     @cached_property
     def _row_columns(self) -> tuple[PlanColumn, ...]:
         """The columns of the row, with the names and types of its fields."""
@@ -60,7 +65,7 @@ class DebeziumAvroPart(AvroPart):
     def _does_not_fit(self, values: list[AvroValue]) -> Column:
         operation, after = values[_OPERATION].value, values[_AFTER].value
         is_row = operation.isin(*ROW_AFTER)
-        is_event = (operation == "d") | (is_row & after.isNotNull())
+        is_event = operation.isin(*self._deletes) | (is_row & after.isNotNull())
         faults = does_not_fit(values[: _AFTER + 1]) | ~F.coalesce(is_event, F.lit(False))
         # Of a delete nothing else is read.
         faults |= F.coalesce(is_row, F.lit(False)) & does_not_fit(values[_AFTER + 1 :])
@@ -84,7 +89,7 @@ class DebeziumAvroPart(AvroPart):
 
     @property
     def null(self) -> Column:
-        return super().null | (~self.unfit & F.coalesce(self._event(_OPERATION) == "d", F.lit(False)))
+        return super().null | (~self.unfit & F.coalesce(self._event(_OPERATION).isin(*self._deletes), F.lit(False)))
 
     @property
     def bronze_columns(self) -> dict[str, Column]:
@@ -96,7 +101,7 @@ class DebeziumAvroPart(AvroPart):
 
     @property
     def deleted_ms(self) -> Column:
-        quick_time = F.when(self._event(_OPERATION) == "d", self._meta_value(COMMITTED.name))
+        quick_time = F.when(self._event(_OPERATION).isin(*self._deletes), self._meta_value(COMMITTED.name))
         careful_time = F.col(f"_deleted_{self.name}") if self._careful_ids else F.lit(None).cast("bigint")
         time_ms = F.coalesce(quick_time, careful_time)
         return F.when(in_range(time_ms) & ~self.unfit, time_ms)

@@ -63,22 +63,31 @@ def stream_frame(
     earlier: EarlierRecords | None = None,
     eras: Callable[[StreamJoin], Sequence[int]] = lambda join: (),
     forced: DataFrame | None = None,
+    with_truncates: Callable[[Source, DataFrame], DataFrame] = lambda source, rows: rows,
 ) -> DataFrame:
     """Return the stream's records, without the bad ones.
 
     records: gives the records of a source, as `decode_records` does. counter: see `RowCounter`. tables: reads upstream
     tables, for a stream that has some. earlier: the records before the batch, for a stream with joins of streams; None
     if there are none. eras: gives the ticks at which the eras of a join's topics begin (`semantics.operators.eras`).
-    forced: see `join_streams`.
+    forced: see `join_streams`. with_truncates: called for a source that applies truncates, see `apply_truncates`.
     """
     frame_of_part = partial(
-        stream_frame, records=records, counter=counter, tables=tables, earlier=earlier, eras=eras, forced=forced
+        stream_frame,
+        records=records,
+        counter=counter,
+        tables=tables,
+        earlier=earlier,
+        eras=eras,
+        forced=forced,
+        with_truncates=with_truncates,
     )
     match stream.source:
         case Source():
             rows = records(stream.source)
             rows = counter(stream.source, rows) if counter else rows
             rows = rows.where(~F.col("_bad")).drop("_bad")
+            rows = with_truncates(stream.source, rows) if stream.source.applies_truncates else rows
         case Merge():
             rows = _merge_frames(stream.source, [frame_of_part(part) for part in stream.source.streams])
         case ChangesOf(table):

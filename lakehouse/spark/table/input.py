@@ -31,6 +31,7 @@ from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_st
 from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
+from lakehouse.semantics.operators.truncate import several_partitions
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.schema_ids import check_schemas
@@ -42,6 +43,7 @@ from lakehouse.spark.stream.step import era_of
 from lakehouse.spark.stream.stream_join import BEGINNING, EarlierRecords, StreamTimes
 from lakehouse.spark.stream.streams import RowCounter, stream_frame
 from lakehouse.spark.stream.table_join import Tables
+from lakehouse.spark.stream.truncates import apply_truncates, find_truncates
 from lakehouse.spark.table.join_starts import ReachedTime, Stands
 from lakehouse.spark.table.topic_ids import topic_ids, with_clocks
 
@@ -84,8 +86,7 @@ class Input:
             check_schemas(self.lake, source, to_tick)
 
             def make_records() -> DataFrame:
-                topic_rows = read_rows().where(F.col("topic") == source.topic)
-                return decode_records(source, topic_rows, self.lake.schemas.find)
+                return decode_records(source, _rows_of(source, read_rows()), self.lake.schemas.find)
 
             if self.skip is not None:  # no other table leaves out the same offsets
                 return make_records()
@@ -103,7 +104,26 @@ class Input:
             earlier_records,
             partial(self._eras, to_tick),
             self.forced_places,
+            partial(self._with_truncates, after_tick, to_tick),
         )
+
+    def _with_truncates(self, after_tick: int, to_tick: int, source: Source, rows: DataFrame) -> DataFrame:
+        """Return a source's records between two ticks with deletes in place of truncates.
+
+        The keys that a truncate deletes are those of the records since the one before, also in earlier ticks.
+        """
+        for offsets in bronze.next_offsets(self.lake, source.topic, to_tick).values():
+            if len(offsets) > 1:
+                raise several_partitions(source.topic)
+        find_schemas = self.lake.schemas.find
+        truncates = find_truncates(source, _rows_of(source, self.rows(after_tick, to_tick)), find_schemas)
+        if not truncates:
+            return rows
+        earlier = find_truncates(source, _rows_of(source, self.rows(NO_TICK, after_tick)), find_schemas)
+        last_before = earlier[-1] if earlier else None
+        since_tick = NO_TICK if last_before is None else last_before["tick"] - 1
+        records = decode_records(source, _rows_of(source, self.rows(since_tick, to_tick)), find_schemas)
+        return apply_truncates(source, rows, truncates, last_before, records)
 
     def records_with_clocks(self, after_tick: int, to_tick: int, row_counter: RowCounter | None = None) -> DataFrame:
         """Return the records as `frame` does, with `_part` if the record's own place does not give it."""
@@ -143,6 +163,11 @@ class Input:
     ) -> DataFrame:
         """Return the records that reach a table between two ticks. The rest: see `TableFold.arriving_records`."""
         return table_fold.arriving_records(self.records_with_clocks(after_tick, to_tick), clock, units=units)
+
+
+def _rows_of(source: Source, bronze_rows: DataFrame) -> DataFrame:
+    """Return the rows of a source's topic."""
+    return bronze_rows.where(F.col("topic") == source.topic)
 
 
 @dataclass(frozen=True, slots=True)
