@@ -75,7 +75,10 @@ def check_calls(tree: ast.AST) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_declarations_can_be_declared(page: Path) -> None:
+def test_declarations_can_be_declared(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/orders-value.proto").write_text('syntax = "proto3"; message Order { string city = 1; }')
     names = shop()
     for tree in blocks(page):
         check_calls(tree)

@@ -144,8 +144,7 @@ class SchemaCodec(Codec):
         """Return what a function such as `read_row` reads by the writer's schema. Raises Unfit, which names the id."""
         id, schema = split_registered(data, self.schemas)
         try:
-            if len(data) > LENGTH_MAX:
-                raise Unfit(f"expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")
+            check_length(data)
             return read(data, schema, columns)
         except (Unfit, UnfitSchema) as error:
             raise Unfit(f"schema {id}: {error}") from error
@@ -167,3 +166,9 @@ class SchemaCodec(Codec):
         """Return the row of bytes as people write it; None for a null. Raises Unfit."""
         row = self.decode_by(self.read_row, data, columns)
         return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
+
+
+def check_length(data: bytes) -> None:
+    """Raise Unfit for more bytes than a record that is read by a schema may have."""
+    if len(data) > LENGTH_MAX:
+        raise Unfit(f"expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")

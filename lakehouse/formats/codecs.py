@@ -19,7 +19,7 @@ from lakehouse.formats.json_registered import (
     JsonValidatedCodec,
 )
 from lakehouse.formats.primitive import PrimitiveCodec
-from lakehouse.formats.protobuf_codec import ProtobufCodec
+from lakehouse.formats.protobuf_codec import ProtobufCodec, ProtobufPlainCodec
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import decode_utf8
 from lakehouse.plan.names.record_format import parse_format
@@ -64,6 +64,8 @@ CODECS: dict[str, type[Codec]] = {
     "connect_json": ConnectJsonCodec,
     "protobuf": ProtobufCodec,
     "protobuf_any_case": ProtobufCodec,
+    "protobuf_nosr": ProtobufPlainCodec,
+    "protobuf_nosr_any_case": ProtobufPlainCodec,
     "none": AbsentCodec,
 }
 

@@ -110,8 +110,9 @@ def reason_not_fitting(
         decode_part(part_name, format, columns, data, schemas)
     except Unfit as error:
         hint = other_formats_hint(format, columns, data, decode_key) if part_name == "key" and data else ""
-        if data and not parse_format(format).traits.is_registered:
-            hint += prefix_hint(data)
+        traits = parse_format(format).traits
+        if data and not traits.is_registered:
+            hint += prefix_hint(data, traits.language or "Avro")
         return f"{part_name}: {error}{hint}"
     return None
 

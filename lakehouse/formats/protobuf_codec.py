@@ -1,13 +1,18 @@
-"""Protobuf with a registry's schemas as a format: "protobuf", or "protobuf?id=7" where it is written by a schema."""
+"""Protobuf as a format. With a registry's schemas: "protobuf", or "protobuf?id=7" where it is written by a schema.
+
+Without a registry: "protobuf_nosr?schema=...", a message alone, by a schema that the format has in its options; if it
+has none, by that of the columns in their order, as ksqlDB writes it.
+"""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakehouse.formats.codec import Row, SchemaCodec
+from lakehouse.formats.codec import Row, SchemaCodec, check_length
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
-from lakehouse.formats.protobuf.proto_json import write_json_text
+from lakehouse.formats.protobuf.proto_json import row_as_json, write_json_text
 from lakehouse.formats.protobuf.proto_numbers import numbers_after
 from lakehouse.formats.protobuf.proto_reader import ReadMessage, message_reader
 from lakehouse.formats.protobuf.proto_writer import WriteRow, proto_text, row_writer
@@ -19,7 +24,8 @@ from lakehouse.formats.registered import (
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options
-from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
+from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND, ProtoSchema
+from lakehouse.plan.protobuf.protoc import schema_of_files
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
@@ -74,6 +80,52 @@ class ProtobufCodec(SchemaCodec):
             except Unfit as error:
                 reasons.append(f"schema {id}: {error}")
         raise Unfit([*reasons, "no schema of the topic's writers is known by which it could be written"][0])
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufPlainCodec(SchemaCodec):
+    """A message alone: the first one of its schema. People write the row as JSON."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        check_length(data)
+        read_message = _plain_reader(self.format, columns)
+        if isinstance(read_message, str):
+            raise Unfit(read_message)
+        return read_message(data)
+
+    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        raise TypeError("a message without an id has no schema in a registry")
+
+    def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
+        if not parse_schema_options(self.format.options).schema:
+            return _row_writer(self.format, columns)(row)
+        schema = own_schema(self.format, columns)
+        text = row_as_json(schema, row, ignores_case=self.format.traits.ignores_case)
+        return write_json_text(schema, schema.tops[0], text)
+
+    def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
+        """Return the bytes of a JSON text, which is in Protobuf's own JSON. Raises Unfit."""
+        schema = own_schema(self.format, columns)
+        return write_json_text(schema, schema.tops[0], text)
+
+
+@lru_cache(maxsize=256)
+def own_schema(format: RecordFormat, columns: tuple[Column, ...]) -> ProtoSchema:
+    """Return the schema of messages without an id."""
+    options = parse_schema_options(format.options)
+    if options.schema:
+        return schema_of_files(base64.b64decode(options.schema))
+    return WriterSchema(PROTOBUF_KIND, proto_text(columns, options)).proto_schema
+
+
+@lru_cache(maxsize=1024)
+def _plain_reader(format: RecordFormat, columns: tuple[Column, ...]) -> ReadMessage | str:
+    """Return the reader of a row; for a schema that does not fit the columns the reason."""
+    try:
+        schema = own_schema(format, columns)
+        return message_reader(schema, schema.message(), columns, ignores_case=format.traits.ignores_case)
+    except (Unfit, UnfitSchema) as error:
+        return str(error)
 
 
 @lru_cache(maxsize=1024)

@@ -96,9 +96,12 @@ def _unfit_prefix(data: bytes) -> Unfit:
     return Unfit(f"{expected}, found {start}. {advice}")
 
 
-def prefix_hint(data: bytes) -> str:
-    """Return, for bytes of another format, a hint that they have a registry's prefix; empty if they have none."""
+def prefix_hint(data: bytes, binary_language: str = "Avro") -> str:
+    """Return, for bytes of another format, a hint that they have a registry's prefix; empty if they have none.
+
+    binary_language: the one that is meant where they do not look like JSON.
+    """
     if (id := schema_id(data)) is None:
         return ""
-    language = "JSON" if data[PREFIX_LENGTH:].lstrip()[:1] in (b"{", b"[", b'"') else "Avro"
+    language = "JSON" if data[PREFIX_LENGTH:].lstrip()[:1] in (b"{", b"[", b'"') else binary_language
     return f" (the byte 0 and then {id}: a value in {language} with a registry's schema {id}?)"

@@ -22,7 +22,6 @@ FORMATS = tuple(
 )
 # Names of characters that can't be seen.
 DELIMITERS = {"TAB": "\t", "SPACE": " "}
-LATER = ("PROTOBUF_NOSR",)
 OF_BOTH = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY",
@@ -355,7 +354,7 @@ def _is_wrapped(properties: Properties, value_format: str) -> bool:
     if wrap_property is None:
         return True
     is_wrapped, traits = flag_property(properties, "WRAP_SINGLE_VALUE"), traits_of_sql(value_format)
-    is_always_wrapped = traits.reads_by_schema and traits.is_by_name
+    is_always_wrapped = traits.needs_schema and not traits.is_single
     if not traits.wraps and is_wrapped != is_always_wrapped:
         word = str(is_wrapped).lower()
         raise SqlError(f"format {value_format} does not support WRAP_SINGLE_VALUE={word}", wrap_property.position)
@@ -409,12 +408,6 @@ def _format_property(properties: Properties, name: str) -> str | None:
     format_text = text_property(properties, name)
     if format_text is None:
         return None
-    if format_text.upper() in LATER:
-        raise SqlError(
-            f"{name}='{format_text}' is not here yet; PROTOBUF, with a schema registry, is",
-            properties[name].position,
-            expected=", ".join(FORMATS),
-        )
     if format_text.upper() not in FORMATS:
         raise SqlError(
             f"unknown format {format_text}.{suggest_near(format_text, FORMATS)}",

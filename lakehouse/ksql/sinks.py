@@ -145,7 +145,7 @@ def written_formats(entry: Entry) -> tuple[str, str]:
                 delimiter if traits.has_separator else "",
                 is_named,
                 has_moments and not traits.has_moments,
-                options=str(options) if traits.is_registered else "",
+                options=str(options) if traits.is_registered or traits.has_own_schema else "",
             )
         )
 
@@ -176,7 +176,7 @@ def check_names(entry: Entry, position: int) -> None:
         parts, entry.formats, entry.record_names, is_alone, strict=True
     ):
         traits = traits_of_sql(format)
-        if not traits.reads_by_schema:
+        if not traits.needs_schema:
             continue
         if name and alone:
             raise SqlError(

@@ -17,14 +17,16 @@ from lakehouse.ksql.properties import WithClause, source_properties, traits_of_s
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
-from lakehouse.plan.build import check_ahead, stream
+from lakehouse.plan.build import check_ahead, declared_source
 from lakehouse.plan.expression import name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import ABSENT
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.schema import Column, fields_of
+from lakehouse.plan.registered.pinned import read_own_schema
+from lakehouse.plan.schema import Column, fields_of, parse_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.semantics.window import Hopping, Session
@@ -54,7 +56,7 @@ def declare_source(statement: CreateSource, text: str, settings: Mapping[str, st
             raise SqlError(f"'{element.name}' is a reserved column name", element.position, expected="another name")
         checked_name(element.name, "column", element.position)
     try:
-        declared_stream = _declared_stream(statement, columns, properties)
+        declared_stream = _declared_stream(statement, columns, properties, folder)
         node: Stream | Table = declared_stream.latest(statement.name) if statement.kind == "TABLE" else declared_stream
     except SqlError:
         raise
@@ -88,10 +90,10 @@ def _with_inferred_columns(statement: CreateSource, properties: WithClause, fold
         return statement
     key_id, value_id = properties.schema_ids
     key_traits, value_traits = map(traits_of_sql, (properties.key_format, properties.value_format))
-    if not has_value and value_traits.reads_by_schema:
+    if not has_value and value_traits.needs_schema:
         is_wrapped, kind = properties.is_wrapped is True, value_traits.schema_kind
         statement = with_value_columns(statement, properties.topic, kind, folder, value_id, is_wrapped=is_wrapped)
-    if not has_key and key_traits.reads_by_schema:
+    if not has_key and key_traits.needs_schema:
         statement = with_key_columns(statement, properties.topic, key_traits.schema_kind, folder, key_id)
     return statement
 
@@ -203,7 +205,19 @@ def _check_role(statement: CreateSource, element: SchemaElement, value_format: s
         check_key_type(element.kind, f"column {element.name}", element.position)
 
 
-def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause) -> Stream:
+def _with_own_schema(properties: WithClause, part_name: str, folder: Path, subject: str) -> str:
+    """Return the format of the key or of the value; with the schema that is pinned, if it needs one and there is one.
+
+    Without one its fields have the numbers of the columns in their order, as in ksqlDB. Raises PlanError.
+    """
+    name = (properties.key_format if part_name == "key" else properties.value_format).lower()
+    if not parse_format(name).traits.has_own_schema:
+        return name
+    schema = read_own_schema(folder, properties.topic, part_name, subject)
+    return str(RecordFormat(name, options=str(SchemaOptions(schema=schema or ""))))
+
+
+def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause, folder: Path) -> Stream:
     key_moments, value_moments = _number_moments(columns, properties)
     key_columns = [(element.name, _topic_type(element.kind, properties.key_format)) for element in columns.key]
     value_columns = [(element.name, _topic_type(element.kind, properties.value_format)) for element in columns.value]
@@ -223,14 +237,18 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
             headers=headers_name,
         )
     else:
-        declared_stream = stream(
+        subject = f"stream {statement.name!r}"
+        declared_stream = declared_source(
             properties.topic,
             key=_schema_text(key_columns),
-            schema=_schema_text(value_columns),
-            format=properties.value_format.lower(),
-            key_format=properties.key_format.lower() if columns.key else None,
+            value_columns=parse_schema(_schema_text(value_columns), f"{subject}: schema"),
+            value_format=_with_own_schema(properties, "value", folder, subject),
+            key_format=_with_own_schema(properties, "key", folder, subject) if columns.key else None,
+            event_time=None,
             name=statement.name,
+            own_table=False,
             headers=headers_name,
+            max_ahead=None,
         )
     assert isinstance(declared_stream.source, Source)
     source = replace(

@@ -8,11 +8,12 @@ from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.types import check_json_type, check_key_types
-from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned
+from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_own_schema, read_pinned
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
     NESTED_TYPES,
@@ -50,7 +51,8 @@ def stream(
     and schema may be left out: then the columns are those of the registry's schema, which `lakehouse schema pull` has
     written beside the application's file; key="id" is the name of a key that is one value alone.
     format: of the value, "json", "delimited" ("csv"), "kafka" (one primitive column), "avro", "protobuf" or "json_sr"
-    (a registry's schemas: docs/avro.md, docs/protobuf.md, docs/json-schema.md), or "connect_json" ({"schema": ...,
+    (a registry's schemas: docs/avro.md, docs/protobuf.md, docs/json-schema.md), "protobuf_nosr" (without a registry, by
+    the .proto file schemas/TOPIC-value.proto beside the application's file), or "connect_json" ({"schema": ...,
     "payload": ...}, with or without the schema, as Kafka Connect writes it: docs/databases.md). key_format: "kafka" for
     a single primitive (the default), or one of the others. event_time: an expression of type timestamp, or epoch
     milliseconds as a bigint; the record's own timestamp if left out. name: of the stream, for its quarantine; the
@@ -65,6 +67,8 @@ def stream(
     subject = f"stream {stream_name(topic, name)!r}"
     format = check_format_name(format, VALUE_FORMATS, f"{subject}: format")
     key_format = key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format")
+    format = _with_own_schema(topic, "value", format, subject)
+    key_format = key_format and _with_own_schema(topic, "key", key_format, subject)
     if schema is None:
         schema = _pinned_schema(topic, "value", format, subject)
     if key is None or (key_format is not None and _is_pinned_name(key, topic, key_format)):
@@ -76,6 +80,20 @@ def stream(
         value_format=format, key_format=key_format,
         event_time=event_time, name=name, own_table=own_table, headers=headers, max_ahead=max_ahead,
     )  # fmt: skip
+
+
+def _with_own_schema(topic: str, part_name: str, format: str, subject: str) -> str:
+    """Return a format with the schema beside the application's file, if it is one that needs it there."""
+    if not parse_format(format).traits.has_own_schema:
+        return format
+    folder = declaring_folder()
+    if (schema := read_own_schema(folder, topic, part_name, subject)) is None:
+        path = pinned_file(folder, topic, part_name, parse_format(format).traits.schema_kind)
+        raise PlanError(
+            f"{subject}: its {part_name}s are in {format}, and there is no file {path}. Put the .proto file of their "
+            "producer there; the first message in it is theirs."
+        )
+    return str(RecordFormat(format, options=str(SchemaOptions(schema=schema))))
 
 
 def _validated_formats(format: str, key_format: str | None, subject: str) -> tuple[str, str | None]:
@@ -93,7 +111,7 @@ def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:
     """Say whether a key is only named, and a pinned schema has its type."""
     is_name = isinstance(key, str) and " " not in key.strip()
     traits = parse_format(key_format).traits
-    is_pinned = traits.reads_by_schema and pinned_file(declaring_folder(), topic, "key", traits.schema_kind).exists()
+    is_pinned = traits.needs_schema and pinned_file(declaring_folder(), topic, "key", traits.schema_kind).exists()
     return is_name and is_pinned
 
 
@@ -101,7 +119,7 @@ def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: 
     """Return the columns of a pinned schema. name: of the column, if it is one value alone. Raises PlanError."""
     what = "key" if part_name == "key" else "schema"
     traits = parse_format(format).traits
-    if not traits.reads_by_schema:
+    if not traits.needs_schema:
         reason = (
             "columns are not taken from a JSON Schema"
             if traits.is_registered

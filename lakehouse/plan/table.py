@@ -317,7 +317,7 @@ def written_formats(format: str, key_format: str | None, subject: Stream | Table
         if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
             texts = ", ".join(map(str, columns))
             raise PlanError(f"{what}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
-        if traits.reads_by_schema:
+        if traits.needs_schema:
             check_writable(traits, ((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
     return format, key_format
 

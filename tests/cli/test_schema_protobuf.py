@@ -156,3 +156,41 @@ def test_produce(lakehouse: Command, register: Register, broker: Broker, monkeyp
     assert "bad.proto: no schema of Protobuf: 1:9: Expected message name" in words(bad_schema.err)
     other_kind = lakehouse("kafka", "produce", "pb-made", "orders.jsonl", "--format", "avro")
     assert "expected a schema of Avro, found one of PROTOBUF" in words(other_kind.err)
+
+
+@pytest.mark.slow
+def test_what_is_produced_without_a_registry_reaches_a_table(
+    lakehouse: Command, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+    Cluster(broker.bootstrap_servers).create("pb-plain", partitions=1)
+    Path("schemas").mkdir()
+    Path("schemas/pb-plain-value.proto").write_text(
+        'syntax = "proto3"; import "google/protobuf/timestamp.proto"; enum State { OPEN = 0; PAID = 1; } '
+        "message Order { string city = 1; google.protobuf.Timestamp at = 2; State state = 3; bytes raw = 4; }"
+    )
+    Path("schemas/pb-plain-key.proto").write_text(KEY)
+    value = {"city": "Rome", "at": "2026-01-31T12:00:00.500Z", "state": "PAID", "raw": "AAE="}
+    Path("orders.jsonl").write_text(json.dumps({"key": {"id": "7", "shop": "é"}, "value": value}))
+    line = ("kafka", "produce", "pb-plain", "orders.jsonl", "--format", "protobuf_nosr")
+    assert "without a registry: --schema FILE" in words(lakehouse(*line).err)
+    schemas = ("--schema", "schemas/pb-plain-value.proto", "--key-schema", "schemas/pb-plain-key.proto")
+    assert lakehouse(*line, *schemas).code == 0
+    Path("plain.py").write_text(
+        """import lakehouse as lh
+orders = lh.stream("pb-plain", format="protobuf_nosr", key_format="protobuf_nosr")
+app = lh.app(orders.latest("plain_orders").changes().to_topic("pb-plain-out", format="protobuf_nosr"))
+"""
+    )
+    shown = lakehouse("kafka", "consume", "pb-plain", "--app", "plain.py", "--json")
+    record = json.loads(shown.out.splitlines()[0])
+    assert (record["key"], record["value"]) == ({"id": "7", "shop": "é"}, value), shown.out
+    run = lakehouse("run", "--app", "plain.py", "--until", "caught-up")
+    assert run.code == 0, run.err
+    rows = lakehouse("query", "SELECT city, state FROM plain_orders", "--json")
+    assert json.loads(rows.out.splitlines()[0]) in (
+        {"city": "Rome", "state": "PAID"},
+        [{"city": "Rome", "state": "PAID"}],
+    )
+    shown = lakehouse("kafka", "consume", "pb-plain-out", "--app", "plain.py", "--json")
+    assert json.loads(shown.out.splitlines()[0])["value"] == value, shown.out

@@ -68,8 +68,8 @@ def test_each_kind_has_a_codec() -> None:
 
 def test_which_formats_a_declaration_can_name() -> None:
     assert (VALUE_FORMATS, KEY_FORMATS) == (
-        ("json", "delimited", "kafka", "avro", "json_sr", "connect_json", "protobuf"),
-        ("kafka", "json", "delimited", "avro", "json_sr", "connect_json", "protobuf"),
+        ("json", "delimited", "kafka", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"),
+        ("kafka", "json", "delimited", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"),
     )
     assert FORMAT_ALIASES == {"csv": "delimited", "primitive": "kafka"}
 
@@ -77,11 +77,11 @@ def test_which_formats_a_declaration_can_name() -> None:
 @pytest.mark.parametrize(
     ("types", "kinds"),
     [
-        (["int"], ["json", "delimited", "kafka", "avro", "json_sr", "connect_json", "protobuf"]),
-        (["decimal"], ["json", "delimited", "avro", "json_sr", "connect_json", "protobuf"]),
-        (["int", "string"], ["json", "delimited", "avro", "json_sr", "connect_json", "protobuf"]),
-        (["struct"], ["json", "avro", "json_sr", "connect_json", "protobuf"]),
-        (["int", "map"], ["json", "avro", "json_sr", "connect_json", "protobuf"]),
+        (["int"], ["json", "delimited", "kafka", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"]),
+        (["decimal"], ["json", "delimited", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"]),
+        (["int", "string"], ["json", "delimited", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"]),
+        (["struct"], ["json", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"]),
+        (["int", "map"], ["json", "avro", "json_sr", "connect_json", "protobuf", "protobuf_nosr"]),
     ],
 )
 def test_which_formats_hold_columns(types: list[str], kinds: list[str]) -> None:

@@ -264,8 +264,6 @@ IN_JSON = "CREATE STREAM j (id INT KEY, a INT, `b c` INT, s STRUCT<`d e` INT>) W
         (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='AVRO') AS SELECT id, s FROM j;", "field 'd e'"),
         (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='AVRO', WRAP_SINGLE_VALUE=false) AS SELECT id, a, s FROM j;",
          "WRAP_SINGLE_VALUE"),
-        (IN_JSON + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF_NOSR') AS SELECT id, a FROM j;",
-         "'PROTOBUF_NOSR' is not here yet"),
         (IN_JSON + "CREATE STREAM t (id INT KEY, `b c` INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='AVRO');"
          "INSERT INTO t SELECT id, `b c` FROM j;", "column 'b c'"),
     ],

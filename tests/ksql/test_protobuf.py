@@ -75,8 +75,12 @@ def test_what_a_query_writes(tmp_path: Path) -> None:
          "column 'GRID': Protobuf has no array in an array"),
         (OTHER + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF', WRAP_SINGLE_VALUE=false) AS SELECT id, a FROM j;",
          "format PROTOBUF does not support WRAP_SINGLE_VALUE=false"),
-        ("CREATE STREAM t (id INT KEY, a INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF_NOSR');",
-         "'PROTOBUF_NOSR' is not here yet"),
+        (OTHER + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF_NOSR') AS SELECT id, grid FROM j;",
+         "column 'GRID': Protobuf has no array in an array"),
+        ("CREATE STREAM t (id INT KEY, a INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF_NOSR', VALUE_SCHEMA_ID=7);",
+         "VALUE_SCHEMA_ID is for VALUE_FORMAT='AVRO'"),
+        ("CREATE STREAM t (id INT KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='PROTOBUF_NOSR');",
+         "there is no file"),
     ],
 )  # fmt: skip
 def test_refused(tmp_path: Path, text: str, expected: str) -> None:
@@ -88,3 +92,31 @@ def test_refused(tmp_path: Path, text: str, expected: str) -> None:
 def test_a_single_value_may_say_that_it_is_wrapped(tmp_path: Path) -> None:
     text = OTHER + "CREATE STREAM t WITH (VALUE_FORMAT='PROTOBUF', WRAP_SINGLE_VALUE=true) AS SELECT id, a FROM j;"
     assert script_of(text, tmp_path).app().sinks[0].format.startswith("protobuf")
+
+
+def test_without_a_registry_the_numbers_are_the_columns_places(tmp_path: Path) -> None:
+    """As in ksqlDB: what is written is read by columns in the same order; a .proto file of the producer goes before."""
+    text = ORDERS.replace("'PROTOBUF'", "'PROTOBUF_NOSR'") + "CREATE STREAM o AS SELECT id, city, at FROM orders;"
+    app = script_of(text, tmp_path).app()
+    (source,), (sink,) = app.sources, app.sinks
+    assert (source.key_format, source.value_format) == ("protobuf_nosr_any_case", "protobuf_nosr_any_case")
+    row = {"CITY": "R", "AT": datetime(2026, 1, 31, 12, tzinfo=UTC)}
+    columns = parse_schema("CITY string, AT timestamp", "test")
+    data = encode_value(sink.format, columns, row)
+    assert data is not None
+    assert data[:3] == b"\x0a\x01R"
+    assert codec_of(sink.format).decode(data, columns) == row
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/orders-value.proto").write_text('syntax = "proto3"; message O { string City = 3; }')
+    (source,) = script_of(text, tmp_path).app().sources
+    read = codec_of(source.value_format).decode(b"\x1a\x01R", tuple(c.in_topic for c in source.value))
+    assert read is not None
+    assert read["CITY"] == "R"
+
+
+def test_without_a_registry_columns_are_those_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/o-value.proto").write_text('syntax = "proto3"; message O { string city = 3; int64 n = 1; }')
+    text = "CREATE STREAM o (id INT KEY) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='PROTOBUF_NOSR');"
+    (source,) = script_of(text + "CREATE STREAM p AS SELECT * FROM o;", tmp_path).app().sources
+    assert [str(column.plain) for column in source.value] == ["CITY string", "N bigint"]

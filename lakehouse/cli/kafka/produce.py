@@ -31,6 +31,7 @@ class Format(StrEnum):
     avro = "avro"
     json_sr = "json_sr"
     protobuf = "protobuf"
+    protobuf_nosr = "protobuf_nosr"
 
 
 # The kinds of schemas, as registries call them, by the formats that are written by one.
@@ -44,8 +45,8 @@ def produce(
         Format | None,
         typer.Option(
             help="json: {key, value, timestamp, headers}; tsv: key, value, timestamp; avro, protobuf: as json, with "
-            "the value written in that; json_sr: as json, behind the id of its JSON Schema. By default tsv for a file "
-            "named .tsv, else json.",
+            "the value written in that; json_sr: as json, behind the id of its JSON Schema; protobuf_nosr: as "
+            "protobuf, without a registry, by --schema. By default tsv for a file named .tsv, else json.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +58,8 @@ def produce(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --format avro, protobuf or json_sr: the value's schema; the registry's newest if left out.",
+            help="With --format avro, protobuf or json_sr: the value's schema; the registry's newest if left out. With "
+            "protobuf_nosr: its .proto file.",
         ),
     ] = None,
     key_schema: Annotated[
@@ -83,6 +85,7 @@ def produce(
     from lakehouse.kafka.produce import produce as send
     from lakehouse.kafka.topics import Cluster
     from lakehouse.plan.schema import check_topic
+    from lakehouse.run.schemas.produced import own_schema_writer
     from lakehouse.run.start.kafka import open_kafka
 
     check_topic(topic)
@@ -90,9 +93,12 @@ def produce(
         raise ConfigError(f"{file}: no such file; expected lines of text, or - for stdin.")
     settings = settings_of(config, lake)
     line_format = format or (Format.tsv if file.suffix == ".tsv" else Format.json)
-    if line_format not in SCHEMA_KINDS and (schema or key_schema):
+    has_own_schema = line_format is Format.protobuf_nosr
+    if line_format not in SCHEMA_KINDS and not has_own_schema and (schema or key_schema):
         option = "--schema" if schema else "--key-schema"
         raise ConfigError(f"{option} names a schema; expected it with --format avro, protobuf or json_sr.")
+    if has_own_schema and schema is None:
+        raise ConfigError("--format protobuf_nosr writes by a .proto file, without a registry: --schema FILE.")
     with open_kafka(settings) as servers, sys.stdin if file == STDIN else file.open(encoding="utf-8") as lines:
         cluster = Cluster(servers, settings.kafka.options)
         if partitions is not None and topic not in cluster.names():
@@ -102,6 +108,9 @@ def produce(
             cluster.topics([topic])  # raises NotFound before a schema is registered
             schemas = _schemas(settings, topic, {"value": schema, "key": key_schema}, SCHEMA_KINDS[line_format])
             writers = {part_name: produced.writer() for part_name, produced in schemas.items()}
+        if has_own_schema:
+            files = {"value": schema, "key": key_schema}
+            writers = {name: own_schema_writer(path) for name, path in files.items() if path is not None}
         text_format: Literal["json", "tsv"] = "tsv" if line_format is Format.tsv else "json"
         try:
             record_count = send(servers, settings.kafka.options, topic, parse_lines(lines, text_format, writers))

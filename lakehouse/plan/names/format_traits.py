@@ -20,15 +20,17 @@ class FormatTraits:
     bytes name the fields, at least those of a struct; else fields are found by their places. is_single: it holds one
     column, whose value stands alone. has_separator, has_options: a separator, or options after a "?", may end its name.
     is_registered: its bytes have the id of their writer's schema in a registry. reads_by_schema: nobody can read them
-    without that schema. language: that of these schemas. has_flat_items: the items of an array and the values of a map
-    are no arrays and no maps when it is written. behind_prefix: the kind of the bytes behind that id, where they can be
-    read alone. ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has types of
-    its own for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values have equal
-    bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table. only_types: the
-    types of columns that it can hold; empty for all but refused_types. any_case: the kind as SQL reads it, names in any
-    case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses the kind itself.
-    written_as: of a kind that others write and that is only read here, the kind in which SQL writes what it makes of
-    such records. validated: the kind that also compares each value with its writer's schema; empty if there is none.
+    without that schema. has_own_schema: nobody can read them without a schema that stands in its options, or is made of
+    the columns in their order. language: that of these schemas. has_flat_items: the items of an array and the values of
+    a map are no arrays and no maps when it is written. behind_prefix: the kind of the bytes behind that id, where they
+    can be read alone. ignores_case: fields are found in any case, though the bytes are no JSON. has_moments: it has
+    types of its own for dates and timestamps, which SQL writes as numbers elsewhere. has_one_spelling: equal values
+    have equal bytes, but for the two zeros of a double. is_change_log: a value is a change of a database's table.
+    only_types: the types of columns that it can hold; empty for all but refused_types. any_case: the kind as SQL reads
+    it, names in any case; bare: the kind of one value without an object around it; empty if there is none, for SQL uses
+    the kind itself. written_as: of a kind that others write and that is only read here, the kind in which SQL writes
+    what it makes of such records. validated: the kind that also compares each value with its writer's schema; empty if
+    there is none.
     """
 
     name: str
@@ -42,6 +44,7 @@ class FormatTraits:
     has_options: bool = False
     is_registered: bool = False
     reads_by_schema: bool = False
+    has_own_schema: bool = False
     language: str = ""
     has_flat_items: bool = False
     behind_prefix: str = ""
@@ -59,7 +62,12 @@ class FormatTraits:
     @property
     def is_by_name(self) -> bool:
         """Whether fields are found by their names, so that those that nothing reads make no difference."""
-        return self.has_field_names and not self.is_single
+        return self.has_field_names and not self.is_single and not self.has_own_schema
+
+    @property
+    def needs_schema(self) -> bool:
+        """Whether nobody can read the bytes without a schema, wherever that is from."""
+        return self.reads_by_schema or self.has_own_schema
 
     @property
     def is_bare(self) -> bool:
@@ -151,6 +159,14 @@ TRAITS = {
         ),
         FormatTraits(
             "protobuf_any_case", has_field_names=True, has_options=True, is_registered=True, reads_by_schema=True,
+            language="Protobuf", has_flat_items=True, ignores_case=True, has_moments=True,
+        ),
+        FormatTraits(
+            "protobuf_nosr", is_declared=True, has_field_names=True, has_options=True, has_own_schema=True,
+            language="Protobuf", has_flat_items=True, has_moments=True, any_case="protobuf_nosr_any_case",
+        ),
+        FormatTraits(
+            "protobuf_nosr_any_case", has_field_names=True, has_options=True, has_own_schema=True,
             language="Protobuf", has_flat_items=True, ignores_case=True, has_moments=True,
         ),
         FormatTraits(ABSENT, is_absent=True),

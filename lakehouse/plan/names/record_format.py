@@ -17,6 +17,7 @@
 | avro_bare               | one value without a record, as SQL has it                                                 |
 | protobuf, "protobuf?..." | a message of Protobuf, with the id of its writer's schema; after it how to write it      |
 | protobuf_any_case       | the same, as SQL reads it: names in any case                                              |
+| protobuf_nosr?..., _any_case | a message of Protobuf without an id; after it its schema                            |
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |

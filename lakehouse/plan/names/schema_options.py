@@ -1,4 +1,4 @@
-"""How a format with a registry is written, as it stands in its name: "avro?name=io.shop.Order&timestamps=millis"."""
+"""How a format with schemas is written, as it stands in its name: "avro?name=io.shop.Order&timestamps=millis"."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ class SchemaOptions:
 
     id: of the schema in the registry; None before it is known. name: the record's full name, or the title of
     a JSON Schema. has_millis: timestamps in Avro and Protobuf are milliseconds, as ksqlDB writes them, and not
-    microseconds. numbers: of the fields in Protobuf; see `lakehouse.formats.protobuf.proto_numbers`.
+    microseconds. numbers: of the fields in Protobuf; see `lakehouse.formats.protobuf.proto_numbers`. schema: that of
+    records without a registry, compiled: a FileDescriptorSet in base64, whose last file has the message first.
     """
 
     id: int | None = None
     name: str = DEFAULT_NAME
     has_millis: bool = False
     numbers: str = ""
+    schema: str = ""
 
     def __str__(self) -> str:
         pairs = [] if self.id is None else [("id", str(self.id))]
         pairs += [("name", self.name)] * (self.name != DEFAULT_NAME)
         pairs += [("timestamps", _MILLIS)] * self.has_millis
-        pairs += [("numbers", self.numbers)] * bool(self.numbers)
+        pairs += [("numbers", self.numbers)] * bool(self.numbers) + [("schema", self.schema)] * bool(self.schema)
         return urlencode(pairs, quote_via=quote, safe="")
 
     @property
@@ -47,7 +49,11 @@ def parse_schema_options(text: str) -> SchemaOptions:
     values = {name: texts[0] for name, texts in parse_qs(text).items()}
     id = int(values["id"]) if "id" in values else None
     return SchemaOptions(
-        id, values.get("name", DEFAULT_NAME), values.get("timestamps") == _MILLIS, values.get("numbers", "")
+        id,
+        values.get("name", DEFAULT_NAME),
+        values.get("timestamps") == _MILLIS,
+        values.get("numbers", ""),
+        values.get("schema", ""),
     )
 
 

@@ -91,6 +91,19 @@ def compile_proto(text: str, imported: Mapping[str, str]) -> ProtoSchema:
     return _schema_of(compiled, own_name, frozenset(imported), is_compiled=own_file is not None)
 
 
+def schema_of_files(data: bytes) -> ProtoSchema:
+    """Return the schema of compiled files, a FileDescriptorSet as `ProtoSchema.files` is; the last one is its own.
+
+    It needs no compiler. Raises ConfigError without the extra.
+    """
+    try:
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    except ImportError as error:
+        raise missing_extra(error) from None
+    files = FileDescriptorSet.FromString(data).file
+    return _schema_of({file.name: file for file in files}, files[-1].name, frozenset(), is_compiled=True)
+
+
 def _parse_compiled(text: str) -> FileDescriptorProto | None:
     """Return the file in base64; None for a text, which always has characters that base64 does not."""
     try:

@@ -2,13 +2,15 @@
 
 schemas/orders-value.avsc   the schema of the values of topic orders; `lakehouse schema pull orders` writes it
 schemas/orders-key.avsc     that of its keys
-schemas/orders-value.proto  the same in Protobuf: a text, or a compiled file in base64, as the registry has it
+schemas/orders-value.proto  the same in Protobuf: a text, or a compiled file in base64, as the
+                            registry has it; without a registry (PROTOBUF_NOSR), as somebody has written it
 schemas/orders-value/       the files that it imports, under the names by which it does so
 schemas/id-7.avsc           the schema with the id 7; `lakehouse schema pull --id 7` writes it
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import shlex
 import sys
@@ -85,6 +87,24 @@ def read_pinned(
         ) from error
     except (UnfitSchema, UnicodeDecodeError) as error:
         raise PlanError(f"{subject}: {path}: {error}. {advice}") from error
+
+
+def read_own_schema(folder: Path, topic: str, part_name: str, subject: str) -> str | None:
+    """Return the schema of the messages of a topic's "key" or "value" that have no id, as `SchemaOptions.schema`.
+
+    None if there is no file. Raises PlanError for a file without a schema that can be read.
+    """
+    path = pinned_file(folder, topic, part_name, PROTOBUF_KIND)
+    try:
+        schema = read_schema_file(path).proto_schema
+        schema.message()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PlanError(f"{subject}: {path}: {reason_of_error(error)}") from error
+    except (UnfitSchema, UnicodeDecodeError) as error:
+        raise PlanError(f"{subject}: {path}: {error}") from error
+    return base64.b64encode(schema.files).decode()
 
 
 def pull_line(folder: Path, topic: str) -> str:

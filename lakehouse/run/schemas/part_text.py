@@ -4,6 +4,7 @@
 |---------------------------|------------------------------------------------------------------------------------|
 | json, json_sr             | the JSON itself, behind a registry's prefix for json_sr                            |
 | avro, protobuf            | JSON of all fields that the writer gave the record, by the writer's schema         |
+| protobuf_nosr             | the same, by the schema that a declaration has                                     |
 | string                    | UTF-8                                                                              |
 | int, bigint, double       | the number, as Kafka's serializers write it                                        |
 | bytes                     | the bytes, all but letters, digits and signs of ASCII escaped: \\x00\\x07            |
@@ -12,6 +13,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -24,19 +26,23 @@ from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.primitive import decode_primitive
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.protobuf.proto_json import read_json
+from lakehouse.formats.protobuf_codec import own_schema
 from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
 from lakehouse.formats.values.json_text import parse_value
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.names.format_traits import FormatTraits
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
-from lakehouse.plan.schema import Column, base_type, parse_schema
+from lakehouse.plan.schema import Column, base_type, fields_of, parse_schema
 
 GUESSED = ""
 JSON, JSON_SR, AVRO, PROTOBUF, STRING, BYTES = "json", "json_sr", "avro", "protobuf", "string", "bytes"
+PROTOBUF_NOSR = "protobuf_nosr"
 NUMBERS = ("int", "bigint", "double")
 TEXT_FORMATS = (JSON, JSON_SR, AVRO, PROTOBUF, STRING, *NUMBERS, BYTES)
 LookUp = Callable[[int], WriterSchema | None]
@@ -58,11 +64,20 @@ class PartText:
     @property
     def is_json(self) -> bool:
         """Whether the text is valid JSON, in one line."""
-        return self.format in (JSON, JSON_SR, AVRO, PROTOBUF, *NUMBERS)
+        return self.format in (JSON, JSON_SR, AVRO, PROTOBUF, PROTOBUF_NOSR, *NUMBERS)
+
+
+def shown_format(format: RecordFormat, columns: tuple[Column, ...]) -> str:
+    """Return the format in which a declared key or value shows itself: with its schema, if it has one of its own."""
+    if not format.traits.has_own_schema:
+        return text_format(format.traits, columns)
+    own_columns = fields_of(columns) if format.is_named else tuple(column.in_topic for column in columns)
+    schema = base64.b64encode(own_schema(format, own_columns).files).decode()
+    return str(RecordFormat(PROTOBUF_NOSR, options=str(SchemaOptions(schema=schema))))
 
 
 def text_format(traits: FormatTraits, columns: tuple[Column, ...]) -> str:
-    """Return the format in which a declared key or value shows itself."""
+    """Return the format in which a key or a value of a kind shows itself."""
     if traits.is_json:
         return JSON_SR if traits.is_registered else JSON
     if traits.reads_by_schema:
@@ -80,10 +95,11 @@ def part_text(format: str, data: bytes, look_up: LookUp) -> PartText:
     """
     if format == GUESSED:
         return _guessed_text(data, look_up)
+    shown_name = format.partition("?")[0]
     try:
-        return PartText(_text_in(format, data, look_up), format)
+        return PartText(_text_in(format, data, look_up), shown_name)
     except (Unfit, PlanError) as error:
-        return PartText(_escaped(data), BYTES, f"not {format}: {error}")
+        return PartText(_escaped(data), BYTES, f"not {shown_name}: {error}")
 
 
 def _guessed_text(data: bytes, look_up: LookUp) -> PartText:
@@ -121,6 +137,9 @@ def _text_in(format: str, data: bytes, look_up: LookUp) -> str:
             return _avro_as_json(data, look_up)
         case "protobuf":
             return _message_as_json(data, look_up)
+        case own if own.startswith(PROTOBUF_NOSR):
+            schema = own_schema(parse_format(own), ())
+            return json.dumps(read_json(schema, schema.tops[0], data), ensure_ascii=False)
         case "string":
             return decode_utf8(data)
         case "bytes":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lakehouse.errors import ConfigError, NotFound, reason_of_error
@@ -15,6 +15,7 @@ from lakehouse.formats.values.json_validation import JSON_KIND, check_json, sche
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
+from lakehouse.plan.registered.pinned import read_schema_file
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
 from lakehouse.run.schemas.newest import newest_schema, subject_of_schema, topic_subject
@@ -50,6 +51,23 @@ class ProducedSchema:
         data = text.encode()
         check_json(self.schema, data)
         return with_prefix(self.id, data)
+
+
+def own_schema_writer(file: Path) -> Callable[[str], bytes]:
+    """Return the function that writes JSON texts as the first message of a .proto file, without a registry.
+
+    It raises Unfit for one that does not fit. Raises ConfigError for a file without such a schema. What the file
+    imports is in the folder of its name.
+    """
+    expected = f"Expected a {LANGUAGES[PROTOBUF_KIND]}"
+    try:
+        schema = replace(read_schema_file(file), kind=PROTOBUF_KIND).proto_schema
+        message = schema.message()
+    except (UnfitSchema, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}. {expected}.") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: {reason_of_error(error)}. {expected}.") from error
+    return lambda text: write_json_text(schema, message.name, text)
 
 
 def newest_for(

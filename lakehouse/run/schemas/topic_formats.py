@@ -10,7 +10,7 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import base_type
 from lakehouse.plan.table import Sink
-from lakehouse.run.schemas.part_text import GUESSED, text_format
+from lakehouse.run.schemas.part_text import GUESSED, shown_format
 from lakehouse.semantics.window import Window
 
 
@@ -27,10 +27,9 @@ def topic_formats(app: App, topic: str) -> TopicFormats:
     """Return the formats of a topic as the first stream declares them that reads it, or else who publishes it."""
     for source in app.sources:
         if source.topic == topic:
-            key_format = parse_format(source.key_format)
-            value_traits = parse_format(source.value_format).traits
+            key_format, value_format = parse_format(source.key_format), parse_format(source.value_format)
             return TopicFormats(
-                text_format(key_format.traits, source.key), text_format(value_traits, source.value), key_format.window
+                shown_format(key_format, source.key), shown_format(value_format, source.value), key_format.window
             )
     return next((_published_formats(sink) for sink in app.sinks if sink.topic == topic), TopicFormats())
 
@@ -42,8 +41,6 @@ def _published_formats(sink: Sink) -> TopicFormats:
     # A key that names a window is JSON. The type of a computed column may be known to Spark alone.
     key_format = "" if set(WINDOW_COLUMNS) & {column.name for column in key} else sink.key_format
     if not key_format and not all(column.type for column in key):
-        return TopicFormats(GUESSED, text_format(parse_format(sink.format).traits, value))
+        return TopicFormats(GUESSED, shown_format(parse_format(sink.format), value))
     format = parse_format(key_format or (KAFKA if TRAITS[KAFKA].holds([base_type(c.type) for c in key]) else JSON))
-    return TopicFormats(
-        text_format(format.traits, key), text_format(parse_format(sink.format).traits, value), format.window
-    )
+    return TopicFormats(shown_format(format, key), shown_format(parse_format(sink.format), value), format.window)

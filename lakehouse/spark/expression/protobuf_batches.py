@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse.formats.decode import decode_part
-from lakehouse.formats.protobuf.proto_indexes import read_indexes
+from lakehouse.formats.protobuf.proto_indexes import FIRST, read_indexes
+from lakehouse.formats.protobuf_codec import own_schema
 from lakehouse.formats.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.protobuf.proto_schema import ProtoSchema
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
@@ -40,9 +42,9 @@ class MessageBatches:
     def decode(self, batch: pa.Array) -> pa.Array:
         """Return a batch of bytes as a struct of the columns, and of the reason why they do not fit."""
         values = batch.to_pylist()
-        places_by_prefix: dict[bytes, list[int]] = {}
+        places_by_prefix: dict[bytes | None, list[int]] = {}
         for place, value in enumerate(values):
-            places_by_prefix.setdefault(_prefix(value), []).append(place)
+            places_by_prefix.setdefault(self._prefix(value), []).append(place)
         arrays: list[pa.Array] = []
         order: list[int] = []
         left_places: list[int] = []
@@ -62,11 +64,29 @@ class MessageBatches:
         indexes = pa.array([index_by_place[place] for place in range(len(values))], pa.int64())
         return pa.concat_arrays(arrays).take(indexes) if arrays else pa.nulls(0, self.arrow_type)
 
-    def _decode_quickly(self, values: list[bytes], prefix: bytes, arrays: list[pa.Array]) -> list[bool] | None:
-        """Append the columns of values to arrays; return which of them are left to the rule, None for all."""
+    def _prefix(self, value: bytes | None) -> bytes | None:
+        """Return the bytes before a message; None for a value that is left to the rule."""
+        if value is None or len(value) > LENGTH_MAX:
+            return None
+        if value[PREFIX_LENGTH : PREFIX_LENGTH + 1] == b"\0":  # nearly always
+            return value[: PREFIX_LENGTH + 1]
+        try:
+            return value[: read_indexes(value, PREFIX_LENGTH)[1]]
+        except Unfit:
+            return None
+
+    def _reader(self, prefix: bytes) -> ArrowReader | None:
+        """Return the reader of the messages behind a prefix; None if the rule reads them, or has the reason."""
         schema = self.schemas.get(schema_id(prefix) or 0)
-        ignores_case = parse_format(self.format).traits.ignores_case
-        if schema is None or (reader := _reader(schema, prefix, self._fields, ignores_case)) is None:
+        return None if schema is None else _registered_reader(schema, prefix, self._fields, self._ignores_case)
+
+    @property
+    def _ignores_case(self) -> bool:
+        return parse_format(self.format).traits.ignores_case
+
+    def _decode_quickly(self, values: list[bytes], prefix: bytes | None, arrays: list[pa.Array]) -> list[bool] | None:
+        """Append the columns of values to arrays; return which of them are left to the rule, None for all."""
+        if prefix is None or (reader := self._reader(prefix)) is None:
             return None
         from lakehouse.formats.protobuf.proto_arrow import NotQuick
 
@@ -99,26 +119,43 @@ class MessageBatches:
             return {"_unfit": str(error)}
 
 
-def _prefix(value: bytes | None) -> bytes:
-    """Return the bytes before a message; none for a value that is left to the rule."""
-    if value is None or len(value) > LENGTH_MAX:
-        return b""
-    if value[PREFIX_LENGTH : PREFIX_LENGTH + 1] == b"\0":  # nearly always
-        return value[: PREFIX_LENGTH + 1]
-    try:
-        return value[: read_indexes(value, PREFIX_LENGTH)[1]]
-    except Unfit:
-        return b""
+@dataclass(frozen=True)
+class PlainMessageBatches(MessageBatches):
+    """Batches of values that are a message alone, without an id."""
+
+    def _prefix(self, value: bytes | None) -> bytes | None:
+        return None if value is None or len(value) > LENGTH_MAX else b""
+
+    def _reader(self, prefix: bytes) -> ArrowReader | None:
+        return _plain_reader(parse_format(self.format), self._fields, self._ignores_case)
 
 
 @lru_cache(maxsize=256)
-def _reader(schema: WriterSchema, prefix: bytes, columns: tuple[Column, ...], ignores_case: bool) -> ArrowReader | None:
-    """Return the reader of the messages behind a prefix; None if the rule reads them, or has the reason."""
+def _registered_reader(
+    schema: WriterSchema, prefix: bytes, columns: tuple[Column, ...], ignores_case: bool
+) -> ArrowReader | None:
+    try:
+        indexes, _ = read_indexes(prefix, PREFIX_LENGTH)
+        return _quick_reader(schema.proto_schema, indexes, columns, ignores_case)
+    except (Unfit, UnfitSchema):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _plain_reader(format: RecordFormat, columns: tuple[Column, ...], ignores_case: bool) -> ArrowReader | None:
+    try:
+        return _quick_reader(own_schema(format, columns), FIRST, columns, ignores_case)
+    except (Unfit, UnfitSchema):
+        return None
+
+
+def _quick_reader(
+    schema: ProtoSchema, indexes: tuple[int, ...], columns: tuple[Column, ...], ignores_case: bool
+) -> ArrowReader | None:
+    """Return the reader of a message type; None if only the rule reads it. Raises Unfit, UnfitSchema."""
     from lakehouse.formats.protobuf.proto_arrow import ArrowReader, NotQuick
 
     try:
-        indexes, _ = read_indexes(prefix, PREFIX_LENGTH)
-        proto_schema = schema.proto_schema
-        return ArrowReader(proto_schema, proto_schema.message(indexes), columns, ignores_case=ignores_case)
-    except (NotQuick, Unfit, UnfitSchema):
+        return ArrowReader(schema, schema.message(indexes), columns, ignores_case=ignores_case)
+    except NotQuick:
         return None

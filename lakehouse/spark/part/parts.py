@@ -15,7 +15,7 @@ from lakehouse.formats.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow
-from lakehouse.spark.expression.protobuf_batches import MessageBatches
+from lakehouse.spark.expression.protobuf_batches import MessageBatches, PlainMessageBatches
 from lakehouse.spark.part.avro_part import AvroPart
 from lakehouse.spark.part.debezium_avro_part import DebeziumAvroPart
 from lakehouse.spark.part.debezium_part import DebeziumPart
@@ -91,6 +91,8 @@ class IntegerPart(Part):
 class ProtobufPart(PythonPart):
     """A value in Protobuf with a registry's schemas: Python reads many at once."""
 
+    _batches_class: ClassVar[type[MessageBatches]] = MessageBatches
+
     @classmethod
     def can_read(cls, name: str, columns: tuple[PlanColumn, ...]) -> bool:
         return name == "value"
@@ -99,12 +101,19 @@ class ProtobufPart(PythonPart):
     def read(self) -> Column:
         result_type = StructType(list(self.type)).add("_unfit", "string")
         arrow_type = pa.struct(list(to_arrow_schema(result_type, timezone="UTC")))
-        batches = MessageBatches(self.name, self.format, self.columns, self.schemas, arrow_type)
+        batches = self._batches_class(self.name, self.format, self.columns, self.schemas, arrow_type)
 
         def decode(batch: pa.Array) -> pa.Array:
             return batches.decode(batch)
 
         return over_arrow(decode, result_type)(F.col(self.name))
+
+
+@dataclass(frozen=True)
+class PlainProtobufPart(ProtobufPart):
+    """A value in Protobuf without a registry."""
+
+    _batches_class: ClassVar[type[MessageBatches]] = PlainMessageBatches
 
 
 # For each kind of format, the parts that Spark reads itself: the first that can read the columns. Python reads others.
@@ -120,6 +129,8 @@ QUICK_PARTS: dict[str, tuple[type[Part], ...]] = {
     "json_sr_any_case": (PrefixedJsonAnyCasePart,),
     "protobuf": (ProtobufPart,),
     "protobuf_any_case": (ProtobufPart,),
+    "protobuf_nosr": (PlainProtobufPart,),
+    "protobuf_nosr_any_case": (PlainProtobufPart,),
     "json_sr_valid": (ValidatedJsonKeyPart, ValidatedJsonPart),
     "none": (AbsentPart,),
 }

@@ -1,0 +1,170 @@
+"""Messages of Protobuf without a registry: by the .proto file of their producer; what else such bytes may be."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakehouse as lh
+from lakehouse.errors import PlanError
+from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.decode import decode_record, reason_not_fitting
+from lakehouse.formats.encode import encode_value
+from lakehouse.formats.values.unfit import Unfit
+from lakehouse.model.model import BadRecord, Decoded
+from lakehouse.plan.app import App
+from lakehouse.plan.names.record_format import parse_format
+from lakehouse.plan.origin import Source
+from lakehouse.run.repair.fixes import bytes_of_text
+from lakehouse.semantics.record import Record
+from lakehouse.testing import Replay
+
+PROTO = """syntax = "proto3"; package shop;
+import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto"; import "google/type/date.proto";
+import "google/type/decimal.proto"; import "confluent/type/decimal.proto"; import "parts/home.proto";
+message Order {
+  string city = 7; int64 n = 3; google.protobuf.Timestamp at = 4; google.type.Date day = 5; bytes raw = 6;
+  google.type.Decimal cost = 8; confluent.type.Decimal total = 9; enum State { OPEN = 0; PAID = 1; } State state = 10;
+  Home home = 11; repeated string tags = 12; map<string, Home> homes = 13; google.protobuf.Int32Value few = 14;
+  double x = 15; uint64 wide = 16; repeated Other unread = 17;
+}
+message Other { string a = 1; }
+"""
+HOME = 'syntax = "proto3"; package shop; message Home { optional int32 zip = 2; }'
+SCHEMA = (
+    "city string, n bigint, at timestamp, day date, raw binary, cost decimal(8, 2), total decimal(12, 3), state "
+    "string, home struct<zip: int>, tags array<string>, homes map<string, struct<zip: int>>, few int, x double, "
+    "wide decimal(20, 0)"
+)
+ROW: dict[str, Any] = {
+    "city": "Rome", "n": -(2**63), "at": datetime(2026, 1, 31, 12, 0, 0, 123_456, UTC), "day": date(2026, 1, 31),
+    "raw": b"\0\xff", "cost": Decimal("-0.05"), "total": Decimal("-128.000"), "state": "PAID", "home": {"zip": 7},
+    "tags": ["a", "é"], "homes": {"h": {"zip": None}}, "few": 0, "x": float("-inf"), "wide": Decimal(2**64 - 1),
+}  # fmt: skip
+
+
+def application(folder: Path, text: str) -> Any:
+    """Return what a file of an application in a folder declares as `app`."""
+    file = folder / "app.py"
+    file.write_text("import lakehouse as lh\n" + text)
+    module = ModuleType("app")
+    exec(compile(file.read_text(), str(file), "exec"), vars(module))
+    return module.app
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    schemas = tmp_path / "schemas"
+    (schemas / "orders-value/parts").mkdir(parents=True)
+    (schemas / "orders-value.proto").write_text(PROTO)
+    (schemas / "orders-value/parts/home.proto").write_text(HOME)
+    (schemas / "orders-key.proto").write_text('syntax = "proto3"; message Key { int32 id = 2; }')
+    return tmp_path
+
+
+def source_of(folder: Path, schema: str = SCHEMA) -> Source:
+    stream = f"lh.stream('orders', key='id int', schema={schema!r}, format='protobuf_nosr', key_format='protobuf_nosr')"
+    app = application(folder, f"app = lh.app({stream}.latest('t'))")
+    assert isinstance(app, App)
+    return app.sources[0]
+
+
+def record(value: bytes | None, key: bytes = b"\x10\x07") -> Record:
+    return Record("orders", "id", 0, 0, 1, key, value, 1, 1)
+
+
+def test_a_row_by_the_file(folder: Path) -> None:
+    source = source_of(folder)
+    data = encode_value(source.value_format, source.value, ROW)
+    assert decode_record(source, record(data)) == Decoded({"id": 7}, ROW)
+    absent = decode_record(source, record(b""))
+    assert isinstance(absent, Decoded)
+    assert absent.value is not None
+    assert (absent.value["city"], absent.value["home"], absent.value["tags"], absent.value["few"]) == (
+        "",
+        None,
+        [],
+        None,
+    )
+    assert decode_record(source, record(None)) == Decoded({"id": 7}, None)
+    assert str(parse_format(source.value_format)) == source.value_format
+
+
+def test_the_plan_does_not_depend_on_the_file_s_comments(folder: Path) -> None:
+    source = source_of(folder)
+    file = folder / "schemas/orders-value.proto"
+    file.write_text("// of the shop\n" + file.read_text().replace("Order {", "Order {\n"))
+    assert source_of(folder) == source
+
+
+def test_what_else_bytes_may_be(folder: Path) -> None:
+    source = source_of(folder)
+    with_prefix = b"\0\0\0\0\x09\0\x3a\x01R"
+    outcome = decode_record(source, record(with_prefix))
+    assert isinstance(outcome, BadRecord)
+    assert outcome.reason == (
+        "value: expected a message shop.Order, found 9 bytes that are none (the byte 0 and then 9: a value in Protobuf "
+        "with a registry's schema 9?)"
+    )
+    for data in (b"{}", b"\x3a\x05R", b"\x3a\x01\xff"):
+        assert "expected a message shop.Order" in str(decode_record(source, record(data)))
+    assert "at most 33,554,432 bytes" in str(
+        reason_not_fitting("value", source.value_format, source.value, bytes(2**25 + 1))
+    )
+    # A column of another type is found at the first record.
+    assert "field city: string, declared int" in str(decode_record(source_of(folder, "city int"), record(b"")))
+
+
+def test_what_is_typed_is_in_protobuf_s_own_json(folder: Path) -> None:
+    source = source_of(folder)
+    assert bytes_of_text(source, "value", '{"city": "R", "n": "3"}') == b"\x18\x03\x3a\x01R"
+    with pytest.raises(Unfit, match='no field named "town"'):
+        codec_of(source.value_format).encode_typed('{"town": "R"}', source.value)
+
+
+def test_tests_write_rows(folder: Path) -> None:
+    value = folder / "schemas/orders-value.proto"
+    value.write_text(
+        PROTO.replace("google.type.Decimal cost", "string cost").replace("confluent.type.Decimal total = 9;", "")
+    )
+    text = "lh.stream('orders', format='protobuf_nosr', key_format='protobuf_nosr').drop('unread').latest('t')"
+    replay = Replay(application(folder, f"app = lh.app({text})"))
+    replay.send("orders", key=1, value={"city": "Rome", "cost": "1.5", "home": {"zip": 3}})
+    replay.send("orders", key=2, value={"city": "Oslo"})
+    replay.send("orders", key=2, value=None)
+    (row,) = replay.run().rows("t")
+    assert (row["id"], row["city"], row["home"]) == (1, "Rome", {"zip": 3})
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("", "its values are in protobuf_nosr, and there is no file .*schemas/orders-value.proto. Put the .proto file"),
+        ("message {", "no schema of Protobuf: 1:9: Expected message name"),
+        ('syntax = "proto3";', "expected the index of one of 0 messages"),
+    ],
+)
+def test_files_that_say_nothing(tmp_path: Path, file: str, reason: str) -> None:
+    (tmp_path / "schemas").mkdir()
+    if file:
+        (tmp_path / "schemas/orders-value.proto").write_text(file)
+    with pytest.raises(PlanError, match=reason):
+        application(tmp_path, "app = lh.stream('orders', key='id int', schema='city string', format='protobuf_nosr')")
+
+
+@given(st.text(max_size=5), st.integers(-(2**31), 2**31 - 1), st.decimals(-999, 999, places=2), st.lists(st.booleans()))
+def test_by_the_columns_order_what_is_written_is_read(city: str, n: int, cost: Decimal, flags: list[bool]) -> None:
+    columns = lh.stream(
+        "o", key="id int", schema="city string, n int, cost decimal(9, 2), flags array<boolean>"
+    ).columns
+    row = {"city": city, "n": n, "cost": cost, "flags": flags}
+    data = encode_value("protobuf_nosr", columns[1:], row)
+    assert data is not None
+    assert codec_of("protobuf_nosr").decode(data, columns[1:]) == row
