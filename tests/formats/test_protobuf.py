@@ -349,6 +349,10 @@ def test_what_can_not_be_written() -> None:
     ):
         with pytest.raises(Unfit, match=reason):
             codec_of("protobuf").encode({"a": value}, parse_schema(f"a {column}", "test"))
+    (column,) = parse_schema("a array<struct<value: string>>", "test")
+    kept = {"a": [{"value": None}, {"value": ""}]}
+    codec = codec_of("protobuf_nosr")
+    assert codec.decode(codec.encode(kept, (column,)) or b"", (column,)) == kept, "a null in a struct stays one"
     lists = lh.stream("t", key="k string", schema="a array<map<string, int>>")
     with pytest.raises(PlanError, match=r"column 'a': Protobuf has no map in an array\. Put it into a struct"):
         lists.select("a").to_topic("copy", format="protobuf")

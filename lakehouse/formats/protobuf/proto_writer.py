@@ -10,6 +10,10 @@
 | array; map                 | repeated; map<string, ...>                                            |
 
 Protobuf has no null in an array or a map, and no array or map that is null: such an array is written as an empty one.
+A null in one is an error, and not the type's default, since nobody could tell it from a value. That a type may hold
+nulls is no reason to refuse it: here every type may, also that of a list that has none (collect_list). So does
+Confluent's converter judge the value, and not the type; a map's null became the default there.
+Source: https://github.com/confluentinc/ksql/issues/9324, https://github.com/confluentinc/schema-registry/pull/2351.
 """
 
 from __future__ import annotations
@@ -217,8 +221,8 @@ def _map_filler(place: str, fill: Fill | None) -> Fill:
 def _check_no_null(items: Any) -> None:
     if any(item is None for item in items):
         raise Unfit(
-            "found a null in an array or a map, which Protobuf can't hold. Leave nulls out (array_compact), or write "
-            "the topic in another format: avro, json"
+            "found a null in an array or a map, which Protobuf can't hold. Leave nulls out (array_compact), keep them "
+            "in structs (transform(a, x -> struct(x AS value))), or write the topic in another format: avro, json"
         )
 
 
