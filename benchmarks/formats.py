@@ -1,10 +1,12 @@
 """Processor seconds to decode a million records of each format on Spark: bronze's columns to a stream's, to no sink.
 
-    .venv/bin/python benchmarks/formats.py [--records N] [--bad SHARE]
+    .venv/bin/python benchmarks/formats.py [--records N] [--bad SHARE] [--only FORMAT ...] [--written]
 
 Each record has the same six fields, and a bigint as Kafka writes it for its key. Of a share of them the second half is
 cut off; with it the passes also make the quarantine's rows, with the reasons. Processor seconds are those of the JVM
 and of Python's workers together, the median of three passes after one that warms up; compare them with each other only.
+With --written instead: to publish a million changes of a table of these fields in each format, up to the record that
+Kafka's client gets. The changes are derived from bronze in JSON each time, and written in this process, which counts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import random
 import statistics
 import tempfile
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -29,11 +32,17 @@ import lakehouse as lh
 from lakehouse.formats.decode import find_declared
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.written import encode_written_value
+from lakehouse.lake.layout import Layout
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import parse_schema
+from lakehouse.run.scenario.replay import write_bronze
+from lakehouse.semantics.record import Record
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
+from lakehouse.spark.changelog import published
+from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
 
@@ -97,7 +106,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--records", type=int, default=200_000)
     arguments.add_argument("--bad", type=float, default=0.0, help="the share of bad records, 0.1")
+    arguments.add_argument("--only", nargs="*", metavar="FORMAT", help="these formats alone")
+    arguments.add_argument("--written", action="store_true", help="to write, not to read")
     given = arguments.parse_args()
+    if given.written:
+        measure_writing(given.records)
+        return
     records, bad_share = given.records, given.bad
     formats = {
         "json": (lh.stream("t", key="id bigint", schema=SCHEMA), json_record),
@@ -124,6 +138,8 @@ def main() -> None:
         spark = open_session(settings)
         rows = []
         for name, (stream, written) in formats.items():
+            if given.only and name not in given.only:
+                continue
             source = stream.source
             assert isinstance(source, Source)
             place = f"{folder}/{len(rows)}"
@@ -157,6 +173,33 @@ def main() -> None:
             size = statistics.mean(len(value) for _, _, value in values)
             rows.append([name, f"{size:.0f}", f"{statistics.median(seconds[1:]):.1f}"])
         show("processor seconds to decode a million records", ["format", "bytes a record", "seconds"], rows)
+
+
+def measure_writing(records: int) -> None:
+    rows = lh.stream("t", key="id bigint", schema=SCHEMA).latest("rows")
+    key_and_value = (
+        (number.to_bytes(8, "big", signed=True), json_record(number).encode()) for number in range(records)
+    )
+    written = [Record("t", "id", 0, n, n, key, value, 1, n) for n, (key, value) in enumerate(key_and_value)]
+    with tempfile.TemporaryDirectory() as folder:
+        spark = open_session(load(environ={"LAKEHOUSE_LAKE_PATH": folder}, start=Path(folder)))
+        lake, app = open_lake(spark, Layout(folder)), lh.app(rows)
+        write_bronze(lake, app, written)
+        with Silver(lake, app, lambda tick, count: None) as silver:
+            silver.catch_up(1)
+        results = []
+        for format in ("json", "avro", "json_sr", "protobuf", "protobuf_nosr"):
+            sink = rows.changes().to_topic("out", format=format)
+            seconds = []
+            for _ in range(4):
+                before = processor_seconds() + time.process_time()
+                sizes = [
+                    len(record.value or b"") for _, record in published.producer_records(lake, sink, 0, 1, "origin")
+                ]
+                assert len(sizes) == records
+                seconds.append((processor_seconds() + time.process_time() - before) * 1_000_000 / records)
+            results.append([format, f"{statistics.mean(sizes):.0f}", f"{statistics.median(seconds[1:]):.1f}"])
+    show("processor seconds to write a million changes", ["format", "bytes a value", "seconds"], results)
 
 
 def processor_seconds() -> float:

@@ -22,10 +22,10 @@ from lakehouse.plan.step import Map
 from lakehouse.semantics.failures import error_text
 
 
-def over_arrow(function: Callable[[pa.Array], pa.Array], result: DataType | str) -> Callable[[Column], Column]:
-    """Return a column function that runs a Python function over Arrow batches."""
+def over_arrow(function: Callable[..., pa.Array], result: DataType | str) -> Callable[..., Column]:
+    """Return a column function that runs a Python function over Arrow batches, one of each of its arguments."""
     _annotate(function, pa.Array)
-    return cast(Callable[[Column], Column], cast(Any, arrow_udf)(function, result))
+    return cast(Callable[..., Column], cast(Any, arrow_udf)(function, result))
 
 
 def over_arrow_in_turn(

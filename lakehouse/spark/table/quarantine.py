@@ -47,46 +47,34 @@ def bad_records(
     bad_rows = bronze_rows.join(
         flagged_records.select("partition", "offset", "tick", "ms", "own"), ["partition", "offset", "tick"]
     )
-    time_reason = _time_reason(source)(F.struct("ms", "own", judging_time().alias("judged_by")))
-    default_reason = F.lit(
-        EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema"
-    )
-    reason = F.coalesce(
-        _schema_reason(source, "key", find_schemas)(F.col("key")),
-        _schema_reason(source, "value", find_schemas)(F.col("value")),
-        time_reason,
-        default_reason,
-    )
-    return bad_rows.withColumn("reason", reason).orderBy("tick", *identity_columns).select(*bronze.COLUMNS, "reason")
+    # To sort, Spark reads the rows twice: the reasons, which Python finds, come after that.
+    bad_rows = bad_rows.orderBy("tick", *identity_columns)
+    reason = _reason(source, find_schemas)("key", "value", "ms", "own", judging_time())
+    return bad_rows.withColumn("reason", reason).select(*bronze.COLUMNS, "reason")
 
 
-def _schema_reason(source: Source, part: str, find_schemas: FindSchemas) -> Callable[[Column], Column]:
-    """Return the column function that says why a key or a value does not fit; null if it does."""
-    format_name, columns = source.format_and_columns(part)
-    schemas = part_schemas(source, part, find_schemas)
+def _reason(source: Source, find_schemas: FindSchemas) -> Callable[..., Column]:
+    """Return the column function that says why a record is bad: its key, its value or its event time.
 
-    def reason(batch: pa.Array) -> pa.Array:
-        reasons = [reason_not_fitting(part, format_name, columns, data, schemas) for data in batch.to_pylist()]
-        return pa.array(reasons, type=pa.string())
-
-    return over_arrow(reason, "string")
-
-
-def _time_reason(source: Source) -> Callable[[Column], Column]:
-    """Return the column function that says why an event time is bad, or null.
-
-    Its argument is a struct: the time, whether it is the record's own, and the time with which it is compared.
+    Its arguments are the bytes of both, the time, whether it is the record's own, and that with which it is compared.
     """
+    read_parts = [
+        (part, *source.format_and_columns(part), part_schemas(source, part, find_schemas)) for part in ("key", "value")
+    ]
+    default_reason = EVENT_TIME.format(source.event_time) if source.event_time else "value: does not fit the schema"
 
-    def reason(batch: pa.Array) -> pa.Array:
-        rows = batch.to_pylist()
-        reasons = [
-            None if row["ms"] is None else time_refusal(source, row["ms"], row["judged_by"], own=row["own"])
-            for row in rows
-        ]
-        return pa.array(reasons, type=pa.string())
+    def reason_of(data: tuple[bytes | None, bytes | None], ms: int | None, own: bool, judged_by: int | None) -> str:
+        for (part, format_name, columns, schemas), part_bytes in zip(read_parts, data, strict=True):
+            if (reason := reason_not_fitting(part, format_name, columns, part_bytes, schemas)) is not None:
+                return reason
+        time_reason = None if ms is None else time_refusal(source, ms, judged_by, own=own)
+        return time_reason or default_reason
 
-    return over_arrow(reason, "string")
+    def reasons(key: pa.Array, value: pa.Array, ms: pa.Array, own: pa.Array, judged_by: pa.Array) -> pa.Array:
+        rows = zip(*(array.to_pylist() for array in (key, value, ms, own, judged_by)), strict=True)
+        return pa.array([reason_of((row[0], row[1]), *row[2:]) for row in rows], type=pa.string())
+
+    return over_arrow(reasons, "string")
 
 
 def swap_quarantine(
