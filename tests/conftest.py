@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +38,8 @@ PLANS = {
     "as they are": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
 }
 
+# Tests of some seconds each would be two thirds of `make test`: each run draws one in so many.
+ROTATED_SHARE = 4
 LONGEST = ("tests/spark/test_scenarios.py", "tests/ksql/test_on_spark.py", "tests/cli/test_end_to_end.py")
 
 # Nothing may depend on the local time zone: one of the two processes of `make test` runs where an hour comes twice.
@@ -78,9 +81,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: at the end of a run one of two processes would wait for the other."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest files first: at the end of a run one of two processes would wait for the other.
+
+    The whole core leaves out those rotated tests that were not drawn. A file that is named runs whole.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if is_core(config) and {Path(argument).resolve() for argument in config.args} == {Path(__file__).parent}:
+        rotated = sorted(item.nodeid for item in items if item.get_closest_marker("rotated"))
+        drawn = Random(seeds.draw()).sample(rotated, -(-len(rotated) // ROTATED_SHARE))
+        left_out = set(rotated) - set(drawn)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 def is_core(config: pytest.Config) -> bool:

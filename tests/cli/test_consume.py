@@ -131,6 +131,7 @@ def test_what_it_shows_of_any_record(send: Any, consumed: Consume, lakehouse: Co
     assert lines[4].endswith("xxx... (300,000 bytes; all of them with --json)")
 
 
+@pytest.mark.rotated
 def test_the_formats_of_the_application_and_of_the_registry(
     send: Any, consumed: Consume, lakehouse: Command, registry: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -269,6 +269,7 @@ def read(data: bytes | None, schema: Any) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(data[PREFIX_LENGTH:]), fastavro.parse_schema(schema), None)
 
 
+@pytest.mark.rotated
 def test_lines_become_records_in_avro(
     lakehouse: Command, register: Register, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

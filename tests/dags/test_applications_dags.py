@@ -163,6 +163,7 @@ def test_unknown_or_contradictory_params_fail_the_first_task(run, tmp_path, shop
     assert _calls(tmp_path) == []
 
 
+@pytest.mark.rotated
 def test_a_dry_run_plans_cleans_up_and_changes_nothing(run, tmp_path, shop):
     actual = run(shop(), "backfill_range", {"table": "totals", "from": "2013-07-04", "to": "2013-07-05"})
     states = _states(actual)
@@ -232,6 +233,7 @@ def test_tables_of_a_running_job_are_left_to_it_and_its_changes_are_reported(run
     assert [event["tick"] for event in actual["events"]] == [7]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize(
     ("kind", "conf", "changed", "task"),
     [

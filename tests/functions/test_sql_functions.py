@@ -38,6 +38,7 @@ def test_every_signature_is_called() -> None:
             assert lambdas <= names if lambdas else of_signature(record, form), (record.name, form.takes)
 
 
+@pytest.mark.rotated
 def test_where_the_model_needs_spark_is_listed() -> None:
     """The list may only get shorter: what needs Spark no more leaves it, and nothing comes."""
     every = {**calls(), **casts()}
@@ -45,6 +46,7 @@ def test_where_the_model_needs_spark_is_listed() -> None:
     assert {text: silent[sql.text] for text, sql in every.items() if sql.text in silent} == listed(NEEDS)
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(1_200)
 def test_one_call_of_each_function_on_spark(spark: SparkSession) -> None:
     """Others in each run; the slow test has all."""

@@ -64,6 +64,7 @@ def test_pieces_are_bounded_by_records_and_bytes_and_a_larger_record_is_alone() 
     assert list(split_into_pieces([], {"t": {0: 1}}, 1, 1, 1)) == [RecordPiece([], {"t": {0: 1}})]
 
 
+@pytest.mark.rotated
 def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(
     lake, cluster, send, send_any, bronze, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_timestamp_that_is_no_time_stops_no_topic_and_moves_no_clock(
     assert any("(nanoseconds? then it is 2023-11-14T22:13:20Z)" in row.reason for row in bad)
 
 
+@pytest.mark.rotated
 def test_a_record_that_is_too_large_is_named_and_left_out_when_accepted(
     lake, cluster, send_any, bronze, spark: SparkSession
 ) -> None:

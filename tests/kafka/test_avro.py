@@ -157,6 +157,7 @@ def test_sql_inserts_prints_and_selects(cluster, registry, with_registry) -> Non
         list(closed.run(more + "INSERT INTO more (id, n) VALUES (1, 2);"))
 
 
+@pytest.mark.rotated
 def test_while_the_registry_is_away_bronze_and_other_topics_go_on(
     cluster, broker, writer, with_registry, monkeypatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_while_the_registry_is_away_bronze_and_other_topics_go_on(
     assert rows(lake, orders) == {1: ("Rome", Decimal("12.50"), None)}
 
 
+@pytest.mark.rotated
 def test_a_changelog_in_avro_is_read_by_others_and_restores_the_table(cluster, broker, registry, lake, records) -> None:
     cluster.create("avro-clicks", partitions=2)
     clicks = lh.stream("avro-clicks", key="page string", schema="user string, cost decimal(8, 2)")

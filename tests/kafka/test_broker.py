@@ -37,6 +37,7 @@ def stranger() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 
 
+@pytest.mark.rotated
 def test_a_kill_loses_no_record_and_the_identity_stays(tmp_path: Path) -> None:
     folder = tmp_path / "a folder with ä"
     broker = Broker(folder)
@@ -166,6 +167,7 @@ def test_it_ends_with_a_parent_that_ends(tmp_path: Path) -> None:
     assert find_broker(tmp_path) is None
 
 
+@pytest.mark.rotated
 def test_detached_it_goes_on_and_can_be_found_and_stopped(tmp_path: Path) -> None:
     child = run_child(tmp_path, "detach", "end")
     child.communicate(timeout=30)

@@ -47,6 +47,7 @@ def counted(topic: str) -> lh.App:
     return lh.app(stream.group_by("k").agg(n=lh.count()).table(topic.replace("-", "_")))
 
 
+@pytest.mark.rotated
 def test_another_applications_intervention_does_not_double_a_half_written_tick(
     lake, cluster, send, latest, bronze, spark: SparkSession, crash
 ) -> None:

@@ -37,6 +37,7 @@ def named(lake: Callable[..., Lake]) -> Callable[[str, str], Lake]:
     return make
 
 
+@pytest.mark.rotated
 def test_a_topic_becomes_a_table_and_its_changelog_is_read_by_others(
     cluster: Any, broker: Any, registry: EmbeddedRegistry, named: Callable[[str, str], Lake], records: Any
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_topic_becomes_a_table_and_its_changelog_is_read_by_others(
         )
 
 
+@pytest.mark.rotated
 def test_sql_inserts_prints_and_selects(
     cluster: Any, registry: EmbeddedRegistry, named: Callable[[str, str], Lake]
 ) -> None:
@@ -107,6 +109,7 @@ def test_sql_inserts_prints_and_selects(
     assert (key, json.loads(str(value))) == ("1", {"CITY": "Rome", "AT": 1769860800500})
 
 
+@pytest.mark.rotated
 def test_values_that_do_not_fit_their_schema_go_to_the_quarantine_also_without_the_registry(
     cluster: Any, broker: Any, registry: EmbeddedRegistry, named: Callable[[str, str], Lake]
 ) -> None:

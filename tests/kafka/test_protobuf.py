@@ -62,6 +62,7 @@ def with_registry(lake: Callable[..., Lake], registry: EmbeddedRegistry) -> Call
     return make
 
 
+@pytest.mark.rotated
 def test_rows_of_a_python_and_a_java_producer_reach_the_table(cluster, broker, registry, with_registry) -> None:
     cluster.create("pb-orders", partitions=1)
     client = SchemaRegistryClient({"url": registry.url})
@@ -108,6 +109,7 @@ def test_rows_of_a_python_and_a_java_producer_reach_the_table(cluster, broker, r
     assert [step.did for step in with_registry(url=AWAY).explain(orders, "1")[0].steps] == ["inserted"]
 
 
+@pytest.mark.rotated
 def test_a_changelog_is_read_by_others_and_restores(cluster, broker, registry, with_registry, records) -> None:
     cluster.create("pb-clicks", partitions=2)
     clicks = lh.stream("pb-clicks", key="page string", schema="user string, cost decimal(8, 2)")

@@ -42,6 +42,7 @@ def bad_places(layout: Layout) -> list[tuple[int, int]]:
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
+@pytest.mark.rotated
 def test_parts_write_one_quarantine_in_turns(lake, cluster, send, ingest) -> None:
     """Each tick has a bad record. Whichever part comes to it first writes it, and no other does."""
     cluster.create("parts-turns")

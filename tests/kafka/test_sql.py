@@ -21,6 +21,7 @@ CREATE TABLE visitedLocationsPerUser AS SELECT username, COUNT(*) FROM myStream 
 INPUT = [("alice", "Paris"), ("bob", "Sydney"), ("alice", "Rome"), ("bob", "Lima"), ("alice", "Berlin")]
 
 
+@pytest.mark.rotated
 def test_the_worked_example(lake: Any, cluster: Cluster, send: Any, records: Any) -> None:
     cluster.create("input-topic", partitions=1)
     own = lake()

@@ -39,6 +39,7 @@ value = [spark.conf.get("spark.sql.shuffle.partitions"), tables, len(spark.spark
 """
 
 
+@pytest.mark.rotated
 def test_the_next_command_finds_the_same_java_and_nothing_of_the_one_before(desk: Desk) -> None:
     first, _ = desk.ask(LEAVE_THINGS_BEHIND)
     second, err = desk.ask(LOOK_FOR_THEM)

@@ -294,6 +294,7 @@ def test_schemas_that_give_no_columns(tmp_path: Path, part_name: str, schema: An
     assert expected in refusal(text, tmp_path)
 
 
+@pytest.mark.rotated
 def test_spark_gives_what_the_model_gives(spark: SparkSession) -> None:
     app = application(ORDERS + TOTALS)
     for engine in ("model", "spark"):

@@ -83,6 +83,7 @@ def check_golden_cases(spark: SparkSession, cases: list[tuple[str, str, Any]]) -
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.rotated
 def test_golden_cases(spark: SparkSession) -> None:
     check_golden_cases(spark, CASES)
 
@@ -99,7 +100,7 @@ def in_one_batch(scenario: Scenario) -> Batch:
 
 
 @pytest.mark.parametrize(
-    "share", [pytest.param(2, id=f"half-{DRAWN}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+    "share", [pytest.param(4, id=f"quarter-{DRAWN}"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 )
 def test_scenarios(spark: SparkSession, tmp_path: Path, share: int) -> None:
     few = [scenario for scenario in SCENARIOS if scenario.path.stem in FEW]

@@ -130,6 +130,7 @@ def selected(expression: str) -> str:
     return f"CREATE STREAM u AS SELECT {expression} AS c FROM s;"
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("text", "said"),

@@ -37,6 +37,7 @@ def test_a_clock_that_is_put_back_shows_an_hour_twice_with_two_offsets() -> None
     assert shown == ["02:00 +02:00 CEST", "02:00 +01:00 CET"]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds())
 def test_spark_and_the_model_write_and_read_the_same_in_all_zones(seed: int, spark: SparkSession) -> None:
     from lakehouse.spark.expression.declared import column_of

@@ -82,6 +82,7 @@ def test_what_is_refused_before_a_process_starts(shop, tmp_path):
         asyncio.run(explain(tmp_path / "none", shop, "visits", "ann", None))
 
 
+@pytest.mark.rotated
 def test_a_kafka_that_does_not_answer_is_no_failure(shop):
     actual = asyncio.run(ask_lag(PYTHON, shop, 60))
     assert actual == {"topics": {"clicks": None}, "running": False}

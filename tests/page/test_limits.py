@@ -126,6 +126,7 @@ def test_a_terminal_has_no_such_bounds():
     assert open_duckdb().sql("SELECT current_setting('threads')").fetchall() == [(os.cpu_count(),)]
 
 
+@pytest.mark.rotated
 def test_the_server_answers_in_time_whatever_a_read_does():
     """In Airflow's own Python: what DuckDB can't interrupt, such as a slow disk, blocks only its own thread."""
     code = """

@@ -75,6 +75,7 @@ def history(parts: list[Event], cuts: list[int], lag: int) -> list[Record]:
     return [replace(record, tick=numbers[record.tick]) for record in made]
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_any_batching_and_any_restart(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     from lakehouse.run.scenario.replay import SparkReplay

@@ -41,6 +41,7 @@ def operation(record: Record) -> str:
     return str(event.get("payload", event)["op"])
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("seed", "changes", "ticks"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("seed", "positions"),

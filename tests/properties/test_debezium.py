@@ -152,6 +152,7 @@ def odd_key(draw: random.Random) -> bytes | None:
     return draw.choice([None, b"\xff", json.dumps(key).encode(), json.dumps(key).encode()])
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
     draw = random.Random(seed)

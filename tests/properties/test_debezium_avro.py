@@ -81,6 +81,7 @@ def is_same(read: Any, expected: Any) -> bool:
     return repr(read) == repr(expected) if isinstance(expected, float) else bool(read == expected)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(1, on_spark=True))
 def test_spark_reads_what_the_rule_reads(spark: SparkSession, seed: int) -> None:
     draw = random.Random(seed)

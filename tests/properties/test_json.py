@@ -99,6 +99,7 @@ NOISE = [b"", b" ", b"null", b" null\n", b"[]", b"5", b'{"i":1', b'{"i":1} x', b
 noise = st.sampled_from(NOISE)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("stream", [STREAM, DEEPER, FLAT], ids=["plain", "deeper", "flat"])
 @settings(max_examples=3, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(documents, loose, loose, noise), min_size=400, max_size=400))

@@ -35,6 +35,7 @@ texts = st.one_of(test_json.documents, test_json.loose, test_json.noise, st.samp
 prefixed = st.builds(bytes.__add__, st.sampled_from(PREFIXES), texts)
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("stream", [STREAM, FLAT, ANY_CASE, BARE], ids=["plain", "flat", "any case", "bare"])
 @settings(max_examples=2, deadline=None, phases=test_json.PHASES, suppress_health_check=list(HealthCheck))
 @given(st.lists(prefixed, min_size=400, max_size=400))

@@ -79,6 +79,7 @@ def test_what_was_not_sent_stays(seed: int) -> None:
     assert not any(result.quarantine.values())
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("seed", seeds(1, 2, on_spark=True))
 def test_spark_keeps_what_the_model_keeps(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     check_on_spark(spark, tmp_path, APP, seed, truncates=0)

@@ -28,6 +28,7 @@ def avro(name: str) -> str:
     return json.dumps({"type": "record", "name": name, "fields": []})
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_schemas_ids_and_the_level_stay(tmp_path: Path, section: Sections, end: str) -> None:
     folder = tmp_path / "a folder; with ä ${x}"

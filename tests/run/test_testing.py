@@ -224,6 +224,7 @@ def test_what_the_model_cannot_evaluate_needs_spark():
         replay.send("orders", key="1", value={"customer": "ann"}).run()
 
 
+@pytest.mark.rotated
 def test_spark_gives_the_same(spark: SparkSession):
     """Replays share the existing session; their folders are removed afterwards."""
     model, real = shop().run(), shop("spark").run()

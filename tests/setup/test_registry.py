@@ -24,6 +24,7 @@ def fetched(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.rotated
 def test_it_is_unpacked_once_and_what_is_there_is_left_alone(fetched: Path) -> None:
     assert fetch_registry(fetched)
     program = registry_jar(fetched)

@@ -134,6 +134,7 @@ EXPECTED = {
 
 
 # The fates of `totals` are also those of a damaged one, below.
+@pytest.mark.rotated
 @pytest.mark.parametrize(
     "table",
     [pytest.param(table, marks=[pytest.mark.slow] * (table is TOTALS)) for table in APP.tables],
@@ -165,6 +166,7 @@ def test_the_command(whole: Lake, broker: Broker, capsys: Capture, monkeypatch: 
     assert main(["audit", "no such table", "--app", f"{__file__}:APP"]) == 2
 
 
+@pytest.mark.rotated
 def test_rows_that_were_changed_by_hand(damaged: Lake, capsys: Capture) -> None:
     delta(damaged, "quarantine/audit_orders").delete()
     by_hand(damaged, "silver/totals", "UPDATE {} SET total = 99 WHERE customer = 'ann'")
@@ -191,6 +193,7 @@ def test_late_records_that_were_removed_or_added(damaged: Lake) -> None:
     ]
 
 
+@pytest.mark.rotated
 def test_rows_that_were_removed_from_bronze_or_are_there_twice(damaged: Lake) -> None:
     by_hand(
         damaged,

@@ -60,6 +60,7 @@ def layout(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lay
     return layout
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("table", APP.tables, ids=lambda table: table.name)
 def test_the_changes_of_one_key_do_not_read_the_whole_table(
     spark: SparkSession, layout: Layout, table: lh.Table, monkeypatch: pytest.MonkeyPatch

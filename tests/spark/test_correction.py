@@ -54,6 +54,7 @@ def changed(frame: Any) -> list[tuple[Any, ...]]:
     return [(row["id"], row["window_start"].microsecond // 1000, row["_tombstone"]) for row in frame.collect()]
 
 
+@pytest.mark.rotated
 def test_a_closed_window_is_refolded_for_its_key(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake.layout import Layout
     from lakehouse.run.repair.correct import Corrected, correct, plan_correction

@@ -62,6 +62,7 @@ def offsets_of(bench: Bench, position: str, *streams: Stream, tick: int = 1) -> 
     return str(offsets_at_position(bench.lake, list_change_logs(tables), position, tick)).removeprefix("offsets ")
 
 
+@pytest.mark.rotated
 def test_postgres(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, tmp_path)
     write(bench, [
@@ -84,6 +85,7 @@ def test_postgres(spark: SparkSession, tmp_path: Path) -> None:
             offsets_of(bench, position)
 
 
+@pytest.mark.rotated
 def test_binlogs_and_commit_positions(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, tmp_path / "mysql")
     write(bench, [
@@ -137,6 +139,7 @@ def test_a_topic_that_was_made_again(spark: SparkSession, tmp_path: Path) -> Non
     assert offsets_of(bench, "20", A, tick=1) == "a/0=1"
 
 
+@pytest.mark.rotated
 def test_avro_and_flattened_rows(spark: SparkSession, tmp_path: Path) -> None:
     bench = Bench(spark, tmp_path)
     optional = {"lsn": ["null", "long"], "sequence": ["null", "string"], "snapshot": ["null", "string"]}

@@ -50,6 +50,7 @@ def seen(layout: Layout) -> dict[int, int]:
     return {int(row["window_start"].timestamp() * 1000) // HOUR: row["n"] for row in rows}
 
 
+@pytest.mark.rotated
 def test_a_table_goes_on_or_is_refused_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / 'it\'s "my" lake'
     layout = Layout(str(folder))

@@ -82,6 +82,7 @@ def record(offset: int, value: dict[str, Any] | str | None, tick: int = 1) -> Re
     return Record("events", "id", 0, offset, offset, str(offset).encode(), data, tick, offset)
 
 
+@pytest.mark.rotated
 def test_what_raises_on_one_record_is_null_there_and_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.run.scenario.replay import SparkReplay
 
@@ -151,6 +152,7 @@ def test_spark_and_the_model_agree_on_deep_nesting_and_a_function_that_raises(
         assert result.changelogs[table.name] == expected.changelogs[table.name], table.name
 
 
+@pytest.mark.rotated
 def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema=SCHEMA)
     by = events.group_by("id")
@@ -221,6 +223,7 @@ USABLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.rotated
 def test_a_format_that_spark_cannot_use_is_refused_before_the_first_tick(spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema="t string, ts array<string>, at timestamp, n bigint")
     check_application(spark, lh.app(*(events.select(x=text).latest(f"t{n}") for n, text in enumerate(USABLE))))
@@ -251,6 +254,7 @@ EXPLICIT = [
 ]  # fmt: skip
 
 
+@pytest.mark.rotated
 def test_a_text_that_spark_alone_would_cast_to_a_moment_is_refused_before_the_first_tick(spark: SparkSession) -> None:
     schema = "t string, ts array<string>, at timestamp, day date"
     events = lh.stream("events", key="id string", schema=schema)

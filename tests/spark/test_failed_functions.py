@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 import lakehouse as lh
 from lakehouse.lake import function_failures
@@ -33,6 +34,7 @@ def record(offset: int, n: int | None, tick: int) -> Record:
     return Record("numbers", "id", offset % 2, offset // 2, offset * 1000, str(offset).encode(), value, tick, offset)
 
 
+@pytest.mark.rotated
 def test_records_on_which_functions_fail_are_counted_in_the_tables_commits(spark: SparkSession, tmp_path: Path) -> None:
     numbers = lh.stream("numbers", key="id string", schema="g string, n bigint")
     mapped = numbers.map("half", halved, "n", type="bigint")

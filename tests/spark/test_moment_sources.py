@@ -209,6 +209,7 @@ def forget(spark: SparkSession, path: str, kept: int) -> None:
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
 
 
+@pytest.mark.rotated
 def test_offsets_are_those_of_the_present_topic(bench: Bench) -> None:
     """Spark mistook the offsets of an earlier topic of that name for the present ones: rows were missing in silence."""
     from lakehouse.spark.history import reading

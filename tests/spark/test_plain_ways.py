@@ -180,6 +180,7 @@ def typed(value: dict[str, Any]) -> dict[str, Any]:
     return value | ({"day": date(2020, 1, 1), "at": datetime(2020, 1, 1, tzinfo=UTC)} if value else {})
 
 
+@pytest.mark.rotated
 def test_a_text_that_spark_reads_as_a_moment_is_refused_without_internals(plain_spark: SparkSession) -> None:
     events = lh.stream("events", key="id string", schema="t string, ts array<string>, at timestamp, day date")
 
@@ -269,6 +270,7 @@ def test_another_delta_is_asked_by_its_public_ways(
     assert capability._missing == {Capability.DELTA_LOG, Capability.DELTA_COMMIT}
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(600)
 def test_a_few_scenarios_without_internals(plain_spark: SparkSession, tmp_path: Path) -> None:
     check_on_spark(plain_spark, tmp_path, [read_scenario(FOLDER / f"{name}.json") for name in FEW], whole)

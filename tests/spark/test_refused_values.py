@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import lakehouse as lh
 from lakehouse.semantics.record import Record
 
@@ -67,6 +69,7 @@ def run(spark: SparkSession, folder: Path, calls: dict[str, Any], values: list[d
     return [dict(zip(calls, rows[(str(n),)].values(), strict=True)) for n in range(len(values))]
 
 
+@pytest.mark.rotated
 def test_a_value_larger_than_the_memory_or_deeper_than_the_stack_is_null(spark: SparkSession, tmp_path: Path) -> None:
     first, large, last = run(spark, tmp_path, CALLS, [FEW, MANY, FEW])
     assert first == last == CALLS

@@ -160,6 +160,7 @@ def test_a_read_needs_the_schemas_of_the_records_that_are_there(make: Any, tmp_p
         check_schemas(ticks._lake, source, 4)
 
 
+@pytest.mark.rotated
 def test_a_schema_that_is_learned_later_is_read_by_from_then_on_and_by_a_backfill(
     spark: SparkSession, tmp_path: Path
 ) -> None:

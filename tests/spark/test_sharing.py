@@ -155,6 +155,7 @@ def test_a_table_that_lags_behind_decodes_its_own_range(bench: Bench) -> None:
     bench.check(WIDE, records)
 
 
+@pytest.mark.rotated
 def test_counts_of_each_table_with_a_bad_record_and_an_idle_topic(bench: Bench) -> None:
     """Each table has its own counts, also in a batch without records of the source."""
     beside = lh.app(LATEST, COUNTS, OTHERS.latest("others"))

@@ -128,6 +128,7 @@ def test_a_writer_that_has_lost_bronze_records_no_intervention(spark: SparkSessi
     assert spark.read.format("delta").load(layout.records).count() == 2
 
 
+@pytest.mark.rotated
 def test_a_zombie_doubles_neither_the_quarantine_nor_the_late_records(
     spark: SparkSession, layout: Layout, no_lease: None
 ) -> None:

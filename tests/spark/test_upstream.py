@@ -45,6 +45,7 @@ def last_tick(bench: Bench, table: lh.Table) -> int:
     return open_table.read_progress().tick if open_table.table_exists() else NO_TICK
 
 
+@pytest.mark.rotated
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("seed", "turns"), [pytest.param(1, 4, marks=pytest.mark.slow), pytest.param(draw(), 2, id=DRAWN)]
@@ -95,6 +96,7 @@ def test_a_revert_of_an_upstream_table_reaches_what_reads_it(bench: Bench) -> No
         assert bench.rows(table) == bench.rebuilt(table, last + 1), table.name
 
 
+@pytest.mark.rotated
 def test_an_upstream_table_of_another_declaration_is_refused(bench: Bench) -> None:
     """Also when it changes while the process that reads it runs."""
     last = write_bronze(bench.lake, KEEPER.with_upstream, records(3, 10, 1))

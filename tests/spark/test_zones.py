@@ -72,6 +72,7 @@ def test_a_session_with_another_zone_is_refused() -> None:
     assert open_session(load(environ={})) is active
 
 
+@pytest.mark.rotated
 @pytest.mark.usefixtures("berlin")
 def test_a_repeated_hour_does_not_double_a_key(spark: SparkSession, tmp_path: Path) -> None:
     from lakehouse.lake import reader
