@@ -128,29 +128,12 @@ class Codec(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaCodec(Codec):
-    """A format that nobody reads without its writer's schema. People write the row as JSON."""
+class BinaryCodec(Codec):
+    """A format of bytes that people write as JSON."""
 
-    schemas: WriterSchemas = NO_SCHEMAS
-
-    @abstractmethod
-    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
-        """Return the row behind a prefix; None if it is a null. Raises Unfit, UnfitSchema."""
-
-    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return self.decode_by(self.read_row, data, columns)
-
-    def decode_by(self, read: ReadRow, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        """Return what a function such as `read_row` reads by the writer's schema. Raises Unfit, which names the id."""
-        id, schema = split_registered(data, self.schemas)
-        try:
-            check_length(data)
-            return read(data, schema, columns)
-        except (Unfit, UnfitSchema) as error:
-            raise Unfit(f"schema {id}: {error}") from error
-
-    def with_schemas(self, schemas: WriterSchemas) -> Self:
-        return replace(self, schemas=schemas)
+    def plain_row(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        """Return the row of the bytes as they are, for those who look at them; None for a null. Raises Unfit."""
+        return self.decode(data, columns)
 
     def checked_row(self, row: Row, columns: tuple[Column, ...]) -> Row:
         return decode_object(write_json(row).encode(), columns) or {}
@@ -164,8 +147,37 @@ class SchemaCodec(Codec):
 
     def written_row(self, data: bytes, columns: tuple[Column, ...]) -> Any:
         """Return the row of bytes as people write it; None for a null. Raises Unfit."""
-        row = self.decode_by(self.read_row, data, columns)
+        row = self.plain_row(data, columns)
         return None if row is None else json.loads(encode_object(row, columns), parse_float=Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCodec(BinaryCodec):
+    """A format that nobody reads without its writer's schema, which a registry has."""
+
+    schemas: WriterSchemas = NO_SCHEMAS
+
+    @abstractmethod
+    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
+        """Return the row behind a prefix; None if it is a null. Raises Unfit, UnfitSchema."""
+
+    def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self.plain_row(data, columns)
+
+    def plain_row(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        return self.decode_by(self.read_row, data, columns)
+
+    def decode_by(self, read: ReadRow, data: bytes, columns: tuple[Column, ...]) -> Row | None:
+        """Return what a function such as `read_row` reads by the writer's schema. Raises Unfit, which names the id."""
+        id, schema = split_registered(data, self.schemas)
+        try:
+            check_length(data)
+            return read(data, schema, columns)
+        except (Unfit, UnfitSchema) as error:
+            raise Unfit(f"schema {id}: {error}") from error
+
+    def with_schemas(self, schemas: WriterSchemas) -> Self:
+        return replace(self, schemas=schemas)
 
 
 def check_length(data: bytes) -> None:

@@ -82,7 +82,7 @@ class DebeziumAvroCodec(AvroCodec):
         return self.written_row(data, self.written_columns(columns))
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return self.decode_by(self.read_row, data, columns)
+        return self.plain_row(data, columns)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import base64
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakehouse.formats.codec import Row, SchemaCodec, check_length
+from lakehouse.formats.codec import BinaryCodec, Row, SchemaCodec, check_length
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
 from lakehouse.formats.protobuf.proto_json import row_as_json, write_json_text
 from lakehouse.formats.protobuf.proto_numbers import numbers_after
@@ -83,8 +83,8 @@ class ProtobufCodec(SchemaCodec):
 
 
 @dataclass(frozen=True, slots=True)
-class ProtobufPlainCodec(SchemaCodec):
-    """A message alone: the first one of its schema. People write the row as JSON."""
+class ProtobufPlainCodec(BinaryCodec):
+    """A message alone: the first one of its schema."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         check_length(data)
@@ -92,9 +92,6 @@ class ProtobufPlainCodec(SchemaCodec):
         if isinstance(read_message, str):
             raise Unfit(read_message)
         return read_message(data)
-
-    def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
-        raise TypeError("a message without an id has no schema in a registry")
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         if not parse_schema_options(self.format.options).schema:

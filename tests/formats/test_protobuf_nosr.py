@@ -18,6 +18,7 @@ from lakehouse.formats.codecs import codec_of
 from lakehouse.formats.decode import decode_record, reason_not_fitting
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.formats.written import decode_written_key, decode_written_value, encode_written_value
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format
@@ -127,6 +128,16 @@ def test_what_is_typed_is_in_protobuf_s_own_json(folder: Path) -> None:
     assert bytes_of_text(source, "value", '{"city": "R", "n": "3"}') == b"\x18\x03\x3a\x01R"
     with pytest.raises(Unfit, match='no field named "town"'):
         codec_of(source.value_format).encode_typed('{"town": "R"}', source.value)
+
+
+def test_what_was_read_is_written_as_people_write_it(folder: Path) -> None:
+    source = source_of(folder)
+    data = encode_value(source.value_format, source.value, ROW)
+    written = decode_written_value(source, data)
+    assert (written["city"], written["n"], written["home"], written["raw"]) == ("Rome", -(2**63), {"zip": 7}, "AP8=")
+    again = encode_written_value(source, written)
+    assert decode_record(source, record(again)) == Decoded({"id": 7}, ROW)
+    assert decode_written_key(source, b"\x10\x07") == 7
 
 
 def test_tests_write_rows(folder: Path) -> None:
