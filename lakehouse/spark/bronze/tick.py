@@ -159,21 +159,17 @@ def append_tick(
     finally:
         if own:
             stamped_rows.unpersist()
-    if orders is None or not _moved_partitions(state, ends) <= {(row.topic, row.partition) for row in orders}:
+    moved_partitions = {
+        (topic, partition)
+        for topic in ends
+        for partition, last in next_state.topics[topic].last.items()
+        if last == tick
+    }
+    if orders is None or not moved_partitions <= {(row.topic, row.partition) for row in orders}:
         # A killed writer had written an own table already, and Spark observed nothing; or a partition ends with offsets
         # that have no record. Then read the order times back.
         return bronze.with_order_times(OpenLake(frame.sparkSession, layout), own, next_state), volume
     return bronze.raise_order_times(next_state, orders), volume
-
-
-def _moved_partitions(state: bronze.BronzeState, ends: Offsets) -> set[tuple[str, int]]:
-    """Return the partitions that a tick moves on, by topic and number."""
-    return {
-        (topic, partition)
-        for topic, topic_ends in ends.items()
-        for partition, end in topic_ends.items()
-        if end > state.topics[topic].next.get(partition, 0)
-    }
 
 
 def _append_to_tables(

@@ -46,17 +46,13 @@ def invoke_static(class_name: str, method: str, result_type: str, *arguments: An
     )
 
 
-def invoke_method(target: Any, method: str, result_type: str, *arguments: Any) -> Any:
-    """Return a call of a method of the object that a tree gives."""
-    return _catalyst_objects().Invoke(
-        target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, True
-    )
+def invoke_method(target: Any, method: str, result_type: str, *arguments: Any, is_pure: bool = True) -> Any:
+    """Return a call of a method of the object that a tree gives.
 
-
-def invoke_changing_method(target: Any, method: str, result_type: str, *arguments: Any) -> Any:
-    """Return a call like `invoke_method`, made once for each record: it changes its object, or sees it changed."""
+    is_pure: False for one that changes its object, or sees it changed: Spark makes it once for each record.
+    """
     return _catalyst_objects().Invoke(
-        target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, False
+        target, method, type_of(result_type), _to_seq(arguments), _to_seq(()), True, True, is_pure
     )
 
 

@@ -7,7 +7,7 @@ leave out nor repeat, keeps a value from record to record, as Spark's own `monot
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.jvm.java import active_jvm
-from lakehouse.spark.jvm.java_calls import class_of, constant_object, invoke_changing_method, invoke_method
+from lakehouse.spark.jvm.java_calls import class_of, constant_object, invoke_method
+from lakehouse.spark.jvm.tree import CatalystTree
 
 MAP, LONG = "java.util.HashMap", "java.lang.Long"
 PLACES_PER_TOPIC = 2**32  # more than a topic has partitions
@@ -30,18 +31,13 @@ def with_running_maximum(frame: DataFrame, carried: Offsets, ends: Offsets, no_t
     partition that has some. no_time: what counts where there is no time. near_end: a record is near the end of its
     partition if it is at most as many offsets before it.
     """
-    topics = {name: number for number, name in enumerate(ends)}
-    end_by_place = {
-        topics[topic] * PLACES_PER_TOPIC + partition: end
-        for topic, topic_ends in ends.items()
-        for partition, end in topic_ends.items()
-    }
-    largest_times = {
-        topics[topic] * PLACES_PER_TOPIC + partition: carried.get(topic, {}).get(partition, no_time)
-        for topic, topic_ends in ends.items()
-        for partition in topic_ends
-    }
-    topic_number = _column(invoke_method(_topic_map(topics), "get", "int", _expression(F.col("topic"))))
+    end_by_place, largest_times = {}, {}
+    for number, (topic, topic_ends) in enumerate(ends.items()):
+        for partition, end_offset in topic_ends.items():
+            place_number = number * PLACES_PER_TOPIC + partition
+            end_by_place[place_number] = end_offset
+            largest_times[place_number] = carried.get(topic, {}).get(partition, no_time)
+    topic_number = _column(invoke_method(_topic_numbers(ends), "get", "int", _expression(F.col("topic"))))
     place = topic_number.cast("bigint") * F.lit(PLACES_PER_TOPIC) + F.col("partition").cast("bigint")
     frame = frame.withColumns({"_place": place, "_known_time": F.coalesce("_time", F.lit(no_time))})
     largest, end = _TaskMap(largest_times), _TaskMap(end_by_place)
@@ -65,18 +61,21 @@ class _TaskMap:
         self._map = constant_object(mapper.readValue(json.dumps(values), kind), MAP)
 
     def get(self) -> Column:
-        return _column(invoke_changing_method(self._map, "get", "bigint", _expression(F.col("_place"))))
+        return self._invoke("get")
 
     def put(self, value: Column) -> Column:
         """Return the value before, which the new one replaces."""
-        arguments = (_expression(F.col("_place")), _expression(value))
-        return _column(invoke_changing_method(self._map, "put", "bigint", *arguments))
+        return self._invoke("put", value)
+
+    def _invoke(self, method: str, *arguments: Column) -> Column:
+        expressions = map(_expression, (F.col("_place"), *arguments))
+        return _column(invoke_method(self._map, method, "bigint", *expressions, is_pure=False))
 
 
-def _topic_map(numbers: Mapping[str, int]) -> Any:
-    """Return a map from the name of a topic, as Spark has texts, to its number."""
+def _topic_numbers(topics: Iterable[str]) -> Any:
+    """Return a map from the name of a topic, as Spark has texts, to its place among them."""
     topic_map = active_jvm().java.util.HashMap()
-    for name, number in numbers.items():
+    for number, name in enumerate(topics):
         topic_map.put(active_jvm().org.apache.spark.unsafe.types.UTF8String.fromString(name), number)
     return constant_object(topic_map, MAP)
 
@@ -87,6 +86,4 @@ def _expression(column: Column) -> Any:
 
 
 def _column(expression: Any) -> Column:
-    column: Any = Column
-    result: Column = column(active_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(expression))
-    return result
+    return CatalystTree(expression).column()
