@@ -127,7 +127,7 @@ def debezium(
 
 def list_change_logs(tables: Iterable[Table]) -> tuple[Source, ...]:
     """Return the topics with changes of a database behind tables, each once. Raises ConfigError if there are none."""
-    sources = {source.topic: source for table in tables for source in table.stream.sources if envelope_format(source)}
+    sources = {source.topic: source for table in tables for source in table.stream.sources if _has_envelopes(source)}
     if not sources:
         raise ConfigError(
             "source position: no topic behind these tables has a database's changes; expected one that lh.debezium "
@@ -136,12 +136,9 @@ def list_change_logs(tables: Iterable[Table]) -> tuple[Source, ...]:
     return tuple(sources.values())
 
 
-def envelope_format(source: Source) -> str | None:
-    """Return the format of the envelopes of a topic, "json" or "avro"; None if it has none: it is no change log."""
+def _has_envelopes(source: Source) -> bool:
     format = parse_format(source.value_format)
-    if format.kind not in KINDS.values() or parse_options(format.options).flattened:
-        return None
-    return next(name for name, kind in KINDS.items() if kind == format.kind)
+    return format.traits.is_change_log and not parse_options(format.options).flattened
 
 
 def _options_of_key(columns: tuple[Column, ...], options: DebeziumOptions) -> DebeziumOptions:

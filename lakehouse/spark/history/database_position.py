@@ -15,13 +15,12 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.formats.decode import part_schemas
 from lakehouse.lake.moment.lake_facts import Ends
 from lakehouse.lake.moment.offsets import ends_at_tick
-from lakehouse.plan.databases.debezium import envelope_format
 from lakehouse.plan.databases.log_position import (
     LSN_BITS,
     NUMBER_DIGITS,
@@ -33,7 +32,7 @@ from lakehouse.plan.databases.log_position import (
     find_bounds,
     log_of,
 )
-from lakehouse.plan.names.format_traits import JSON
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.semantics.moment import AtOffsets
@@ -61,7 +60,11 @@ def offsets_at_position(lake: OpenLake, sources: Sequence[Source], position: str
     """
     own_topics = {source.topic for source in sources if source.own_table}
     changes = reduce(DataFrame.unionByName, [_read_changes(lake, source, tick) for source in sources])
-    log = _one_log(changes)
+    # The first change tells which log it is; that there are others is seen with the facts, without a read of its own.
+    first_connector = changes.where("_source.connector IS NOT NULL").select("_source.connector").first()
+    if first_connector is None:
+        raise NotFound("source position: the lake has no change of a database in these topics yet.")
+    log = log_of(first_connector[0])
     sort_key = log.parse(position)
     changes = _with_positions(changes, log)
     facts, snapshots = _read_facts(changes, sort_key)
@@ -79,20 +82,17 @@ def _read_changes(lake: OpenLake, source: Source, tick: int) -> DataFrame:
     """Return the places of a topic's records, and what their `source` says, each field as a text."""
     rows = bronze.read_topic_records(lake, [source.topic], {source.topic} if source.own_table else ())
     rows = rows.where((F.col("tick") <= tick) & F.col("value").isNotNull())
-    format = envelope_format(source) or JSON
-    if format == JSON:
-        in_source = StructType()
-        for name in TYPES:
-            in_source = in_source.add(name, StringType())
-        envelope = StructType().add("source", in_source)
-        envelope.add("payload", StructType().add("source", in_source))
-        parsed = F.from_json(F.col("value").cast("string"), envelope)
+    if not parse_format(source.value_format).traits.is_registered:
+        source_type = StructType([StructField(name, StringType()) for name in TYPES])
+        payload_type = StructType([StructField("source", source_type)])
+        envelope_type = StructType([*payload_type, StructField("payload", payload_type)])
+        parsed = F.from_json(F.col("value").cast("string"), envelope_type)
         frame = rows.select("topic", "topic_id", "partition", "offset", parsed.alias("_event"))
         change = F.coalesce(F.col("_event.source"), F.col("_event.payload.source"))
         return frame.select("topic", "topic_id", "partition", "offset", change.alias("_source"))
     fields = ", ".join(f"{name}: {type}" for name, type in TYPES.items())
     columns = (PlanColumn("source", f"struct<{fields}>"),)
-    part = make_part("value", format, columns, part_schemas(source, "value", lake.schemas.find))
+    part = make_part("value", "avro", columns, part_schemas(source, "value", lake.schemas.find))
     frame = rows.select("topic", "topic_id", "partition", "offset",
                         *[column.alias(name) for name, column in part.bronze_columns.items()])  # fmt: skip
     frame = reduce(lambda frame, step: frame.withColumns(step), part.separate_columns, frame)
@@ -101,23 +101,8 @@ def _read_changes(lake: OpenLake, source: Source, tick: int) -> DataFrame:
     return frame.select("topic", "topic_id", "partition", "offset", F.when(is_change, texts).alias("_source"))
 
 
-def _one_log(changes: DataFrame) -> DatabaseLog:
-    """Return the log whose positions records name. Raises ConfigError for several databases, NotFound for none."""
-    names = changes.where("_source.connector IS NOT NULL").select("_source.connector", "_source.name").distinct()
-    databases = sorted(map(tuple, names.limit(DATABASES_NAMED).collect()), key=str)
-    if not databases:
-        raise NotFound("source position: the lake has no change of a database in these topics yet.")
-    if len(databases) > 1:
-        database_list = ", ".join(f"{name} ({connector})" for connector, name in databases)
-        raise ConfigError(
-            f"source position: found changes of several databases, {database_list}; expected those of one. Each has "
-            "positions of its own: read its tables by themselves."
-        )
-    return log_of(databases[0][0])
-
-
 def _with_positions(changes: DataFrame, log: DatabaseLog) -> DataFrame:
-    """Add the sort keys of what records say, for changes and rows of snapshots; others are left out.
+    """Return the sort keys of what changes and rows of snapshots say; null for rows that an incremental one has read.
 
     _order: the position that the log's records name; null if none came before. _place: where the change itself lies.
     """
@@ -134,12 +119,15 @@ def _with_positions(changes: DataFrame, log: DatabaseLog) -> DataFrame:
             place = order = F.concat_ws(":", *digits)
         case NamedPosition.OWN_COMMIT:
             place = order = F.lower(field("commit_lsn"))
-    rows = changes.where(F.col("_source.connector").isNotNull() & (snapshot != INCREMENTAL))
-    return rows.select(
-        "topic", "topic_id", "partition", "offset", is_snapshot.alias("_is_snapshot"), order.alias("_order"),
-        place.alias("_place"), field("gtid").alias("_transaction"),
-        (place.isNull() | (F.lit(log.names is NamedPosition.COMMIT_BEFORE) & ~is_snapshot & field("sequence").isNull()))
-        .alias("_has_none"),
+    is_placed = snapshot != INCREMENTAL
+    names_none = place.isNull() | (
+        F.lit(log.names is NamedPosition.COMMIT_BEFORE) & ~is_snapshot & field("sequence").isNull()
+    )
+    return changes.where("_source.connector IS NOT NULL").select(
+        "topic", "topic_id", "partition", "offset", is_snapshot.alias("_is_snapshot"),
+        F.when(is_placed, order).alias("_order"), F.when(is_placed, place).alias("_place"),
+        field("gtid").alias("_transaction"), F.struct(field("name"), field("connector")).alias("_database"),
+        (is_placed & names_none).alias("_has_none"),
     )  # fmt: skip
 
 
@@ -149,7 +137,7 @@ def _lsn_key(number: Column) -> Column:
 
 
 def _read_facts(changes: DataFrame, key: str) -> tuple[LogFacts, list[str]]:
-    """Return the facts around a position, and the positions of snapshots. Raises NotFound."""
+    """Return the facts around a position, and the positions of snapshots. Raises ConfigError, NotFound."""
     order, change = F.col("_order"), ~F.col("_is_snapshot")
     (row,) = changes.agg(
         F.min(F.coalesce(order, F.col("_place"))).alias("first"),
@@ -157,8 +145,15 @@ def _read_facts(changes: DataFrame, key: str) -> tuple[LogFacts, list[str]]:
         F.max(F.when(order <= key, order)).alias("before"),
         F.min(F.when(change & (order > key), order)).alias("after"),
         F.collect_set(F.when(~change, order)).alias("snapshots"),
+        F.collect_set("_database").alias("databases"),
         F.min(F.when(F.col("_has_none"), F.struct("topic", "partition", "offset"))).alias("without"),
     ).collect()
+    if len(row.databases) > 1:
+        database_texts = sorted(f"{name} ({connector})" for name, connector in row.databases)
+        raise ConfigError(
+            f"source position: found changes of several databases, {', '.join(database_texts[:DATABASES_NAMED])}; "
+            "expected those of one. Each has positions of its own: read its tables by themselves."
+        )
     if row.without is not None:
         place = f"{row.without.topic}/{row.without.partition}={row.without.offset}"
         raise NotFound(
@@ -179,7 +174,8 @@ def _first_later_records(
     is_later = F.when(is_snapshot, order > bounds.snapshot).otherwise(order >= bounds.change)
     is_next = ~is_snapshot & (order == facts.before)
     transaction = F.when(F.col("_transaction").isNotNull(), F.struct(order.alias("order"), "_transaction"))
-    by_partition = changes.withColumn("_is_later", is_later).groupBy("topic", "topic_id", "partition")
+    placed_changes = changes.where(place.isNotNull())
+    by_partition = placed_changes.withColumn("_is_later", is_later).groupBy("topic", "topic_id", "partition")
     return by_partition.agg(
         F.min(F.when(F.col("_is_later"), F.col("offset"))).alias("offset"),
         F.count_if(~F.col("_is_later")).alias("earlier"),
