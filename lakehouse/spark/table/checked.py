@@ -74,14 +74,10 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
     except PySparkException as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
-        first_frame, label = _frame_before_step(spark, stream, 0), f"{stream.what}: event_time"
-        clock_texts.check_casts(first_frame, label, [stream.source.event_time])
-        check_formats(first_frame, label, [stream.source.event_time])
+        _check_items(_frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
     for number, step in enumerate(stream.steps):
         if any(not item.is_column for item in step.expressions):
-            step_frame = _frame_before_step(spark, stream, number)
-            clock_texts.check_casts(step_frame, stream.what, step.expressions)
-            check_formats(step_frame, stream.what, step.expressions)
+            _check_items(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
 def _describe_failing_step(spark: SparkSession, stream: Stream, error: PySparkException) -> str:
