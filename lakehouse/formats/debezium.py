@@ -71,17 +71,16 @@ class DebeziumCodec(ConnectJsonCodec):
 
     def deleted_ms(self, data: bytes) -> int | None:
         with suppress(Unfit):
-            _, payload = read_record(decode_utf8(data), parse_object)
-            if isinstance(payload, Members) and dict(payload).get("op") in (DELETE, TRUNCATE):
-                members = Members([(COMMITTED.name, _member_at(payload, COMMITTED.name))])
+            envelope = _read_envelope(data)
+            if dict(envelope).get("op") in (DELETE, TRUNCATE):
+                members = Members([(COMMITTED.name, _member_at(envelope, COMMITTED.name))])
                 time: int | None = read_fields(members, (COMMITTED,), None, _NOTHING_DECLARED)[COMMITTED.name]
                 return time
         return None
 
     def is_truncate(self, data: bytes) -> bool:
         with suppress(Unfit):
-            _, payload = read_record(decode_utf8(data), parse_object)
-            return isinstance(payload, Members) and dict(payload).get("op") == TRUNCATE
+            return dict(_read_envelope(data)).get("op") == TRUNCATE
         return False
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
@@ -93,6 +92,12 @@ class DebeziumCodec(ConnectJsonCodec):
         if isinstance(payload, Members) and event.options.documents:
             payload = Members((name, _document(value)) for name, value in payload)
         return read_row(payload, columns, schema, declared)
+
+
+def _read_envelope(data: bytes) -> Members:
+    """Return the members of an envelope, none for a null or what is no object. Raises Unfit."""
+    _, payload = read_record(decode_utf8(data), parse_object)
+    return payload if isinstance(payload, Members) else Members()
 
 
 @dataclass(frozen=True)
