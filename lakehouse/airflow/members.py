@@ -15,7 +15,6 @@ import psutil
 
 from lakehouse.passed_on import SUPERVISED_BY
 
-VARIABLE = SUPERVISED_BY
 SUPERVISOR = "lakehouse.airflow.supervisor"
 POLL_SECONDS = 0.05
 
@@ -31,7 +30,7 @@ def processes_of_home(home: Path, part: str | None = None) -> list[psutil.Proces
     own_pid = psutil.Process().pid
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            variable_value = process.environ().get(VARIABLE, "") if process.pid != own_pid else ""
+            variable_value = process.environ().get(SUPERVISED_BY, "") if process.pid != own_pid else ""
             of_home, _, of_part = variable_value.rpartition("#")
             if of_home == str(home) and part in (None, of_part) and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)

@@ -21,6 +21,7 @@ from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.errors import AirflowError
 from lakehouse.kafka import process
+from lakehouse.passed_on import SUPERVISED_BY
 from lakehouse.settings import config
 from lakehouse.setup import airflow as setup
 
@@ -157,7 +158,7 @@ def _spawn_supervisor(home: Home) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", members.SUPERVISOR, str(home.folder)],
             cwd=home.folder,
-            env={name: value for name, value in os.environ.items() if name != members.VARIABLE},
+            env={name: value for name, value in os.environ.items() if name != SUPERVISED_BY},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -209,7 +210,7 @@ def _migrate_database(home: Home, settings: config.Airflow, airflow: Path, varia
     with migrate_log.open("ab") as output:
         migration = subprocess.run(
             [str(airflow), "db", "migrate"],
-            env={**variables, members.VARIABLE: members.process_mark(home.folder, "migrate")},
+            env={**variables, SUPERVISED_BY: members.process_mark(home.folder, "migrate")},
             cwd=home.folder,
             stdin=subprocess.DEVNULL,
             stdout=output,

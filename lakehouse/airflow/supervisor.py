@@ -27,6 +27,7 @@ import psutil
 from lakehouse.airflow import members
 from lakehouse.airflow.private import write_private
 from lakehouse.kafka.process import parent_death_hook
+from lakehouse.passed_on import SUPERVISED_BY
 from lakehouse.signals import event_setter
 
 SPEC_FILE = "supervisor.json"
@@ -155,7 +156,7 @@ class Supervisor:
                 part.process = subprocess.Popen(
                     part.argv,
                     cwd=self.spec.folder,
-                    env={**self.spec.environ, members.VARIABLE: members.process_mark(self.home, part.name)},
+                    env={**self.spec.environ, SUPERVISED_BY: members.process_mark(self.home, part.name)},
                     stdin=subprocess.DEVNULL,
                     stdout=log_stream,
                     stderr=subprocess.STDOUT,
