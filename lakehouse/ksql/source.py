@@ -21,11 +21,10 @@ from lakehouse.plan.build import check_ahead, declared_source
 from lakehouse.plan.expression import name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import ABSENT
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
-from lakehouse.plan.names.schema_options import SchemaOptions
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.origin import Source
-from lakehouse.plan.registered.pinned import read_own_schema
+from lakehouse.plan.registered.pinned import with_own_schema
 from lakehouse.plan.schema import Column, fields_of, parse_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
@@ -205,18 +204,6 @@ def _check_role(statement: CreateSource, element: SchemaElement, value_format: s
         check_key_type(element.kind, f"column {element.name}", element.position)
 
 
-def _with_own_schema(properties: WithClause, part_name: str, folder: Path, subject: str) -> str:
-    """Return the format of the key or of the value; with the schema that is pinned, if it needs one and there is one.
-
-    Without one its fields have the numbers of the columns in their order, as in ksqlDB. Raises PlanError.
-    """
-    name = (properties.key_format if part_name == "key" else properties.value_format).lower()
-    if not parse_format(name).traits.has_own_schema:
-        return name
-    schema = read_own_schema(folder, properties.topic, part_name, subject)
-    return str(RecordFormat(name, options=str(SchemaOptions(schema=schema or ""))))
-
-
 def _declared_stream(statement: CreateSource, columns: _Columns, properties: WithClause, folder: Path) -> Stream:
     key_moments, value_moments = _number_moments(columns, properties)
     key_columns = [(element.name, _topic_type(element.kind, properties.key_format)) for element in columns.key]
@@ -238,12 +225,18 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
         )
     else:
         subject = f"stream {statement.name!r}"
-        declared_stream = declared_source(
+        # Without a schema beside the file, fields have the numbers of the columns in their order, as in ksqlDB.
+        topic, value_format, key_format = (
             properties.topic,
+            properties.value_format.lower(),
+            properties.key_format.lower(),
+        )
+        declared_stream = declared_source(
+            topic,
             key=_schema_text(key_columns),
             value_columns=parse_schema(_schema_text(value_columns), f"{subject}: schema"),
-            value_format=_with_own_schema(properties, "value", folder, subject),
-            key_format=_with_own_schema(properties, "key", folder, subject) if columns.key else None,
+            value_format=with_own_schema(value_format, folder, topic, "value", subject),
+            key_format=with_own_schema(key_format, folder, topic, "key", subject) if columns.key else None,
             event_time=None,
             name=statement.name,
             own_table=False,

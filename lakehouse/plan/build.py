@@ -8,12 +8,11 @@ from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
 from lakehouse.plan.expression import expression_type, parse_expression
 from lakehouse.plan.names.field import quote_field
 from lakehouse.plan.names.format_traits import JSON, KAFKA, KEY_FORMATS, VALUE_FORMATS
-from lakehouse.plan.names.record_format import RecordFormat, parse_format
-from lakehouse.plan.names.schema_options import SchemaOptions
+from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.formats import check_format_name
 from lakehouse.plan.refused.types import check_json_type, check_key_types
-from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_own_schema, read_pinned
+from lakehouse.plan.registered.pinned import declaring_folder, pinned_file, read_pinned, with_own_schema
 from lakehouse.plan.schema import (
     HEADERS_TYPE,
     NESTED_TYPES,
@@ -67,8 +66,8 @@ def stream(
     subject = f"stream {stream_name(topic, name)!r}"
     format = check_format_name(format, VALUE_FORMATS, f"{subject}: format")
     key_format = key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format")
-    format = _with_own_schema(topic, "value", format, subject)
-    key_format = key_format and _with_own_schema(topic, "key", key_format, subject)
+    format = _with_required_schema(topic, "value", format, subject)
+    key_format = key_format and _with_required_schema(topic, "key", key_format, subject)
     if schema is None:
         schema = _pinned_schema(topic, "value", format, subject)
     if key is None or (key_format is not None and _is_pinned_name(key, topic, key_format)):
@@ -82,18 +81,17 @@ def stream(
     )  # fmt: skip
 
 
-def _with_own_schema(topic: str, part_name: str, format: str, subject: str) -> str:
+def _with_required_schema(topic: str, part_name: str, format: str, subject: str) -> str:
     """Return a format with the schema beside the application's file, if it is one that needs it there."""
-    if not parse_format(format).traits.has_own_schema:
-        return format
-    folder = declaring_folder()
-    if (schema := read_own_schema(folder, topic, part_name, subject)) is None:
-        path = pinned_file(folder, topic, part_name, parse_format(format).traits.schema_kind)
+    folder, traits = declaring_folder(), parse_format(format).traits
+    complete_format = with_own_schema(format, folder, topic, part_name, subject)
+    if traits.has_own_schema and complete_format == format:
+        path = pinned_file(folder, topic, part_name, traits.schema_kind)
         raise PlanError(
             f"{subject}: its {part_name}s are in {format}, and there is no file {path}. Put the .proto file of their "
             "producer there; the first message in it is theirs."
         )
-    return str(RecordFormat(format, options=str(SchemaOptions(schema=schema))))
+    return complete_format
 
 
 def _validated_formats(format: str, key_format: str | None, subject: str) -> tuple[str, str | None]:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from lakehouse.errors import PlanError, reason_of_error
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND, AvroType
+from lakehouse.plan.names.record_format import RecordFormat, parse_format
+from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND
 from lakehouse.plan.refused.unfit_schema import RecursiveSchema, UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
@@ -89,22 +91,25 @@ def read_pinned(
         raise PlanError(f"{subject}: {path}: {error}. {advice}") from error
 
 
-def read_own_schema(folder: Path, topic: str, part_name: str, subject: str) -> str | None:
-    """Return the schema of the messages of a topic's "key" or "value" that have no id, as `SchemaOptions.schema`.
+def with_own_schema(format: str, folder: Path, topic: str, part_name: str, subject: str) -> str:
+    """Return a format of a topic's "key" or "value" with the schema of its messages, if these have no id and need one.
 
-    None if there is no file. Raises PlanError for a file without a schema that can be read.
+    Without a file it is returned as it is. Raises PlanError for a file without a schema that can be read.
     """
+    if not parse_format(format).traits.has_own_schema:
+        return format
     path = pinned_file(folder, topic, part_name, PROTOBUF_KIND)
     try:
         schema = read_schema_file(path).proto_schema
         schema.message()
     except FileNotFoundError:
-        return None
+        return format
     except OSError as error:
         raise PlanError(f"{subject}: {path}: {reason_of_error(error)}") from error
     except (UnfitSchema, UnicodeDecodeError) as error:
         raise PlanError(f"{subject}: {path}: {error}") from error
-    return base64.b64encode(schema.files).decode()
+    options = SchemaOptions(schema=base64.b64encode(schema.files).decode())
+    return str(RecordFormat(format, options=str(options)))
 
 
 def pull_line(folder: Path, topic: str) -> str:
