@@ -19,7 +19,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     fold_of,
-    source_of,
+    position_finder,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
@@ -74,7 +74,7 @@ def query(
     if json and csv:
         raise ConfigError("query: found --json and --csv; expected one of them.")
     settings = lake_of(config, lake)
-    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app))
+    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app))
     row_limit, layout = limit or (None if json or csv else ROWS_SHOWN + 1), Layout(settings.lake.path)
     if watch:
         if json or csv or past_moment is not None:

@@ -18,7 +18,7 @@ from lakehouse.cli.terminal.moments import (
     VersionOption,
     asked_moment,
     fold_of,
-    source_of,
+    position_finder,
 )
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 
@@ -46,7 +46,7 @@ def blame(
     from lakehouse.lake.row import blame as blaming
 
     settings = lake_of(config, lake)
-    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app))
+    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app))
     layout = Layout(settings.lake.path)
     table_name = keyed_table_name(table, layout)
     past_snapshot = snapshot(layout, table_name, past_moment, fold_of(settings, app))

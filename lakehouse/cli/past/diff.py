@@ -9,7 +9,7 @@ import typer
 from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, layer_and_name, layout_of, print_first_rows
 from lakehouse.cli.terminal import show as output
 from lakehouse.cli.terminal.failure import FAILED
-from lakehouse.cli.terminal.moments import FoldOption, fold_of, source_of
+from lakehouse.cli.terminal.moments import FoldOption, fold_of, position_finder
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.cli.terminal.row_differences import differing_rows
 from lakehouse.errors import ConfigError
@@ -82,7 +82,7 @@ def diff(
     from lakehouse.semantics.moment import parsed
 
     settings = lake_of(config, lake)
-    find_source = source_of(settings, app)
+    find_source = position_finder(settings, app)
     moments = (parsed(a, find_source), parsed(b, find_source))
     layout, fold_rows = Layout(settings.lake.path), fold_of(settings, app)
     name = keyed_table_name(table, layout)

@@ -8,10 +8,10 @@ import typer
 
 from lakehouse.cli.look.read import ROWS_SHOWN
 from lakehouse.cli.terminal import show
-from lakehouse.cli.terminal.moments import source_of
+from lakehouse.cli.terminal.moments import position_finder
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
+from lakehouse.cli.terminal.waiting import bronze_read
 from lakehouse.errors import ConfigError, NotFound
-from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from lakehouse.run.explain.explanation import Explained
@@ -68,13 +68,9 @@ def explain(
         version=version,
         tick=tick,
         offsets=offsets,
-        find_source=source_of(settings, app_path),
+        find_source=position_finder(settings, app_path),
     )
-    with phase("reading bronze") as reading:
-
-        def show_read(records: int) -> None:
-            reading.text = f"reading bronze, {records:,} records so far"
-
+    with bronze_read() as show_read:
         explained_rows = Lake(settings=settings).explain(declared_table, key, past_moment, listen=show_read)
     explained_rows = _rows_in_window(explained_rows, table, window)
     step_limit = limit or (None if json else ROWS_SHOWN)

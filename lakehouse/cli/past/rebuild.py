@@ -16,8 +16,8 @@ from lakehouse.cli.terminal.moments import (
     TickOption,
     VersionOption,
     asked_moment,
+    position_finder,
     required_moment,
-    source_of,
 )
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, JsonOption, LakeOption, app_of, lake_of
 from lakehouse.errors import ConfigError
@@ -68,7 +68,7 @@ def checkout(
 
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
-    find_source = source_of(settings, app_path)
+    find_source = position_finder(settings, app_path)
     past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
     application = load_app(app_path)
     declared_table, new_name = application.table(table), free_name(application, new)
@@ -106,7 +106,7 @@ def rebuild(
 
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
-    past_moment = asked_moment(at, clock, version, tick, offsets, source_of(settings, app_path))
+    past_moment = asked_moment(at, clock, version, tick, offsets, position_finder(settings, app_path))
     application = load_app(app_path)
     declared_table = application.table(table)
     lake_api = Lake(settings=settings)

@@ -16,8 +16,8 @@ from lakehouse.cli.terminal.moments import (
     TickOption,
     VersionOption,
     asked_moment,
+    position_finder,
     required_moment,
-    source_of,
 )
 from lakehouse.cli.terminal.options import (
     AppOption,
@@ -59,7 +59,7 @@ def revert(
 
     settings = lake_of(config, lake)
     app_path = app_of(app, settings)
-    find_source = source_of(settings, app_path)
+    find_source = position_finder(settings, app_path)
     past_moment = required_moment(asked_moment(at, clock, version, tick, offsets, find_source))
     application, lake_api = load_app(app_path), Lake(settings=settings)
     repair_plan = lake_api.plan_revert(application.table(table), past_moment, examples=limit if plan else 0)

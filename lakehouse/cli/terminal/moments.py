@@ -55,7 +55,7 @@ def asked_moment(
 ) -> At | None:
     """Return the moment that the options mean; None for now. Raises ConfigError for an invalid or a second one.
 
-    find_source: gives the offsets of a database's position, see `source_of`.
+    find_source: gives the offsets of a database's position, see `position_finder`.
     """
     if clock is not None and time_text is None:
         raise ConfigError(f"--clock {clock} says what --at means; name a time with --at.")
@@ -76,7 +76,7 @@ def required_moment(moment: At | None) -> At:
     return moment
 
 
-def source_of(settings: Settings, app: str | None) -> FindSource:
+def position_finder(settings: Settings, app: str | None) -> FindSource:
     """Return the function that finds the offsets of a position of the database behind an application, by Spark."""
     if app is None:
         return no_source

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from lakehouse.cli.terminal import show
-from lakehouse.phases import describe_phases, phases_under_way, seconds_idle
+from lakehouse.phases import describe_phases, phase, phases_under_way, seconds_idle
 
 LOOK_SECONDS = 0.25
 SILENCE_SECONDS = 1.5
@@ -83,6 +83,17 @@ def phases_shown(*, quiet: bool) -> Iterator[None]:
         lines = PhaseLines(lambda text: show.say(text, stderr=True), time.monotonic())
         with called_repeatedly(lambda now: None if _shown_elsewhere.is_set() else lines(now)):
             yield
+
+
+@contextmanager
+def bronze_read() -> Iterator[Callable[[int], None]]:
+    """Give the listener by which a phase tells how many records of bronze were read."""
+    with phase("reading bronze") as reading:
+
+        def show_read(records: int) -> None:
+            reading.text = f"reading bronze, {records:,} records so far"
+
+        yield show_read
 
 
 @contextmanager

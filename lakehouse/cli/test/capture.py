@@ -10,8 +10,8 @@ import typer
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import AppOption, ConfigOption, LakeOption, app_of, lake_of
+from lakehouse.cli.terminal.waiting import bronze_read
 from lakehouse.errors import ConfigError
-from lakehouse.phases import phase
 
 if TYPE_CHECKING:
     from lakehouse.run.start.application import LoadedApp
@@ -63,11 +63,7 @@ def capture(
             f"--out {scenario_file}: there is no folder {scenario_file.parent}. Make it, or name another file."
         )
     layout = Layout(settings.lake.path)
-    with phase("reading bronze") as reading:
-
-        def show_read(records: int) -> None:
-            reading.text = f"reading bronze, {records:,} records so far"
-
+    with bronze_read() as show_read:
         scenario = captured(
             layout, found_app.app, f"{module_name}:{found_app.name}", declared_table, key, limit,
             listen=show_read,
