@@ -226,11 +226,8 @@ def _declared_stream(statement: CreateSource, columns: _Columns, properties: Wit
     else:
         subject = f"stream {statement.name!r}"
         # Without a schema beside the file, fields have the numbers of the columns in their order, as in ksqlDB.
-        topic, value_format, key_format = (
-            properties.topic,
-            properties.value_format.lower(),
-            properties.key_format.lower(),
-        )
+        topic = properties.topic
+        value_format, key_format = properties.value_format.lower(), properties.key_format.lower()
         declared_stream = declared_source(
             topic,
             key=_schema_text(key_columns),
