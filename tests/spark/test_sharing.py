@@ -25,6 +25,7 @@ from lakehouse.plan.app import App
 from lakehouse.run.scenario.replay import read_result, write_bronze
 from lakehouse.semantics.record import Record
 from lakehouse.spark.batch_cache import BatchCache
+from lakehouse.spark.bronze import bronze
 from lakehouse.spark.changelog import changefeed, upstream
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.open_lake import OpenTable
@@ -32,6 +33,7 @@ from lakehouse.spark.part import record_part
 from lakehouse.spark.silver import writer
 from lakehouse.spark.silver.query import Silver
 from lakehouse.spark.silver.writer import SilverWriter
+from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table.input import Input
 
 # CSV is decoded in Python, where a test can count it.
@@ -42,6 +44,13 @@ COUNTS = EVENTS.filter("n <> 3").group_by("city").agg(rows=lh.count(), n=lh.sum(
 HOURS = EVENTS.group_by("id").window(lh.tumbling("1 hour")).agg(n=lh.max("n")).table("hours")
 WIDE = lh.app(LATEST, COUNTS, HOURS)
 TICKS, EACH = 4, 6
+
+
+def test_a_filter_decodes_no_record_again(spark: SparkSession) -> None:
+    source = lh.stream("numbers", key="id string", schema="n bigint").source
+    frame = decode_records(source, spark.createDataFrame([], bronze.SCHEMA)).where("NOT _bad").select("id", "n")
+    plan_text = frame._jdf.queryExecution().executedPlan().toString()
+    assert plan_text.count("from_json(") == 1
 
 
 def history(ticks: int = TICKS, bad: int | None = None) -> list[Record]:

@@ -6,7 +6,7 @@ The result has the form that `lakehouse.spark.stream.streams` describes.
 from __future__ import annotations
 
 from functools import reduce
-from itertools import zip_longest
+from itertools import count, zip_longest
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
@@ -22,6 +22,8 @@ from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import epoch_ms, in_range
 from lakehouse.spark.key_column import key_value
 from lakehouse.spark.part.parts import make_part
+
+_barrier_numbers = count(1)
 
 
 def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas = find_no_schemas) -> DataFrame:
@@ -85,7 +87,15 @@ def decode_records(source: Source, bronze: DataFrame, find_schemas: FindSchemas 
         valid_time = F.when(in_range(F.col("rowtime")), F.col("rowtime"))
         is_too_far = ~F.col("_tombstone") & (valid_time - F.col("_judged_by") > source.max_ahead)
         has_no_time = has_no_time | F.coalesce(is_too_far, F.lit(False))
-    return frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by", "_deleted_ms")
+    return _computed_once(frame.withColumn("_bad", F.col("_bad") | has_no_time).drop("_judged_by", "_deleted_ms"))
+
+
+def _computed_once(frame: DataFrame) -> DataFrame:
+    """Return the same frame, below which Spark pushes no filter.
+
+    Spark would push one on `_bad` down to bronze's rows, and then decode each record in the filter and again after it.
+    """
+    return frame.observe(f"decoded records {next(_barrier_numbers)}", F.count(F.lit(1)).alias("records"))
 
 
 def judging_time() -> Column:
