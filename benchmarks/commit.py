@@ -14,7 +14,7 @@ from statistics import median
 from common import show
 
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import LOCAL_FILES, open_session
+from lakehouse.spark.jvm.session.session import LOCAL_FILES, open_session
 
 ((SETTING, OURS),) = LOCAL_FILES.items()
 DEFAULT = OURS.replace("FileSystemBased", "FileContextBased")

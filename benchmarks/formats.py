@@ -35,7 +35,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import parse_schema
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.stream.decoded import decode_records
 from lakehouse.spark.table import quarantine
 

@@ -25,7 +25,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.stream import Stream
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 CLICKS = lh.stream("clicks", key="id string", schema="user string, amount bigint")

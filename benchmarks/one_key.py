@@ -27,7 +27,7 @@ from lakehouse.semantics.commit_number import Progress
 from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze, compaction
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "tick", "order_time"]
 PARTITIONS = 2

@@ -40,7 +40,7 @@ from lakehouse.settings.config import load
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 TOPIC, PARTITIONS = "events", 4

@@ -24,7 +24,7 @@ from lakehouse.lake.commit_metadata import VisibleCommit
 from lakehouse.lake.place import TablePlace
 from lakehouse.semantics.commit_number import Progress
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.transaction import append_empty_commit, new_table, open_epoch
 
 COMMITS = 20

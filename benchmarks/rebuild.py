@@ -33,7 +33,7 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history.moments import Past
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 TOPIC, KEYS, SMALL = "events", 100_000, 1_000

@@ -37,7 +37,7 @@ from lakehouse.plan.origin import How
 from lakehouse.settings.config import load
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.open_lake import OpenLake, OpenTable
 from lakehouse.spark.silver.query import Silver
 

@@ -36,7 +36,7 @@ from lakehouse.lake.place import INGEST
 from lakehouse.settings.config import load
 from lakehouse.spark.batch_cache import BatchCache
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 events = lh.stream(TOPIC, key="id string", schema="kind string, amount bigint, at timestamp, place string, note string")

@@ -31,7 +31,7 @@ from lakehouse.spark.bronze.tick import append_tick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history import reading
 from lakehouse.spark.history.moments import Past
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.query import Silver
 
 TOPIC, HOUR_MS = "events", 3_600_000

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from lakehouse.run.drill.drill import drill
 from lakehouse.settings.config import Upkeep, load
 from lakehouse.spark.changelog.upstream import open_lake
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.silver.upkeep import read_policy, upkeep_table
 
 BATCHES = 5

@@ -115,7 +115,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRegis
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
-    from lakehouse.spark.jvm.session import open_session
+    from lakehouse.spark.jvm.session.session import open_session
 
     # Thousands of small plans: code that compiles quickly beats code that runs quickly.
     options = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
@@ -129,7 +129,7 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 def plain_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """The session, with the public interfaces of Spark and Delta alone: [spark] internals = false."""
     from lakehouse.spark.jvm.capability import allow_internals
-    from lakehouse.spark.jvm.session import new_session
+    from lakehouse.spark.jvm.session.session import new_session
 
     monkeypatch.setenv("LAKEHOUSE_SPARK_INTERNALS", "false")  # for who opens a lake by its settings
     allow_internals(allowed=False)

@@ -15,7 +15,7 @@ from lakehouse.settings.checks import CHECKS
 
 PROJECT = Path(__file__).parent.parent
 PAGES = [PROJECT / "ARCHITECTURE.md", PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
-# What a path in the text may be relative to: `spark/jvm/session.py` is lakehouse/spark/jvm/session.py.
+# What a path in the text may be relative to: `spark/jvm/session/session.py` is lakehouse/spark/jvm/session/session.py.
 BASES = ("", "lakehouse/", "lakehouse/semantics/aggregate/")
 # A folder below one of these belongs to this project; others belong to a lake or to a reader.
 FOLDERS = (

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from work import SCHEMA, TOPIC, VALUES, Work
 
 from lakehouse.setup.places import jars_folder
-from lakehouse.spark.jvm.session import java_options
+from lakehouse.spark.jvm.session.session import java_options
 
 TUNED = {
     "spark.driver.extraJavaOptions": java_options(""),  # with Java's archive of classes, too

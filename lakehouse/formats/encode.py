@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lakehouse.formats import epoch
-from lakehouse.formats.codec import Codec
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec import Codec
+from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.named import rename_columns
 from lakehouse.plan.schema import Column, fields_of
 

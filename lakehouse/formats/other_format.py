@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.format_traits import KEY_FORMATS, traits_of

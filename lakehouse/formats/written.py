@@ -25,11 +25,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakehouse.formats.codec import Codec
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec import Codec
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.decode import declared_schemas, decode_part
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source

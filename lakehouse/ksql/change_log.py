@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.properties import WithClause, flag_property, text_property
+from lakehouse.ksql.property import flag_property, text_property
 from lakehouse.ksql.syntax.statement import SchemaElement
+from lakehouse.ksql.with_clause import WithClause
 from lakehouse.plan.databases.debezium import ENVELOPE, KINDS, debezium
 from lakehouse.plan.names.debezium_options import BAD, KEEP, UNAVAILABLE
 from lakehouse.plan.names.field import column_name, field_name, is_escaped, quote_field

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Relational, SqlColumn, window_bound
-from lakehouse.ksql.common_types import check_key_type
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.common_types import check_key_type
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES, AggregateFunction, Option, check_argument_kinds
 from lakehouse.ksql.function.call import why_unknown
 from lakehouse.ksql.function.sql import Sql, column_sql

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, SqlColumn, checked_name
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
 from lakehouse.ksql.syntax import tree as t

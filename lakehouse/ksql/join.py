@@ -7,8 +7,8 @@ from typing import Literal
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, window_bound
-from lakehouse.ksql.common_types import check_key_type
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.common_types import check_key_type
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.items import Side
 from lakehouse.ksql.join_parts import Joined, Joining, JoinKey, free_column_name

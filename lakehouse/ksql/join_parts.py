@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakehouse.ksql.catalog import Entry, SqlColumn
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.items import Side
 from lakehouse.ksql.syntax import tree as t

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, PSEUDO, Entry, Relational, SqlColumn, is_windowed, window_bound
-from lakehouse.ksql.common_types import check_key_type
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.common_types import check_key_type
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.collection import cube_arrays
 from lakehouse.ksql.function.sql import Sql, column_sql
 from lakehouse.ksql.group_by import compile_group_by

@@ -10,7 +10,7 @@ from dataclasses import replace
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, SqlColumn
 from lakehouse.ksql.function.sql import column_sql
-from lakehouse.ksql.properties import traits_of_sql
+from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.query import Find, rekey_stream
 from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.origin import Source

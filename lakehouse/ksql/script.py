@@ -12,7 +12,6 @@ from typing import Any
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql import source
 from lakehouse.ksql.catalog import Catalog, Entry, Relational, checked_name, queries_of
-from lakehouse.ksql.properties import insert_id, query_id, query_properties, read_aggregate_limits
 from lakehouse.ksql.query import QueryTarget, compile_query
 from lakehouse.ksql.reread import read_from_writer, with_writer
 from lakehouse.ksql.sinks import (
@@ -34,6 +33,7 @@ from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.ksql.syntax.split_text import StatementText, locate_errors, split_statements
 from lakehouse.ksql.values import check_source, expected_record, values_record
+from lakehouse.ksql.with_clause import insert_id, query_id, query_properties, read_aggregate_limits
 from lakehouse.plan.app import App, app
 from lakehouse.plan.registered.pinned import declaring_folder
 from lakehouse.plan.stream import Stream

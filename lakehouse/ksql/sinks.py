@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import PlanError, SqlError
-from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Catalog, Entry, Relational, SqlColumn
+from lakehouse.ksql.expression.cast import cast
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import column_sql, let_sql, literal_sql
 from lakehouse.ksql.function.topic_moment import has_moment, sql_to_topic
-from lakehouse.ksql.properties import WithClause, traits_of_sql
+from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.query import Find, QueryTarget, compile_query
 from lakehouse.ksql.source import time_kind
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import CreateAs
+from lakehouse.ksql.with_clause import WithClause
 from lakehouse.plan.expression import name_text
 from lakehouse.plan.names.field import is_escaped
 from lakehouse.plan.names.format_traits import JSON, KAFKA, TRAITS, FormatTraits

@@ -10,13 +10,14 @@ from lakehouse.errors import PlanError, SqlError
 from lakehouse.ksql.avro.inferred import with_key_columns, with_value_columns
 from lakehouse.ksql.catalog import BOUNDS, HIDDEN_KEY, HIDDEN_VALUE, PSEUDO, Entry, Relational, SqlColumn, checked_name
 from lakehouse.ksql.change_log import declare_changes
-from lakehouse.ksql.common_types import check_key_type
+from lakehouse.ksql.expression.common_types import check_key_type
 from lakehouse.ksql.function.sql import text_literal as literal
 from lakehouse.ksql.function.topic_moment import has_moment, sql_from_topic
-from lakehouse.ksql.properties import WithClause, source_properties, traits_of_sql
+from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Alter, CreateSource, SchemaElement, Statement
+from lakehouse.ksql.with_clause import WithClause, source_properties
 from lakehouse.plan.build import check_ahead, declared_source
 from lakehouse.plan.expression import name_text, parse_expression
 from lakehouse.plan.names.field import is_escaped

@@ -6,13 +6,13 @@ from datetime import date, datetime
 from typing import Any
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.cast import cast
 from lakehouse.ksql.catalog import BOUNDS, Entry, list_choices
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.cast import cast
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function import call
 from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.function.topic_moment import sql_to_topic
-from lakehouse.ksql.properties import traits_of_sql
+from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import AssertSource, AssertValues, InsertValues

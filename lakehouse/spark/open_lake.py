@@ -28,7 +28,7 @@ from lakehouse.spark.batch_cache import NO_BATCH, BatchCache
 from lakehouse.spark.jvm import folders
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.in_memory import PlannedFrame, keep_plan
-from lakehouse.spark.jvm.session import new_session
+from lakehouse.spark.jvm.session.session import new_session
 from lakehouse.spark.transaction import commit_log_of, is_delta_table, read_progress, read_properties
 
 Kind = TypeVar("Kind")

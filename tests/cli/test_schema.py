@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 import lakehouse as lh
-from lakehouse.formats.registered import PREFIX_LENGTH, schema_id, with_prefix
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id, with_prefix
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout

@@ -15,8 +15,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.registered import WriterSchemas
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.ksql.script import Script

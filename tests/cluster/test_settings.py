@@ -87,7 +87,7 @@ def test_lakehouse_without_what_it_imports_is_not_there(package: str, monkeypatc
 
 @pytest.mark.parametrize("master", ["sc://localhost:15002", "sc://host/;use_ssl=true"])
 def test_spark_connect_is_refused_with_the_reason(master: str) -> None:
-    from lakehouse.spark.jvm.session import open_session
+    from lakehouse.spark.jvm.session.session import open_session
 
     with pytest.raises(ConfigError, match=r"found Spark Connect.*expected Spark with its JVM.*Use \[spark\] master"):
         open_session(load(environ={"LAKEHOUSE_SPARK_MASTER": master}))

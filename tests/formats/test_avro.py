@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.avro.avro_columns import avro_of_columns
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, schema_id, with_prefix
 from lakehouse.formats.decode import decode_columns, decode_record, find_declared
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.registered import WriterSchemas, schema_id, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_value, encode_written_key, encode_written_value
 from lakehouse.model.model import BadRecord

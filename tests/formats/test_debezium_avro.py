@@ -13,8 +13,8 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
+from lakehouse.formats.codec.registered import LENGTH_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_record, find_declared
-from lakehouse.formats.registered import LENGTH_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.written import (
     decode_written_key,
     decode_written_value,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.delimited import decode_line, encode_line
+from lakehouse.formats.codec.delimited import decode_line, encode_line
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.schema import Column
 

@@ -12,10 +12,10 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, PlanError, SqlError
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting, written_schemas
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.formats.values.json_schema import title_of
 from lakehouse.formats.values.json_validation import check_json
 from lakehouse.formats.values.unfit import Unfit

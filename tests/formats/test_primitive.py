@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.formats.primitive import decode_primitive, encode_primitive
+from lakehouse.formats.codec.primitive import decode_primitive, encode_primitive
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.schema import Column
 

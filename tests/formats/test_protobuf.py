@@ -16,10 +16,10 @@ from google.protobuf.json_format import ParseDict
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, PlanError
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.protobuf.proto_arrow import ArrowReader, NotQuick
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
-from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.schema_text import schema_text
 from lakehouse.plan.names.schema_options import parse_schema_options

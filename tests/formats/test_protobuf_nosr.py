@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lakehouse as lh
 from lakehouse.errors import PlanError
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.decode import decode_record, reason_not_fitting
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import PlanError
-from lakehouse.formats.codecs import CODECS
+from lakehouse.formats.codec.codec_choice import CODECS
 from lakehouse.plan.names.format_traits import FORMAT_ALIASES, KEY_FORMATS, TRAITS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions, check_full_name, parse_schema_options

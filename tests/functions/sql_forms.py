@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.moment import MONTHS, UNITS_MS
 from lakehouse.ksql.function.record import Function, Signature
 from lakehouse.ksql.function.sql import Sql

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakehouse.errors import NeedsSpark
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import statement as s
 from lakehouse.ksql.syntax.parser import parse

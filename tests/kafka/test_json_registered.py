@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 import lakehouse as lh
 from lakehouse.errors import SchemaRefused
-from lakehouse.formats.registered import PREFIX_LENGTH, schema_id, with_prefix
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id, with_prefix
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.run.lake import Lake

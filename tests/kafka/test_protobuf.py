@@ -20,7 +20,7 @@ from google.protobuf.json_format import ParseDict
 
 import lakehouse as lh
 from lakehouse.errors import SchemaRefused
-from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas

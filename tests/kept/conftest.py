@@ -39,7 +39,7 @@ IN_SESSION = """
 import json, os, sys
 from lakehouse.settings.config import load
 from lakehouse.spark.jvm.kept.choice import allow_keeping
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 allow_keeping(allowed=True)
 spark = open_session(load())
 {code}

@@ -17,7 +17,7 @@ from lakehouse.settings.config import Settings, load
 from lakehouse.spark.jvm.kept import choice, engine, private_files
 from lakehouse.spark.jvm.kept.client import scratch_folders
 from lakehouse.spark.jvm.kept.identity import hash_of_start
-from lakehouse.spark.jvm.session import java_options
+from lakehouse.spark.jvm.session.session import java_options
 
 
 @pytest.fixture

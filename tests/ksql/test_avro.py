@@ -12,10 +12,10 @@ import pytest
 
 from lakehouse.errors import SqlError
 from lakehouse.formats.avro.avro_writer import value_writer
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_columns, decode_key
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.ksql.describe import answer_describe, answer_show
 from lakehouse.ksql.script import Script, application
 from lakehouse.ksql.syntax import statement as s

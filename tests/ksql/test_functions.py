@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import NeedsSpark, SqlError
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function.aggregate import AGGREGATES
 from lakehouse.ksql.function.page import functions_page
 from lakehouse.ksql.function.table import FUNCTIONS, NOT_HERE, TABLE_FUNCTIONS

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.formats.decode import decode_record
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.parser import parse

@@ -220,7 +220,7 @@ def text_in(name: str) -> str:
 
 @pytest.mark.parametrize("value", BROKEN_OUT)
 def test_texts_that_try_to_break_out_are_texts(value: str) -> None:
-    from lakehouse.ksql.expression import Visible
+    from lakehouse.ksql.expression.expression import Visible
     from lakehouse.model.evaluate import evaluate
     from lakehouse.plan.expression import Expression
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lakehouse.errors import SqlError
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_key
 from lakehouse.formats.encode import encode_key, encode_value
-from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.ksql.script import Script
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import parse_schema

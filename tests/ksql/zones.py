@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from zoneinfo import ZoneInfo, available_timezones
 
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.parser import parse

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.model.model import BadRecord
 from lakehouse.plan.names.debezium_options import COMMITTED_COLUMN
 from lakehouse.plan.origin import Source

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record

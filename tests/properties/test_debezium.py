@@ -1,4 +1,4 @@
-"""Changes of a database's table, and bytes that are none: Spark reads what the rule in lakehouse.formats.debezium does.
+"""Changes of a database's table, and bytes that are none: Spark reads what lakehouse.formats.codec.debezium reads.
 
 The steps of a database are folded by other code, too: the table at the end is the database's.
 """

@@ -1,6 +1,6 @@
 """Changes of a database in Avro, by drawn schemas, whole and damaged.
 
-Spark reads what the rule in lakehouse.formats.debezium_avro does.
+Spark reads what the rule in lakehouse.formats.codec.debezium_avro does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import fastavro
 import pytest
 
 import lakehouse as lh
-from lakehouse.formats.registered import WriterSchemas, with_prefix
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record

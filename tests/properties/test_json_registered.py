@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lakehouse as lh
+from lakehouse.formats.codec.registered import ID_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.registered import ID_MAX, WriterSchemas, with_prefix
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.semantics.record import Record

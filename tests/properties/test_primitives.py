@@ -1,4 +1,4 @@
-"""Kafka's whole numbers as keys and values: Spark reads what the rule in lakehouse.formats.primitive does."""
+"""Kafka's whole numbers as keys and values: Spark reads what the rule in lakehouse.formats.codec.primitive does."""
 
 from __future__ import annotations
 

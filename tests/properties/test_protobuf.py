@@ -18,9 +18,9 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 import lakehouse as lh
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.registered import WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.registered import WriterSchemas, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions

@@ -16,7 +16,7 @@ from lakehouse.setup.places import jars_folder
 START = """
 from pathlib import Path
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 open_session(load(start=Path.cwd())).range(3).count()
 """
 

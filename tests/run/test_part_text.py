@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import RegistryUnavailable
-from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.plan.names.format_traits import traits_of
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column

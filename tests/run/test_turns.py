@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.run.job import turns
 from lakehouse.run.job.turns import Turns
-from lakehouse.spark.jvm.session import FEW_CORES
+from lakehouse.spark.jvm.session.session import FEW_CORES
 
 
 def waiting(one: Turns, tick: int) -> threading.Thread:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 ASK = """
 import sys
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 
 conf = open_session(load()).sparkContext.getConf()
 print(conf.get("spark.delta.logStore.s3a.impl"), conf.get("spark.hadoop.fs.option.create.conditional.overwrite"))

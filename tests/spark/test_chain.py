@@ -36,7 +36,7 @@ IN_ANOTHER = f"""
 import sys
 from pathlib import Path
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from tests.bench import Bench
 from tests.chain import APP
 Bench(open_session(load()), Path(sys.argv[1])).catch_up(APP, {LAST})

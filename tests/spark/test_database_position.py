@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
-from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.plan.databases.debezium import list_change_logs
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.scenario.replay import write_bronze

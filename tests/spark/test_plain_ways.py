@@ -28,9 +28,10 @@ from lakehouse.run.scenario.scenario import read_scenario
 from lakehouse.semantics.commit_number import Progress
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.java_functions import FUNCTIONS
-from lakehouse.spark.jvm import capability, checkpoint, delta_log, folders, ksql_functions, plain_log
+from lakehouse.spark.jvm import capability, checkpoint, delta_log, folders, plain_log
 from lakehouse.spark.jvm.capability import Capability, allow_internals, choose_way
 from lakehouse.spark.jvm.in_memory import InMemory
+from lakehouse.spark.jvm.tree import ksql_functions
 from lakehouse.spark.table.checked import check_application
 from lakehouse.spark.transaction import append, append_empty_commit, open_epoch, read_progress
 from tests.packed import check_on_spark

@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from lakehouse.settings.config import load
-from lakehouse.spark.jvm.session import open_session
+from lakehouse.spark.jvm.session.session import open_session
 from lakehouse.spark.table.files import vacuum_files
 
 spark = open_session(load(environ={}, start=Path.cwd()))

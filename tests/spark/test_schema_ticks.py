@@ -12,7 +12,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import RegistryUnavailable, StorageError
-from lakehouse.formats.registered import with_prefix
+from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.lake.layout import Layout
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.run.scenario.replay import write_bronze as write_bronze_of_model

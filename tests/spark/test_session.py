@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.kafka.options import java_options
 from lakehouse.run.scenario import suite
-from lakehouse.spark.jvm import session
+from lakehouse.spark.jvm.session import session
 from tests.conftest import SECRETS
 
 CANARY = "canary-in-"

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.plan.expression import Expression
 from lakehouse.spark.expression.declared import column_of
-from lakehouse.spark.jvm.session import new_session
+from lakehouse.spark.jvm.session.session import new_session
 from tests.conftest import PLANS
 
 

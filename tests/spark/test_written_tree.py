@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lakehouse.errors import PlanError
-from lakehouse.ksql.expression import Visible
+from lakehouse.ksql.expression.expression import Visible
 from lakehouse.ksql.function.table import FUNCTIONS
 from lakehouse.ksql.syntax.parser import parse
 from lakehouse.plan.written.parse import parse_as_written
-from lakehouse.spark.jvm.ksql_functions import TYPES, without_lambdas
-from lakehouse.spark.jvm.tree import LAMBDA, Tree, all_nodes
-from lakehouse.spark.jvm.written_tree import WrittenTree, parse_written
+from lakehouse.spark.jvm.tree.ksql_functions import TYPES, without_lambdas
+from lakehouse.spark.jvm.tree.read_written import parse_written
+from lakehouse.spark.jvm.tree.tree import LAMBDA, Tree, all_nodes
+from lakehouse.spark.jvm.tree.written_tree import WrittenTree
 
 TEXTS = {
     "a + b * -1": "(`a` + (`b` * (-1)))",

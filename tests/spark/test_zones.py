@@ -59,7 +59,7 @@ def history() -> list[Record]:
 def test_a_session_with_another_zone_is_refused() -> None:
     from pyspark.sql import SparkSession
 
-    from lakehouse.spark.jvm.session import open_session
+    from lakehouse.spark.jvm.session.session import open_session
 
     active, zone = SparkSession.getActiveSession(), "spark.sql.session.timeZone"
     assert active is not None

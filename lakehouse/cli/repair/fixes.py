@@ -14,7 +14,7 @@ from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.semantics.moment import to_datetime
 
 if TYPE_CHECKING:
-    from lakehouse.formats.registered import FindSchemas
+    from lakehouse.formats.codec.registered import FindSchemas
     from lakehouse.lake.record.quarantine import Choice
     from lakehouse.plan.origin import Source
     from lakehouse.run.repair.fixes import Fixed, Fixes, FixFunction, StillBad

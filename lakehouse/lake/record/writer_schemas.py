@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from lakehouse.errors import StorageError
+from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.decode import decode_record
-from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.lake.control import note
 from lakehouse.lake.control.writer_leases import schemas_lease
 from lakehouse.lake.layout import Layout

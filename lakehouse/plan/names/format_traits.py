@@ -1,6 +1,7 @@
 """What a declaration must know of each kind of format: the names it has, and the columns that it can hold.
 
-A kind has one line in `TRAITS`. How its bytes are read and written is in its codec: `lakehouse.formats.codecs`.
+A kind has one line in `TRAITS`. How its bytes are read and written is in its codec:
+`lakehouse.formats.codec.codec_choice`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from lakehouse.plan.spark_functions.record import Arguments, Form, SparkFunction
 
 MADE_MAX = 10_000_000  # characters of a text, or elements of an array, that a call may make of what a record says
 DAY_MICROS = 86_400_000_000
-# How far Java can recurse in a thread's stack of 256 MB (`STACK` of `lakehouse.spark.jvm.session`): characters of a
-# text times signs of a pattern. Measured with Java 17: at most 220 bytes for each, before the pattern is compiled.
+# How far Java can recurse in a thread's stack of 256 MB (`STACK` of `lakehouse.spark.jvm.session.session`): characters
+# of a text times signs of a pattern. Measured with Java 17: at most 220 bytes for each, before the pattern is compiled.
 WALKED_MAX = 1_000_000
 SIGNS = "()|*+?{^$\\"  # the characters of a pattern that do not just match themselves
 SHORT = 10  # characters of a literal text: it may make a value this many times as long

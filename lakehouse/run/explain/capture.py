@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, NotFound
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.key_text import several_columns_sentence
-from lakehouse.formats.registered import FindSchemas
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value

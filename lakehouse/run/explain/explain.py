@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound
-from lakehouse.formats.registered import FindSchemas
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas, record_decoder

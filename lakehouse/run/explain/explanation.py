@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.registered import FindSchemas
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.formats.written import decode_written_key, decode_written_value
 from lakehouse.lake import reader

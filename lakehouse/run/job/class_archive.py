@@ -23,7 +23,7 @@ from lakehouse.plan.build import stream
 from lakehouse.run.job.job import Job
 from lakehouse.settings.config import load
 from lakehouse.setup.places import jars_target
-from lakehouse.spark.jvm.session import class_archive, open_session
+from lakehouse.spark.jvm.session.session import class_archive, open_session
 
 TOPIC = "orders"
 RECORDS = 500

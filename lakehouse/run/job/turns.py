@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from lakehouse.spark.jvm.session import FEW_CORES
+from lakehouse.spark.jvm.session.session import FEW_CORES
 
 LONGEST = 5.0  # seconds
 

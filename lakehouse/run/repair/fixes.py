@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError, NeedsSpark, NotFound, PlanError
-from lakehouse.formats.codec import Codec
+from lakehouse.formats.codec.codec import Codec
+from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_in_topic
-from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.quarantine import Choice, Quarantined, read_quarantined

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.errors import NotFound, StorageError
+from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas, schema_id
 from lakehouse.formats.decode import decode_columns
-from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from lakehouse.formats.codecs import codec_of
+from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.values.json_text import format_timestamp
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import USUAL_FORMATS

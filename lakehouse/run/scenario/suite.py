@@ -251,7 +251,7 @@ def run_cases(
 
 def session_for_tests() -> SparkSession:
     """Return the process's Spark session, set up for many small plans; start it if there is none yet."""
-    from lakehouse.spark.jvm.session import open_session
+    from lakehouse.spark.jvm.session.session import open_session
 
     settings = load()
     java_options = f"{QUICK_TO_COMPILE} {settings.spark.options.get(JAVA_OPTIONS, '')}".strip()
@@ -266,7 +266,7 @@ def spark_engine() -> Iterator[Engine]:
     A session that was there before stays: a notebook's, or that of the surrounding tests.
     """
     from lakehouse.run.scenario.replay import SparkReplay
-    from lakehouse.spark.jvm.session import is_session_open
+    from lakehouse.spark.jvm.session.session import is_session_open
 
     is_own = not is_session_open()
     session = session_for_tests()

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakehouse.errors import PlanError, RegistryUnavailable
-from lakehouse.formats.codecs import codec_of
-from lakehouse.formats.primitive import decode_primitive
+from lakehouse.formats.codec.codec_choice import codec_of
+from lakehouse.formats.codec.primitive import decode_primitive
+from lakehouse.formats.codec.protobuf_codec import own_schema
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.protobuf.proto_json import read_json
-from lakehouse.formats.protobuf_codec import own_schema
-from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, known_id, schema_id
 from lakehouse.formats.values.json_text import parse_value
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8

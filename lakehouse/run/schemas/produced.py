@@ -8,9 +8,9 @@ from pathlib import Path
 
 from lakehouse.errors import ConfigError, NotFound, reason_of_error
 from lakehouse.formats.avro.avro_json import text_writer
+from lakehouse.formats.codec.registered import with_prefix
 from lakehouse.formats.protobuf.proto_indexes import FIRST_BYTES
 from lakehouse.formats.protobuf.proto_json import write_json_text
-from lakehouse.formats.registered import with_prefix
 from lakehouse.formats.values.json_validation import JSON_KIND, check_json, schema_problem
 from lakehouse.plan.avro.avro_schema import REGISTRY_KIND
 from lakehouse.plan.protobuf.proto_schema import PROTOBUF_KIND

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lakehouse.formats.codec.registered import FindSchemas, WriterSchemas
 from lakehouse.formats.decode import part_in_topic
-from lakehouse.formats.registered import FindSchemas, WriterSchemas
 from lakehouse.plan.origin import Source
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.schemas.newest import newest_schema, topic_subject

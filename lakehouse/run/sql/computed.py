@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from lakehouse.ksql.describe import Answer, DeletedRow
 from lakehouse.ksql.function.table import TABLE_FUNCTIONS
-from lakehouse.ksql.properties import read_aggregate_limits
 from lakehouse.ksql.query import QueryTarget, compile_from, compile_query
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax.statement import Item, Query
 from lakehouse.ksql.syntax.tree import Call, Name
+from lakehouse.ksql.with_clause import read_aggregate_limits
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import record_decoder
 from lakehouse.model import model

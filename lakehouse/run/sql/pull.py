@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.errors import SqlError
 from lakehouse.ksql.catalog import BOUNDS, Entry, SqlColumn, window_bound
 from lakehouse.ksql.describe import Answer
-from lakehouse.ksql.expression import ScopeColumn, Visible
+from lakehouse.ksql.expression.expression import ScopeColumn, Visible
 from lakehouse.ksql.function.sql import column_sql
 from lakehouse.ksql.items import Side, aggregates_in, named_items
 from lakehouse.ksql.script import Script

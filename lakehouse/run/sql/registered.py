@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakehouse.errors import ConfigError, SqlError
-from lakehouse.formats.registered import PREFIX_LENGTH, with_prefix
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, with_prefix
 from lakehouse.ksql.catalog import Entry
-from lakehouse.ksql.properties import traits_of_sql
+from lakehouse.ksql.property import traits_of_sql
 from lakehouse.ksql.sinks import check_names, written_formats
 from lakehouse.lake.record.writer_schemas import PARTS
 from lakehouse.plan.names.format_traits import FormatTraits

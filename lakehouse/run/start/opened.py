@@ -46,7 +46,7 @@ class Opened:
     @property
     def spark(self) -> SparkSession:
         """The Spark session; started on the first use."""
-        from lakehouse.spark.jvm.session import open_session
+        from lakehouse.spark.jvm.session.session import open_session
         from lakehouse.spark.jvm.store_check import check_store
 
         spark = open_session(self.settings)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.schema import check_topic
 from lakehouse.spark.jvm.delta_log import newest_snapshot
-from lakehouse.spark.jvm.session import new_session
+from lakehouse.spark.jvm.session.session import new_session
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import quote_name
 

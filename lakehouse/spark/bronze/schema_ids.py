@@ -1,4 +1,4 @@
-"""The ids of schemas in the records of a topic: see `lakehouse.formats.registered`."""
+"""The ids of schemas in the records of a topic: see `lakehouse.formats.codec.registered`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.errors import StorageError
-from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH
+from lakehouse.formats.codec.registered import ID_MAX, PREFIX_LENGTH
 from lakehouse.plan.origin import Source
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.open_lake import OpenLake
@@ -47,7 +47,7 @@ def read_schema_ids(
 
 
 def schema_id_of(data: Column) -> Column:
-    """Return the id of a schema in bytes, as `lakehouse.formats.registered.schema_id` does; null if there is none."""
+    """Return the id of a schema in bytes; null without one. As `lakehouse.formats.codec.registered.schema_id` does."""
     id = F.conv(F.hex(F.substring(data, 2, PREFIX_LENGTH - 1)), 16, 10).cast("bigint")
     has_prefix = (F.octet_length(data) >= PREFIX_LENGTH) & (F.substring(data, 1, 1) == F.lit(b"\0"))
     return F.when(has_prefix & id.between(1, ID_MAX), id)

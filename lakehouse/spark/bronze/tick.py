@@ -25,7 +25,7 @@ from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.kafka_times import invalid_kafka_time, with_valid_times
 from lakehouse.spark.expression.arrow_functions import literal_map, over_arrow_in_turn
 from lakehouse.spark.jvm.capability import Capability, choose_way
-from lakehouse.spark.jvm.order_times import with_running_maximum
+from lakehouse.spark.jvm.tree.order_times import with_running_maximum
 from lakehouse.spark.open_lake import OpenLake
 from lakehouse.spark.transaction import append, read_progress
 

@@ -18,7 +18,7 @@ from lakehouse.plan.expression import Expression
 from lakehouse.plan.refused.place import message_with_place
 from lakehouse.spark.expression.declared import TIME_ALONE, guarded_tree, moment_places
 from lakehouse.spark.expression.explained_casts import explain_casts
-from lakehouse.spark.jvm.analysis import ResolvedCast, find_casts
+from lakehouse.spark.jvm.tree.analysis import ResolvedCast, find_casts
 
 
 def check_casts(frame: DataFrame, label: str, items: Iterable[Expression]) -> None:

@@ -22,10 +22,10 @@ from lakehouse.plan.spark_functions.record import Arguments
 from lakehouse.spark.expression import cast_values, element_values, json_numbers
 from lakehouse.spark.expression.java_functions import FUNCTIONS
 from lakehouse.spark.expression.operators import LEAVES, record_of_node
-from lakehouse.spark.jvm import ksql_functions
-from lakehouse.spark.jvm.parsed import parse_tree, takes_catalyst
-from lakehouse.spark.jvm.tree import ATTRIBUTES, Tree
-from lakehouse.spark.jvm.written_tree import WrittenTree
+from lakehouse.spark.jvm.tree import ksql_functions
+from lakehouse.spark.jvm.tree.parse import parse_tree, takes_catalyst
+from lakehouse.spark.jvm.tree.tree import ATTRIBUTES, Tree
+from lakehouse.spark.jvm.tree.written_tree import WrittenTree
 
 BOUND = "_lakehouse_bound"  # the lambda variable that has computed values
 # Spark takes names in single quotes, $['user-id']; ksqlDB's have double quotes, for which Spark gives a null.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from lakehouse.plan.spark_functions.bounds import MADE_MAX
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.spark.expression.operators import record_of_node
-from lakehouse.spark.jvm.tree import Tree
+from lakehouse.spark.jvm.tree.tree import Tree
 
 # By the number of a lambda's variables: one call of it, for an element `e` of a record's `lambda_calls`.
 CALLS = {

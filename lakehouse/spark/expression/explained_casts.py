@@ -14,10 +14,11 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, DateType, StringType, TimestampType
 
-from lakehouse.spark.jvm.analysis import ResolvedCast
-from lakehouse.spark.jvm.ksql_functions import without_lambdas
-from lakehouse.spark.jvm.tree import LITERAL, Tree, all_nodes
-from lakehouse.spark.jvm.written_tree import WrittenTree, parse_written
+from lakehouse.spark.jvm.tree.analysis import ResolvedCast
+from lakehouse.spark.jvm.tree.ksql_functions import without_lambdas
+from lakehouse.spark.jvm.tree.read_written import parse_written
+from lakehouse.spark.jvm.tree.tree import LITERAL, Tree, all_nodes
+from lakehouse.spark.jvm.tree.written_tree import WrittenTree
 
 # They stand for a cast to a type, over the cast's argument. Spark must not find that they are all the same.
 MOMENT = "if(isnull(`0`), timestamp_micros(0), timestamp_micros(1))"

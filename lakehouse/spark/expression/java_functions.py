@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lakehouse.spark.jvm.java_calls import (
+from lakehouse.spark.jvm.tree.java_calls import (
     NODE,
     STRING,
     constant_object,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakehouse.formats.codec.protobuf_codec import own_schema
+from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
 from lakehouse.formats.decode import decode_part
 from lakehouse.formats.protobuf.proto_indexes import FIRST, read_indexes
-from lakehouse.formats.protobuf_codec import own_schema
-from lakehouse.formats.registered import LENGTH_MAX, PREFIX_LENGTH, WriterSchemas, schema_id
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.protobuf.proto_schema import ProtoSchema

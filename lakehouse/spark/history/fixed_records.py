@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.formats.registered import FindSchemas
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.plan.origin import Source
 from lakehouse.semantics import future_time

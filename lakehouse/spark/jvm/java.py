@@ -1,15 +1,12 @@
-"""The JVM as Py4J shows it, for the modules of this room; and what is printed on its stdout."""
+"""The JVM as Py4J shows it, for the modules of this room."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-
-from lakehouse.spark.jvm.capability import Capability, choose_way
 
 
 def active_jvm() -> Any:
@@ -40,26 +37,3 @@ def private_field(java_object: Any, name: str) -> Any:
     field = java_object.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field
-
-
-@contextmanager
-def silence_output() -> Iterator[None]:
-    """Silence Delta's VACUUM: it prints "Deleted 0 files" on stdout, among the lines of --json.
-
-    Only for this thread, since Scala's console is set per thread; if that fails, VACUUM prints.
-    """
-
-    def replace_output() -> Any:
-        jvm = active_jvm()
-        console = getattr(jvm, "scala.Console$").__getattr__("MODULE$")
-        console_output = console.out()
-        console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
-        return console, console_output
-
-    replaced = choose_way(Capability.CONSOLE, replace_output, lambda: None)
-    try:
-        yield
-    finally:
-        if replaced is not None:
-            console, console_output = replaced
-            console.setOutDirect(console_output)

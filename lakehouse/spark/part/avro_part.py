@@ -1,4 +1,4 @@
-"""A key or a value in Avro on Spark: the fast form of `lakehouse.formats.avro_codec`. A property test compares both.
+"""A key or a value in Avro on Spark: the fast form of `lakehouse.formats.codec.avro_codec`. A test compares both.
 
 from_avro reads each record by its writer's schema. It takes bytes that end too early, or too late, for a row of nulls
 or for a row; so each gets a number behind it that only this process knows, as a last field: the row fits if it comes
@@ -17,7 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from lakehouse.formats.avro.avro_writer import write_long
 from lakehouse.formats.avro.read_types import MARK, ReadTypes, read_types
-from lakehouse.formats.registered import LENGTH_MAX, PREFIX_LENGTH, with_prefix
+from lakehouse.formats.codec.registered import LENGTH_MAX, PREFIX_LENGTH, with_prefix
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.refused.unfit_schema import UnfitSchema

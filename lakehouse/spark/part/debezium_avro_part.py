@@ -1,4 +1,4 @@
-"""A database's change in Avro on Spark: the fast form of `lakehouse.formats.debezium_avro`.
+"""A database's change in Avro on Spark: the fast form of `lakehouse.formats.codec.debezium_avro`.
 
 An event is a record of Avro like any other: from_avro reads its op, the row after the change, and what else of the
 envelope is declared. A property test compares both.
@@ -13,8 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.formats.avro.read_types import ReadTypes
-from lakehouse.formats.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
-from lakehouse.formats.debezium_avro import event_columns, is_envelope
+from lakehouse.formats.codec.debezium import COMMITTED, DELETE, ROW_AFTER, TRUNCATE, split_columns, without_marks
+from lakehouse.formats.codec.debezium_avro import event_columns, is_envelope
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn

@@ -1,4 +1,4 @@
-"""A key or a value of a database's change log in JSON on Spark: the fast form of `lakehouse.formats.debezium`.
+"""A key or a value of a database's change log in JSON on Spark: the fast form of `lakehouse.formats.codec.debezium`.
 
 from_json reads a record, each column in the type in which Debezium writes it. What that does not read, or may read in
 another way than the rule, Python reads by the rule: every bad record, a record with a schema around it, with a name in
@@ -22,7 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.debezium import COMMITTED, ROW_AFTER, placeholder_texts, split_columns, without_marks
+from lakehouse.formats.codec.debezium import COMMITTED, ROW_AFTER, placeholder_texts, split_columns, without_marks
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format

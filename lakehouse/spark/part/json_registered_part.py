@@ -1,4 +1,4 @@
-"""JSON behind a registry's prefix on Spark: the fast form of `lakehouse.formats.json_registered`.
+"""JSON behind a registry's prefix on Spark: the fast form of `lakehouse.formats.codec.json_registered`.
 
 What stands behind the prefix is read as JSON without one is. A property test compares both.
 """
@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakehouse.formats.json_registered import check_registered_json
-from lakehouse.formats.registered import ID_MAX, PREFIX_LENGTH, WriterSchemas, with_prefix
+from lakehouse.formats.codec.json_registered import check_registered_json
+from lakehouse.formats.codec.registered import ID_MAX, PREFIX_LENGTH, WriterSchemas, with_prefix
 from lakehouse.formats.values.json_text import JSON_BLANKS
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format

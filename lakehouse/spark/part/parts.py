@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.formats.registered import WriterSchemas
+from lakehouse.formats.codec.registered import WriterSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.spark.expression.arrow_functions import over_arrow

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from lakehouse.formats.codec.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.decode import decode_part, deleted_ms
-from lakehouse.formats.registered import NO_SCHEMAS, WriterSchemas
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn

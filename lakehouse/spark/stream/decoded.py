@@ -12,8 +12,8 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.formats.codec.registered import FindSchemas, find_no_schemas
 from lakehouse.formats.decode import part_schemas
-from lakehouse.formats.registered import FindSchemas, find_no_schemas
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import HEADERS_TYPE, ORDINALS_TYPE
 from lakehouse.semantics import future_time

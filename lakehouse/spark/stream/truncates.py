@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.decode import is_truncate, part_schemas
-from lakehouse.formats.registered import FindSchemas
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.spark.expression.arrow_functions import over_arrow

@@ -37,7 +37,7 @@ from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
-from lakehouse.spark.jvm.analysis import pattern_fault
+from lakehouse.spark.jvm.tree.analysis import pattern_fault
 from lakehouse.spark.table import tables
 
 PATTERNS = (

@@ -16,9 +16,9 @@ from pyspark.sql.types import AtomicType, BinaryType, BooleanType
 
 from lakehouse.lake.properties import RETENTION
 from lakehouse.spark.fold.merge import ROWS_PER_FILE
+from lakehouse.spark.jvm.console import silence_output
 from lakehouse.spark.jvm.delta_log import newest_snapshot
 from lakehouse.spark.jvm.folders import folder_bytes
-from lakehouse.spark.jvm.java import silence_output
 from lakehouse.spark.transaction import quote_name, read_properties, set_properties
 
 SMALL_BYTES = 16 * 2**20

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.decode import part_schemas, reason_not_fitting
-from lakehouse.formats.registered import FindSchemas
 from lakehouse.lake.commit_metadata import QuarantineCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import quarantine_place

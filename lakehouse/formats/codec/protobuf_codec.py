@@ -10,17 +10,17 @@ import base64
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakehouse.formats.codec import BinaryCodec, Row, SchemaCodec, check_length
+from lakehouse.formats.codec.codec import BinaryCodec, Row, SchemaCodec, check_length
+from lakehouse.formats.codec.registered import (
+    PREFIX_LENGTH,
+    WriterSchemas,
+    with_prefix,
+)
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
 from lakehouse.formats.protobuf.proto_json import row_as_json, write_json_text
 from lakehouse.formats.protobuf.proto_numbers import numbers_after
 from lakehouse.formats.protobuf.proto_reader import ReadMessage, message_reader
 from lakehouse.formats.protobuf.proto_writer import WriteRow, proto_text, row_writer
-from lakehouse.formats.registered import (
-    PREFIX_LENGTH,
-    WriterSchemas,
-    with_prefix,
-)
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import SchemaOptions, parse_schema_options

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructType
 
 from lakehouse.spark.jvm.capability import Capability, choose_way
 from lakehouse.spark.jvm.java import active_jvm
-from lakehouse.spark.jvm.tree import CatalystTree, Tree
+from lakehouse.spark.jvm.tree.tree import CatalystTree, Tree
 
 
 @dataclass(frozen=True, slots=True)

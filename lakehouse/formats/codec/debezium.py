@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from lakehouse.formats.codec import Row
-from lakehouse.formats.json_codec import ConnectJsonCodec
+from lakehouse.formats.codec.codec import Row
+from lakehouse.formats.codec.json_codec import ConnectJsonCodec
 from lakehouse.formats.values.connect_record import RecordSchema, read_record
 from lakehouse.formats.values.connect_value import DeclaredValues, Fields, read_fields, read_row, unwrap
 from lakehouse.formats.values.extended_json import plain_json

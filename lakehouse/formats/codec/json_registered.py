@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from lakehouse.formats.codec import Codec, Row
-from lakehouse.formats.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
-from lakehouse.formats.registered import (
+from lakehouse.formats.codec.codec import Codec, Row
+from lakehouse.formats.codec.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.codec.registered import (
     NO_SCHEMAS,
     PREFIX_LENGTH,
     WriterSchemas,

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from lakehouse.errors import PlanError
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available, report_missing
-from lakehouse.spark.jvm.ksql_functions import without_lambdas
-from lakehouse.spark.jvm.tree import Tree, parse_catalyst
-from lakehouse.spark.jvm.written_tree import can_catch, parse_written
+from lakehouse.spark.jvm.tree.ksql_functions import without_lambdas
+from lakehouse.spark.jvm.tree.read_written import can_catch, parse_written
+from lakehouse.spark.jvm.tree.tree import Tree, parse_catalyst
 
 NOTHING_CATCHES = (
     "This build of Spark has neither its internals nor a public function that catches failures, so lakehouse can't "

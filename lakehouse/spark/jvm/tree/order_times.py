@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.semantics.moment import Offsets
 from lakehouse.spark.jvm.java import active_jvm
-from lakehouse.spark.jvm.java_calls import class_of, constant_object, invoke_method
-from lakehouse.spark.jvm.tree import CatalystTree
+from lakehouse.spark.jvm.tree.java_calls import class_of, constant_object, invoke_method
+from lakehouse.spark.jvm.tree.tree import CatalystTree
 
 MAP, LONG = "java.util.HashMap", "java.lang.Long"
 PLACES_PER_TOPIC = 2**32  # more than a topic has partitions

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import NeedsSpark, PlanError
 from lakehouse.spark.jvm.capability import Capability, choose_way, is_available
-from lakehouse.spark.jvm.java_calls import (
+from lakehouse.spark.jvm.tree.java_calls import (
     NODE,
     STRING,
     invoke_method,
@@ -31,8 +31,8 @@ from lakehouse.spark.jvm.java_calls import (
     map_map_entries,
     spark_text,
 )
-from lakehouse.spark.jvm.tree import ATTRIBUTES, LAMBDA, Tree, all_nodes, parse_catalyst
-from lakehouse.spark.jvm.written_tree import WrittenTree, attribute, compute_first, field_of
+from lakehouse.spark.jvm.tree.tree import ATTRIBUTES, LAMBDA, Tree, all_nodes, parse_catalyst
+from lakehouse.spark.jvm.tree.written_tree import WrittenTree, attribute, compute_first, field_of
 
 COMPUTED = "_lakehouse_computed"  # the lambda variable that has the results of functions in Python
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.codec import Codec, Row
-from lakehouse.formats.delimited import line_of
+from lakehouse.formats.codec.codec import Codec, Row
+from lakehouse.formats.codec.delimited import line_of
 from lakehouse.formats.values.text_value import parse_binary, text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type

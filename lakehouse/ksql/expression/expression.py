@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.arithmetic import compile_arithmetic, element_at, escaped_pattern, like_pattern
-from lakehouse.ksql.cast import as_moment, as_times, cast
-from lakehouse.ksql.common_types import (
+from lakehouse.ksql.expression.arithmetic import compile_arithmetic, element_at, escaped_pattern, like_pattern
+from lakehouse.ksql.expression.cast import as_moment, as_times, cast
+from lakehouse.ksql.expression.common_types import (
     cast_to_kind,
     coerce_list,
     common_list_kind,

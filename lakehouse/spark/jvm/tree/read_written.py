@@ -1,8 +1,4 @@
-"""The tree of an expression by public interfaces alone: parsed in Python, and given to Spark as SQL text.
-
-`TryEval` has no name in SQL. But `try_to_binary` gives null for any failure in its argument, not only for its own. So
-the text asks it whether a call fails, and computes the call where it does not. `can_catch` tries this once in each
-process: another build of Spark may catch less.
+"""Reads the text of an expression in Python, by sqlglot, to a `WrittenTree`: one method for each kind of node.
 
 A node that is not in the tables below is refused: every text that Spark gets was written here.
 """
@@ -10,27 +6,28 @@ A node that is not in the tables below is refused: every text that Spark gets wa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
 from lakehouse.plan.written.parse import WITH_UNIT, name_of_call, parse_as_written
-from lakehouse.spark.jvm.tree import ATTRIBUTES, FUNCTION, LAMBDA, LITERAL, Tree
-
-OWN_NAMES = "_lakehouse_"  # how the names of lakehouse's own lambda variables begin
-BOUND = "_lakehouse_tried"  # the lambda variable that has the computed arguments of a call
-FAILS = "isnull(try_to_binary(cast(size(array({})) AS string), 'utf-8'))"
-CONSTANT_MAX = 200
-TEXT_MAX = 1 << 20  # a lambda is written twice for each call around it
-
-Render = Callable[..., str]
+from lakehouse.spark.jvm.tree.tree import FUNCTION, LAMBDA, LITERAL, Tree
+from lakehouse.spark.jvm.tree.written_tree import (
+    ADVICE,
+    WrittenTree,
+    attribute,
+    field_of,
+    literal,
+    name_tree,
+    quoted,
+    text_literal,
+)
 
 BINARY: dict[type[exp.Expression], tuple[str, str]] = {
     exp.Add: ("Add", "+"), exp.Sub: ("Subtract", "-"), exp.Mul: ("Multiply", "*"), exp.Div: ("Divide", "/"),
@@ -52,115 +49,6 @@ TYPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WrittenTree:
-    """A node of an expression. render: makes the node's text of the texts of its children."""
-
-    kind: str
-    children: list[Tree]
-    render: Render
-    function: str = ""
-    names: tuple[str, ...] = ()
-    literal: Any = None
-    type_text: str = ""
-    is_try_cast: bool = False
-    is_guarded: bool = False  # it never raises
-
-    @property
-    def name(self) -> str:
-        return self.function or self.kind
-
-    @property
-    def first_name(self) -> str:
-        return self.names[0]
-
-    @cached_property
-    def sql(self) -> str:
-        """The text for Spark."""
-        sql_text = self.render(*(child.sql for child in self.children if isinstance(child, WrittenTree)))
-        if len(sql_text) > TEXT_MAX:
-            raise PlanError(f"the expression {sql_text[:80]!r}... is nested too deeply for {_ADVICE}")
-        return sql_text
-
-    def with_children(self, children: Sequence[Tree]) -> Tree:
-        return replace(self, children=list(children), is_guarded=False)
-
-    def as_guarded(self) -> Tree:
-        return replace(self, is_guarded=True)
-
-    def try_eval(self) -> Tree:
-        return _TriedTree("TryEval", [self], str)
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether the tree is no name, no lambda, and no short constant: some functions take only constants."""
-        if self.kind in (*ATTRIBUTES, LITERAL, LAMBDA, "Alias"):
-            return False
-        return self._has_names or len(self.sql) > CONSTANT_MAX
-
-    @cached_property
-    def _has_names(self) -> bool:
-        return self.kind in ATTRIBUTES or any(
-            isinstance(child, WrittenTree) and child._has_names for child in self.children
-        )
-
-    def call_java(self, java_call: Callable[..., Any], arguments: Sequence[Tree]) -> None:
-        """Nothing: the session has a function of that name, see `lakehouse.spark.jvm.ksql_functions`."""
-
-    def column(self) -> Column:
-        return F.expr(self.sql)
-
-
-class _TriedTree(WrittenTree):
-    """A tree that is null where its only child fails. What is guarded below the child is computed once, before it."""
-
-    @cached_property
-    def sql(self) -> str:
-        (tree,) = self.children
-        assert isinstance(tree, WrittenTree)
-        if not any(map(_has_bound, tree.children)):
-            return f"if({FAILS.format(tree.sql)}, null, {tree.sql})"
-        places: dict[int, int] = {}  # by a value's identity, its field
-        values: list[str] = []
-
-        def bind_values(node: Tree) -> Tree:
-            if not isinstance(node, WrittenTree) or node.kind == LAMBDA:
-                return node  # what is inside depends on the lambda's variables
-            # A lambda in a lambda that has a name of the outer one: Spark can't compute a Python function of it.
-            is_of_lambda = node.kind in ATTRIBUTES and node.first_name.startswith(OWN_NAMES)
-            if is_of_lambda or _is_bound(node):
-                if id(node) not in places:
-                    places[id(node)] = len(values)
-                    values.append(node.sql)
-                return attribute(BOUND, f"a{places[id(node)]}")
-            return node.with_children([bind_values(child) for child in node.children])
-
-        call = tree.with_children([bind_values(child) for child in tree.children])
-        assert isinstance(call, WrittenTree)
-        tried_call = f"if({FAILS.format(call.sql)}, null, {call.sql})"
-        return compute_first(values, BOUND, tried_call)
-
-
-def compute_first(values: Iterable[str], variable: str, body: str) -> str:
-    """Return the text of a body that has values, each computed once, as a0, a1, ... of a lambda's variable."""
-    fields = ", ".join(f"'a{number}', {value}" for number, value in enumerate(values))
-    return f"element_at(transform(array(named_struct({fields})), `{variable}` -> {body}), 1)"
-
-
-def _is_bound(tree: WrittenTree) -> bool:
-    """Whether a call has the value of the tree from a lambda's variable, as it's computed twice otherwise."""
-    return tree.is_guarded and tree.is_computed
-
-
-def _has_bound(tree: Tree) -> bool:
-    if not isinstance(tree, WrittenTree) or tree.kind == LAMBDA:
-        return False
-    return _is_bound(tree) or any(map(_has_bound, tree.children))
-
-
-_ADVICE = "the public interfaces of Spark ([spark] internals = false): use simpler steps, or allow internals."
-
-
 @lru_cache(maxsize=4096)
 def parse_written(text: str) -> WrittenTree:
     """Return the tree of an expression. Raises PlanError for one that needs Spark's internals."""
@@ -179,41 +67,10 @@ def can_catch() -> bool:
     return [row["x"] for row in rows] == [None, 1]
 
 
-def text_literal(text: str) -> str:
-    """Return a text as Spark SQL writes it; Spark would replace ${...} in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def attribute(*names: str) -> WrittenTree:
-    """Return a name, or a field of one."""
-    return _name("UnresolvedAttribute", *names)
-
-
-def _name(kind: str, *names: str) -> WrittenTree:
-    name_text = ".".join(map(_quoted, names))
-    return WrittenTree(kind, [], lambda: name_text, names=names)
-
-
-def field_of(owner: Tree, name: str) -> WrittenTree:
-    """Return a field of a struct."""
-    assert isinstance(owner, WrittenTree)
-    if owner.kind in ATTRIBUTES:
-        return _name(owner.kind, *owner.names, name)
-    return WrittenTree("UnresolvedExtractValue", [owner], lambda text: f"{text}.{_quoted(name)}")
-
-
-def _literal(value: Any, type_text: str, sql_text: str) -> WrittenTree:
-    return WrittenTree(LITERAL, [], lambda: sql_text, literal=value, type_text=type_text)
-
-
 def _number(text: str) -> WrittenTree:
     is_whole = text.removeprefix("-").isdigit()
     sql_text = f"({text})" if text.startswith("-") else text  # two signs would begin a comment
-    return _literal(int(text) if is_whole else text, "int" if is_whole else "decimal", sql_text)
+    return literal(int(text) if is_whole else text, "int" if is_whole else "decimal", sql_text)
 
 
 class _Reader:
@@ -233,7 +90,7 @@ class _Reader:
         raise self._refusal(node)
 
     def _refusal(self, node: exp.Expression) -> PlanError:
-        return PlanError(f"{self._text!r}: {node.sql('spark')!r} can't be read for {_ADVICE}")
+        return PlanError(f"{self._text!r}: {node.sql('spark')!r} can't be read for {ADVICE}")
 
     def _all(self, nodes: Sequence[Any]) -> list[Tree]:
         return [self.read(node) for node in nodes if node is not None]
@@ -264,15 +121,15 @@ class _Reader:
     def _constant(self, node: exp.Expression) -> WrittenTree:
         match node:
             case exp.Null():
-                return _literal(None, "void", "NULL")
+                return literal(None, "void", "NULL")
             case exp.Boolean():
-                return _literal(bool(node.this), "boolean", str(node.this))
+                return literal(bool(node.this), "boolean", str(node.this))
             case exp.HexString():
-                return _literal(str(node.this), "binary", f"X'{node.this}'")
+                return literal(str(node.this), "binary", f"X'{node.this}'")
             case exp.RawString():
-                return _literal(str(node.this), "string", text_literal(node.this))
+                return literal(str(node.this), "string", text_literal(node.this))
             case exp.Literal(is_string=True):
-                return _literal(str(node.this), "string", text_literal(node.this))
+                return literal(str(node.this), "string", text_literal(node.this))
         return _number(str(node.this))
 
     def _texts(self, node: exp.Expression) -> WrittenTree:
@@ -281,20 +138,20 @@ class _Reader:
         if not all(part.kind == LITERAL and part.type_text == "string" for part in parts):
             raise self._refusal(node)
         text = "".join(str(part.literal) for part in parts)
-        return _literal(text, "string", text_literal(text))
+        return literal(text, "string", text_literal(text))
 
     def _interval(self, node: exp.Expression) -> WrittenTree:
         if not isinstance(node.this, exp.Literal) or node.args.get("unit") is None:
             raise self._refusal(node)
         sql_text = f"INTERVAL {text_literal(node.this.this)} {node.args['unit'].sql('spark')}"
-        return _literal(sql_text, "interval", sql_text)
+        return literal(sql_text, "interval", sql_text)
 
     def _column(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Column)
         return attribute(*(part.name for part in node.parts))
 
     def _variable(self, node: exp.Expression) -> WrittenTree:
-        return _name("UnresolvedNamedLambdaVariable", node.name)
+        return name_tree("UnresolvedNamedLambdaVariable", node.name)
 
     def _field(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Dot)
@@ -310,7 +167,7 @@ class _Reader:
         return WrittenTree("UnresolvedExtractValue", children, lambda text, place: f"{text}[{place}]")
 
     def _alias(self, node: exp.Expression) -> WrittenTree:
-        name = _quoted(node.alias)
+        name = quoted(node.alias)
         return WrittenTree("Alias", [self.read(node.this)], lambda text: f"{text} AS {name}")
 
     def _is(self, node: exp.Expression) -> WrittenTree:
@@ -381,7 +238,7 @@ class _Reader:
         if kind in ("ARRAY", "MAP"):
             return f"{kind.lower()}<{', '.join(map(self._type, inner))}>"
         if kind == "STRUCT":
-            fields = ", ".join(f"{_quoted(field.name)}: {self._type(field.args['kind'])}" for field in inner)
+            fields = ", ".join(f"{quoted(field.name)}: {self._type(field.args['kind'])}" for field in inner)
             return f"struct<{fields}>"
         if kind == "DECIMAL" and inner:
             digits = [part.name for part in inner]
@@ -410,12 +267,12 @@ class _Reader:
     @staticmethod
     def _function(name: str, children: list[Tree]) -> WrittenTree:
         if not re.fullmatch(r"\w+", name):
-            raise PlanError(f"the function {name!r} can't be called by {_ADVICE}")
+            raise PlanError(f"the function {name!r} can't be called by {ADVICE}")
         return WrittenTree(FUNCTION, children, lambda *texts: f"{name}({', '.join(texts)})", function=name)
 
     def _extract(self, node: exp.Expression) -> WrittenTree:
         unit = node.this.name
-        children: list[Tree] = [_literal(unit, "string", text_literal(unit)), self.read(node.expression)]
+        children: list[Tree] = [literal(unit, "string", text_literal(unit)), self.read(node.expression)]
         return WrittenTree(FUNCTION, children, lambda _, text: f"extract({unit} FROM {text})", function="extract")
 
     def _trim(self, node: exp.Expression) -> WrittenTree:

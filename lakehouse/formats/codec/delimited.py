@@ -17,7 +17,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.values.json_text import format_decimal, format_timestamp
 from lakehouse.formats.values.text_value import text_reader
 from lakehouse.formats.values.unfit import Unfit, clip_text, decode_utf8

@@ -1,8 +1,8 @@
 """The tree of an expression, as `lakehouse.spark.expression.declared` guards it: Catalyst's, or one of SQL text.
 
 A tree has a kind, Catalyst's name of a node's class, and children; a call of a function has the function's name. The
-private way builds Catalyst's own trees. The plain way (`lakehouse.spark.jvm.written_tree`) parses the text in Python,
-and gives Spark the text of the guarded tree.
+private way builds Catalyst's own trees. The plain way (`written_tree.py`) parses the text in Python, and gives Spark
+the text of the guarded tree.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from lakehouse.formats.avro.avro_columns import avro_of_format
 from lakehouse.formats.avro.avro_json import text_writer
 from lakehouse.formats.avro.avro_reader import bare_reader, row_reader
 from lakehouse.formats.avro.avro_writer import WriteBytes, value_writer
-from lakehouse.formats.codec import Row, SchemaCodec
-from lakehouse.formats.registered import (
+from lakehouse.formats.codec.codec import Row, SchemaCodec
+from lakehouse.formats.codec.registered import (
     PREFIX_LENGTH,
     WriterSchemas,
     with_prefix,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lakehouse.formats.codec import Codec, Row
+from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.values.connect_record import read_record
 from lakehouse.formats.values.connect_value import DeclaredValues, read_row, unwrap
 from lakehouse.formats.values.json_key import decode_single_key

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from lakehouse.errors import SqlError
-from lakehouse.ksql.cast import cast
+from lakehouse.ksql.expression.cast import cast
 from lakehouse.ksql.function.moment_literal import moment_literal
 from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.syntax import kind as k

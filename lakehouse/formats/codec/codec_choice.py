@@ -1,4 +1,4 @@
-"""The codec of each kind of format, and of a format by its name."""
+"""Chooses the codec of a format by its name: one for each kind of format."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from lakehouse.formats.avro_codec import AvroBareCodec, AvroCodec
-from lakehouse.formats.codec import Codec, Row
-from lakehouse.formats.debezium import DebeziumCodec
-from lakehouse.formats.debezium_avro import DebeziumAvroCodec
-from lakehouse.formats.delimited import DelimitedCodec
-from lakehouse.formats.json_codec import ConnectJsonCodec, JsonAnyCaseCodec, JsonBareCodec, JsonCodec
-from lakehouse.formats.json_registered import (
+from lakehouse.formats.codec.avro_codec import AvroBareCodec, AvroCodec
+from lakehouse.formats.codec.codec import Codec, Row
+from lakehouse.formats.codec.debezium import DebeziumCodec
+from lakehouse.formats.codec.debezium_avro import DebeziumAvroCodec
+from lakehouse.formats.codec.delimited import DelimitedCodec
+from lakehouse.formats.codec.json_codec import ConnectJsonCodec, JsonAnyCaseCodec, JsonBareCodec, JsonCodec
+from lakehouse.formats.codec.json_registered import (
     JsonRegisteredAnyCaseCodec,
     JsonRegisteredBareCodec,
     JsonRegisteredCodec,
     JsonValidatedCodec,
 )
-from lakehouse.formats.primitive import PrimitiveCodec
-from lakehouse.formats.protobuf_codec import ProtobufCodec, ProtobufPlainCodec
+from lakehouse.formats.codec.primitive import PrimitiveCodec
+from lakehouse.formats.codec.protobuf_codec import ProtobufCodec, ProtobufPlainCodec
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import decode_utf8
 from lakehouse.plan.names.record_format import parse_format

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from lakehouse.errors import ConfigError
-from lakehouse.formats.registered import LENGTH_MAX
+from lakehouse.formats.codec.registered import LENGTH_MAX
 from lakehouse.kafka.options import ALLOWED_URLS, token_endpoint
 from lakehouse.phases import phase
 from lakehouse.settings.config import Settings
@@ -31,8 +31,7 @@ from lakehouse.spark.jvm.capability import Capability, allow_internals, is_avail
 from lakehouse.spark.jvm.java import set_properties
 from lakehouse.spark.jvm.kept.choice import keep_seconds
 from lakehouse.spark.jvm.kept.client import connect_to_engine
-from lakehouse.spark.jvm.ksql_functions import register_functions
-from lakehouse.spark.jvm.launch import (
+from lakehouse.spark.jvm.session.launch import (
     ARGUMENTS,
     NO_ARGUMENTS,
     properties_file,
@@ -40,6 +39,7 @@ from lakehouse.spark.jvm.launch import (
     remember_names,
     start_jvm,
 )
+from lakehouse.spark.jvm.tree.ksql_functions import register_functions
 
 # The reason for each setting was measured on 2 cores: benchmarks/, docs/decisions/spark-is-set-for-small-batches.md.
 DEFAULTS = {

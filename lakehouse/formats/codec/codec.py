@@ -1,8 +1,8 @@
 """How one kind of format reads and writes bytes, and how people write it in tests and scenario files.
 
-Each kind is a class in the file that knows its bytes; `lakehouse.formats.codecs` has the table. What is the same for
-all kinds is not in here: names of fields and moments as numbers (`lakehouse.formats.decode`, `encode`), windows after
-a key, and how a written form is checked (`lakehouse.formats.written`).
+Each kind is a class in the file that knows its bytes; `lakehouse.formats.codec.codec_choice` has the table. What is the
+same for all kinds is not in here: names of fields and moments as numbers (`lakehouse.formats.decode`, `encode`),
+windows after a key, and how a written form is checked (`lakehouse.formats.written`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
-from lakehouse.formats.registered import LENGTH_MAX, NO_SCHEMAS, WriterSchemas, split_registered
+from lakehouse.formats.codec.registered import LENGTH_MAX, NO_SCHEMAS, WriterSchemas, split_registered
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.json_value import decode_object, encode_object
 from lakehouse.formats.values.unfit import Unfit

@@ -1,6 +1,6 @@
 """Debezium's change events in Avro, with a registry's schemas: rows, deletes and reasons as in JSON, types by schema.
 
-See `lakehouse.formats.debezium`. Nothing has to be declared of decimals and times: their types are in the schema.
+See `lakehouse.formats.codec.debezium`. Nothing has to be declared of decimals and times: their types are in the schema.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from lakehouse.formats.avro.avro_bytes import ReadBytes, read_whole
 from lakehouse.formats.avro.avro_reader import row_reader
-from lakehouse.formats.avro_codec import AvroCodec
-from lakehouse.formats.codec import Row
-from lakehouse.formats.debezium import (
+from lakehouse.formats.codec.avro_codec import AvroCodec
+from lakehouse.formats.codec.codec import Row
+from lakehouse.formats.codec.debezium import (
     COMMITTED,
     DELETE,
     DELETED,
@@ -26,7 +26,7 @@ from lakehouse.formats.debezium import (
     unfit_operation,
     without_marks,
 )
-from lakehouse.formats.registered import PREFIX_LENGTH, WriterSchemas, split_registered
+from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, split_registered
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options, placeholder_bytes
