@@ -17,7 +17,7 @@ from lakehouse.semantics.aggregate.aggregate import Rule
 from lakehouse.semantics.aggregate.collection import CollectList, CollectSet, CountDistinct, Histogram
 from lakehouse.semantics.operators.cell import Arrival, Cells, KeyOperator, Plain
 from lakehouse.semantics.operators.session import Sessions
-from lakehouse.semantics.window import Session
+from lakehouse.semantics.time.window import Session
 
 RULES: dict[str, Rule] = {
     "count_distinct": CountDistinct(), "collect_set": CollectSet(), "collect_list": CollectList(),

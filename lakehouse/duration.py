@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lakehouse.errors import PlanError
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 UNITS_MS = {
     "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,

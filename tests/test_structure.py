@@ -21,7 +21,7 @@ PROJECT = ROOT.parent
 #   spark_jobs -> cli -> run -> spark -> lake, kafka, formats -> model -> plan -> semantics -> errors
 ROOMS = (
     "errors", "durable", "signals", "phases", "markup", "passed_on",
-    "semantics/aggregate", "semantics", "semantics/operators", "duration",
+    "semantics", "semantics/time", "semantics/aggregate", "semantics/operators", "duration",
     "plan/names", "plan/refused", "plan/spark_functions", "plan/written", "plan/avro", "plan/protobuf",
     "plan/registered", "plan", "plan/databases", "plan/evolution", "plan/lineage",
     "model/function", "model",

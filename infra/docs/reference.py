@@ -27,8 +27,9 @@ PYTHON = """\
 """
 # What calls take beside declarations, and what they return: not in `lakehouse` itself, since few programs name them.
 TAKEN = (
-    "semantics.moment.AtVersion", "semantics.moment.AtTick", "semantics.moment.AtCommit", "semantics.moment.AtEvent",
-    "semantics.moment.AtOffsets", "run.repair.backfill.Range", "run.watch.event.JobEvent", "semantics.record.Record",
+    "semantics.time.moment.AtVersion", "semantics.time.moment.AtTick", "semantics.time.moment.AtCommit",
+    "semantics.time.moment.AtEvent", "semantics.time.moment.AtOffsets", "run.repair.backfill.Range",
+    "run.watch.event.JobEvent", "semantics.record.Record",
 )  # fmt: skip
 RETURNED = (
     "lake.moment.answer.Answered", "semantics.difference.Difference", "run.explain.explanation.Explained",

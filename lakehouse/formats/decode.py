@@ -19,12 +19,12 @@ from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column, fields_of
-from lakehouse.semantics import windowed_key
 from lakehouse.semantics.key_value import key_value
-from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.window import Window
-from lakehouse.semantics.years import is_possible_time
+from lakehouse.semantics.time import windowed_key
+from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.time.window import Window
+from lakehouse.semantics.time.years import is_possible_time
 
 
 def decode_columns(

@@ -34,8 +34,8 @@ from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
-from lakehouse.semantics import windowed_key
-from lakehouse.semantics.window import Span
+from lakehouse.semantics.time import windowed_key
+from lakehouse.semantics.time.window import Span
 
 
 def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | None = None) -> bytes | None:

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from lakehouse.errors import KafkaUnavailable, LakehouseError
 from lakehouse.kafka.options import librdkafka_options, refused_options_error
 from lakehouse.kafka.topics import Cluster
-from lakehouse.semantics import iso_text
+from lakehouse.semantics.time import iso_text
 
 Writers = Mapping[str, Callable[[str], bytes]]  # by "key", "value"; they raise ValueError for a text that does not fit
 NO_WRITERS: Writers = {}

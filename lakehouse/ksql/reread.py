@@ -16,7 +16,7 @@ from lakehouse.plan.app import named_window, read_window
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Hopping, Session
+from lakehouse.semantics.time.window import Hopping, Session
 
 
 def with_writer(entry: Entry, catalog: Catalog, find: Find) -> Entry:

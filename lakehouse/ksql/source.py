@@ -29,7 +29,7 @@ from lakehouse.plan.registered.pinned import with_own_schema
 from lakehouse.plan.schema import Column, fields_of, parse_schema
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Hopping, Session
+from lakehouse.semantics.time.window import Hopping, Session
 
 HEADERS = k.array_of(k.struct_of({"KEY": k.STRING, "VALUE": k.BYTES}))
 

@@ -1,7 +1,7 @@
 """Tables whose stream time is ahead of the wall clock, according to their newest commits.
 
 Some record's time lies in the future. This is only a warning; `max_ahead` decides about records, see
-`lakehouse.semantics.future_time`.
+`lakehouse.semantics.time.future_time`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from lakehouse.errors import StorageError
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.time.clock import ClockState
 
 FORMAT_VERSION = 1
 # `write_metadata` begins each text like this, so a text of another writer is told apart without parsing it.

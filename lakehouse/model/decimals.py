@@ -15,11 +15,11 @@ from lakehouse.model.logic import BITS
 from lakehouse.model.scalar import BLANKS, negate_number, wrap_around
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import name_of_call
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.number_text import LENGTH_MAX, NUMBER, exact_decimal
 
 # More digits than any product of two decimals has; quotients are rounded far beyond the digits that Spark keeps.
 _DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
-_WIDEST = 38
 _WIDE = Context(prec=2 * LENGTH_MAX)
 
 
@@ -58,7 +58,7 @@ def to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
             value = exact_decimal(value.strip(BLANKS))
             _, digits, exponent = value.as_tuple()
             # Spark counts zeros like other digits: 0e40 does not fit either.
-            if len(digits) + int(exponent) > _WIDEST:
+            if len(digits) + int(exponent) > DECIMAL_DIGITS_MAX:
                 return None
         if isinstance(value, float):
             if not math.isfinite(value):

@@ -11,11 +11,11 @@ from lakehouse.plan.stream import Stream
 from lakehouse.semantics.aggregate.aggregate import sort_key
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.key_value import key_value
-from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.position import Identity, Position
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time.moment import to_milliseconds
+from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.tombstone import Row
-from lakehouse.semantics.window import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from lakehouse.plan.aggregation import rule_for_model
 from lakehouse.plan.operator import Aggregate, Expire, Final, Fold, Latest, LatestBy, LatestSent
 from lakehouse.plan.table import Table
 from lakehouse.semantics.changelog import Change, Key
-from lakehouse.semantics.clock import Clock
-from lakehouse.semantics.moment import to_datetime, to_microseconds, to_milliseconds
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells
 from lakehouse.semantics.operators.undo import same_change
 from lakehouse.semantics.position import Position
+from lakehouse.semantics.time.clock import Clock
+from lakehouse.semantics.time.moment import to_datetime, to_microseconds, to_milliseconds
+from lakehouse.semantics.time.window import Span
 from lakehouse.semantics.tombstone import Effect, Row, effect_on_table, order_of_newest, takes_part_in_aggregates
-from lakehouse.semantics.window import Span
 
 
 @dataclass(slots=True)

@@ -25,14 +25,14 @@ from lakehouse.plan.rows import ForeignKeyJoin, RowsJoin, RowsOf
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.semantics import future_time, kafka_time
 from lakehouse.semantics.changelog import Change, Key
 from lakehouse.semantics.operators.eras import TopicIds, era_of_tick, era_starts, first_ticks
 from lakehouse.semantics.operators.truncate import several_partitions
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time import future_time, kafka_time
+from lakehouse.semantics.time.years import impossible_time_message, is_possible_time
 from lakehouse.semantics.tombstone import Row
-from lakehouse.semantics.years import impossible_time_message, is_possible_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from lakehouse.model.event import Event, to_epoch_ms
 from lakehouse.model.map import call_map_function
 from lakehouse.plan.step import Explode, Filter, Map, Rekey, Retime, Select, Step
 from lakehouse.semantics.key_value import key_value
-from lakehouse.semantics.years import is_possible_time
+from lakehouse.semantics.time.years import is_possible_time
 
 
 @singledispatch

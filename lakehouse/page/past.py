@@ -25,7 +25,7 @@ from lakehouse.page.cells import (
     shorten_in_sql,
 )
 from lakehouse.page.limits import fitting_items, read_bounds
-from lakehouse.semantics.moment import At, parsed
+from lakehouse.semantics.time.moment import At, parsed
 
 COMPARED_MAX = 2_000_000
 

@@ -38,7 +38,8 @@ from lakehouse.semantics.aggregate.correlation import Correlation
 from lakehouse.semantics.aggregate.custom import Custom, Reduce
 from lakehouse.semantics.aggregate.ordered import EarliestValue, EarliestValues, LatestValue, LatestValues
 from lakehouse.semantics.aggregate.undo import EXACT_TYPE, AverageRows, FromRows, RowRule, SumRowDoubles, undo_rule
-from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX, PART_DIGITS, PARTS, SumWideDecimals
+from lakehouse.semantics.aggregate.wide_sum import PART_DIGITS, PARTS, SumWideDecimals
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 # One digit less than the largest DECIMAL, so that the sum of two accumulators keeps its scale. Sums of decimals with

@@ -28,7 +28,7 @@ from lakehouse.plan.schema import check_distinct, parse_type, state_topic
 from lakehouse.plan.step import Rekey
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Sink, Table
-from lakehouse.semantics.window import Window
+from lakehouse.semantics.time.window import Window
 
 
 @dataclass(frozen=True, slots=True, repr=False)

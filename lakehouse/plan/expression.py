@@ -21,7 +21,7 @@ from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import type_checks
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
-from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name
+from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name, sql_type
 from lakehouse.plan.spark_functions.table import NO_FUNCTION, WORDS, function_named, suggest_function
 from lakehouse.plan.written.canonical import canonical_sql
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, error_place, name_of_call, parse_as_written
@@ -297,7 +297,7 @@ def expression_type(expression: Expression, columns: Iterable[Column]) -> str | 
         exp.DataType.Type.NULL,
     ):
         return None
-    type_text = annotated_type.sql("spark").lower()
+    type_text = sql_type(annotated_type)
     if isinstance(expression.written, exp.Substring) and type_text != "binary":
         return "string"
     # The width of computed decimals is unknown: sqlglot does not follow Spark's rules for them.

@@ -26,7 +26,7 @@ from lakehouse.plan.windows import window_fingerprint
 from lakehouse.semantics.operators.cell import KeyOperator, Plain, Rules, TimeWindows
 from lakehouse.semantics.operators.session import Sessions
 from lakehouse.semantics.operators.sliding import SlidingWindows
-from lakehouse.semantics.window import Hopping, Session, Window
+from lakehouse.semantics.time.window import Hopping, Session, Window
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 Tombstones = Literal["by order", "newest"]

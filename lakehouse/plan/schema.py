@@ -261,11 +261,13 @@ def type_text(parsed_type: exp.Expression, subject: str) -> str:
                 f"{allowed_names}."
             )
         check_parameters(part, base_name, subject)
-    spark_text = parsed_type.sql("spark")
-    # Type words become lower case; the names of struct fields stay as they were written.
-    type_words = "|".join((*PRIMITIVE_TYPES, *NESTED_TYPES))
-    name_or_word = rf"`(?:[^`]|``)*`|\b({type_words})\b(?!:)"
-    return re.sub(name_or_word, lambda part: part[0].lower() if part[1] else part[0], spark_text, flags=re.IGNORECASE)
+    return sql_type(parsed_type)
+
+
+def sql_type(parsed_type: exp.Expression) -> str:
+    """Return a type as Spark SQL text, its words in lower case. The names of a struct's fields stay as written."""
+    name_or_word = r"`(?:[^`]|``)*`|\b(\w+)\b(?!:)"
+    return re.sub(name_or_word, lambda part: part[0].lower() if part[1] else part[0], parsed_type.sql("spark"))
 
 
 def parse_type(type_text: str) -> exp.DataType:
@@ -286,14 +288,14 @@ def base_type(type_text: str) -> str:
     return re.split(r"[<(]", type_text, maxsplit=1)[0].strip().lower()
 
 
-def field_types(type_text: str) -> dict[str, str]:
+def field_types(struct_type: str) -> dict[str, str]:
     """Return the types of a struct's fields, by their names."""
-    return {field.name: field.kind.sql("spark").lower() for field in parse_type(type_text).expressions}
+    return {field.name: sql_type(field.kind) for field in parse_type(struct_type).expressions}
 
 
-def element_type(type_text: str) -> str:
-    """Return the type of an array's elements: "int" for "array<int>"."""
-    return parse_type(type_text).expressions[0].sql("spark").lower() if base_type(type_text) == "array" else ""
+def item_type(declared_type: str) -> str:
+    """Return the type of an array's items, or of a map's values: "int" for "array<int>"."""
+    return sql_type(parse_type(declared_type).expressions[-1])
 
 
 def check_pseudo(columns: Iterable[Column], subject: str) -> None:

@@ -33,7 +33,7 @@ from lakehouse.plan.schema import (
     check_distinct,
     check_name,
     check_pseudo,
-    element_type,
+    item_type,
     parse_schema,
 )
 
@@ -242,7 +242,7 @@ class Explode(Step):
         array_type = expression_type(named_array.expression, shape.columns)
         if array_type is not None and base_type(array_type) != "array":
             raise PlanError(f"{subject}: {array!r} is a {array_type}; expected an array.")
-        element_column = Column(name, element_type(array_type) if array_type else "")
+        element_column = Column(name, item_type(array_type) if array_type else "")
         check_pseudo([element_column], subject)
         check_distinct((column.name for column in (*shape.columns, element_column)), subject)
         return cls(named_array), shape.with_columns((*shape.columns, element_column))

@@ -13,7 +13,7 @@ from lakehouse.plan.names.join_words import HowJoined
 from lakehouse.plan.origin import Node, TableJoin
 from lakehouse.plan.schema import joined_columns
 from lakehouse.semantics.operators.stream_join import JoinSide, Within
-from lakehouse.semantics.window import default_grace
+from lakehouse.semantics.time.window import default_grace
 
 if TYPE_CHECKING:
     from lakehouse.plan.step import Shape

@@ -42,7 +42,7 @@ from lakehouse.plan.step import Shape
 from lakehouse.plan.windows import Declared
 from lakehouse.semantics.operators.cell import KeyOperator, Rules
 from lakehouse.semantics.operators.undo import RowGroup
-from lakehouse.semantics.window import Session
+from lakehouse.semantics.time.window import Session
 
 if TYPE_CHECKING:
     from lakehouse.plan.stream import Stream

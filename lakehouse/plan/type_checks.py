@@ -23,7 +23,7 @@ from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.spark_functions.record import word_set
 from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.written.parse import OTHER_ARGUMENTS, SQLGLOT_FAULTS, name_of_call
-from lakehouse.semantics.aggregate.wide_sum import DECIMAL_DIGITS_MAX
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
 from lakehouse.plan.expression import Json
-from lakehouse.semantics.window import Hopping, Session, Sliding, Window, default_grace
+from lakehouse.semantics.time.window import Hopping, Session, Sliding, Window, default_grace
 
 WINDOWS_MAX = 100_000  # room for a day of windows, one a second
 

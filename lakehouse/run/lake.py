@@ -12,7 +12,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.repairs import Repairs
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
+from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, Offsets, moment_of, no_source, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,8 +88,8 @@ class Lake(Repairs):
 
         at: an event time ("the world then"), or a commit time ("what we knew then") with clock="commit"; a position of
         the database behind the table, "source:16/B374D848", see `source_moment`; or a moment of
-        `lakehouse.semantics.moment`. version: of the Delta table. tick: all tables read at one tick are consistent with
-        each other, see `tick`. offsets: the first offsets that do not count, {topic: {partition: offset}} or
+        `lakehouse.semantics.time.moment`. version: of the Delta table. tick: all tables read at one tick are consistent
+        with each other, see `tick`. offsets: the first offsets that do not count, {topic: {partition: offset}} or
         "topic/partition=offset,...". Raises NotFound for a moment that is not available, ConfigError for an invalid
         one.
         """
@@ -222,7 +222,7 @@ class Lake(Repairs):
         """Return the records behind a key's row (for a windowed key: behind each of its rows), folded step by step.
 
         key: its text without the window, see `lakehouse.formats.key_text`. at: a moment of
-        `lakehouse.semantics.moment`, or an event time; now if left out. listen: called with the number of bronze
+        `lakehouse.semantics.time.moment`, or an event time; now if left out. listen: called with the number of bronze
         records read so far. See `lakehouse.run.explain.explain`. Raises NotFound, ConfigError.
         """
         from lakehouse.run.explain.explain import explain

@@ -16,7 +16,7 @@ from lakehouse.errors import ConfigError
 from lakehouse.lake.moment import rows_at
 from lakehouse.lake.row.difference import difference
 from lakehouse.semantics.difference import Difference
-from lakehouse.semantics.moment import At, AtTick, AtVersion
+from lakehouse.semantics.time.moment import At, AtTick, AtVersion
 
 from .versioned import Story, VersionedTable, position, visit
 from .written import TIME, at

@@ -13,7 +13,7 @@ from lakehouse.lake import reader, store
 from lakehouse.lake.commit_metadata import EventTimes, LateCommit, RecordCounts, VisibleCommit
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
+from lakehouse.semantics.time.moment import AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, moment_text, parsed
 
 from ..written_commits import batch
 from .versioned import Story, VersionedTable, visit

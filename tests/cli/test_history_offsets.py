@@ -7,7 +7,7 @@ import pytest
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.history import History
-from lakehouse.semantics.moment import AtOffsets, parsed
+from lakehouse.semantics.time.moment import AtOffsets, parsed
 
 from .versioned import Story, VersionedTable, visit
 from .written import WrittenLake

@@ -16,8 +16,8 @@ from lakehouse.errors import LeaseHeld
 from lakehouse.lake.commit_metadata import RecordCounts, UnchangedRows
 from lakehouse.lake.control.writer_leases import ingest_lease, quarantine_lease, sink_lease, table_lease
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.time.clock import ClockState
 
 from ..written_commits import batch
 from .written import WrittenLake

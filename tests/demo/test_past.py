@@ -16,7 +16,7 @@ import lakehouse as lh
 from examples.year_of_flights import flights
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.semantics.moment import AtTick, parsed
+from lakehouse.semantics.time.moment import AtTick, parsed
 
 if TYPE_CHECKING:
     from lakehouse.kafka.broker import Broker

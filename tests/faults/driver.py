@@ -23,7 +23,7 @@ from typing import Any
 import lakehouse as lh
 from lakehouse.run.job import transactions
 from lakehouse.run.lake import Lake
-from lakehouse.semantics.moment import AtTick
+from lakehouse.semantics.time.moment import AtTick
 from lakehouse.settings.config import load
 
 ORDERS, OWN, CHANGELOG, SUMS = "faults-orders", "faults-own", "faults-totals", "faults-sums"

@@ -11,7 +11,7 @@ from lakehouse.formats.codec.codec_choice import CODECS
 from lakehouse.plan.names.format_traits import FORMAT_ALIASES, KEY_FORMATS, TRAITS, VALUE_FORMATS, traits_of
 from lakehouse.plan.names.record_format import RecordFormat, parse_format
 from lakehouse.plan.names.schema_options import SchemaOptions, check_full_name, parse_schema_options
-from lakehouse.semantics.window import Hopping, Session
+from lakehouse.semantics.time.window import Hopping, Session
 
 KINDS = ("json", "json_any_case", "json_bare", "kafka", "none")
 WINDOWS = st.none() | st.just(Session(0, 0)) | st.integers(1, 2**40).map(lambda size: Hopping(size, size, 0))

@@ -16,7 +16,7 @@ from lakehouse.errors import DataLoss
 from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.ranges import RawRecord, RecordPiece, split_into_pieces
 from lakehouse.lake.layout import Layout
-from lakehouse.semantics.kafka_time import HEADER
+from lakehouse.semantics.time.kafka_time import HEADER
 from lakehouse.spark.bronze import careful, tick
 from lakehouse.spark.bronze.gaps import read_accepted_gaps
 from lakehouse.spark.changelog.upstream import open_lake

@@ -21,7 +21,7 @@ from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair.replay import replay
-from lakehouse.semantics.moment import AtTick
+from lakehouse.semantics.time.moment import AtTick
 from lakehouse.spark.changelog.upstream import open_lake
 from lakehouse.spark.history.fixed_records import FixedBytes
 from lakehouse.spark.transaction import is_delta_table

@@ -19,7 +19,7 @@ from lakehouse.plan.names.field import column_name, field_name
 from lakehouse.plan.schema import ESCAPED, Column, fields_of, parse_schema, parse_type
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
-from lakehouse.semantics.future_time import HEADER, is_judged
+from lakehouse.semantics.time.future_time import HEADER, is_judged
 
 
 def orders(schema: str = "a int, at timestamp", key: str = "id string", **options: Any) -> Stream:

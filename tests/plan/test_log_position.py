@@ -12,7 +12,7 @@ from lakehouse.plan.databases.log_position import (
     find_bounds,
     log_of,
 )
-from lakehouse.semantics.moment import AtOffsets, moment_of, parsed
+from lakehouse.semantics.time.moment import AtOffsets, moment_of, parsed
 
 POSTGRES, MYSQL, SQLSERVER = (log_of(name) for name in ("postgresql", "mysql", "sqlserver"))
 

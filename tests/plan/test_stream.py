@@ -26,6 +26,16 @@ def test_explode_adds_the_element_beside_the_array() -> None:
     assert shown(orders.explode("grid", "line").explode("line", "cell"))[-2:] == ["line array<int>", "cell int"]
 
 
+def test_the_fields_of_a_struct_keep_their_case() -> None:
+    """Avro and Protobuf find a row's values by these names."""
+    stream = lh.stream(
+        "orders", key="id string", schema="n int, lines array<struct<Sku: string, At: struct<Shop: int>>>"
+    )
+    assert shown(stream.explode("lines", "line"))[-1] == "line struct<Sku: string, At: struct<Shop: int>>"
+    assert shown(stream.select("named_struct('Sku', n) AS line"))[-1] == "line struct<Sku: int>"
+    assert shown(stream.select("cast(lines AS array<struct<SKU: string>>) AS x"))[-1] == "x array<struct<SKU: string>>"
+
+
 def test_retime_changes_no_column() -> None:
     assert shown(orders.retime("n")) == shown(orders)
     assert str(orders.retime("n").steps[-1]) == "RETIME n"

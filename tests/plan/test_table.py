@@ -10,7 +10,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.plan.operator import Expire
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Hopping
+from lakehouse.semantics.time.window import Hopping
 
 orders = lh.stream("orders", key="id string", schema="n bigint, at timestamp, day date, word string")
 by_id = orders.group_by("id")

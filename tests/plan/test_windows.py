@@ -9,7 +9,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.plan.windows import Declared
-from lakehouse.semantics.window import DAY_MS, Hopping, Session, Sliding, Window
+from lakehouse.semantics.time.window import DAY_MS, Hopping, Session, Sliding, Window
 
 HOUR = 3_600_000
 

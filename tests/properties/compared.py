@@ -13,7 +13,7 @@ from lakehouse.model.model import BadRecord
 from lakehouse.plan.names.debezium_options import COMMITTED_COLUMN
 from lakehouse.plan.origin import Source
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.years import is_possible_time
+from lakehouse.semantics.time.years import is_possible_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,8 +30,8 @@ from lakehouse.lake.commit_metadata import (
     sum_counts,
     write_metadata,
 )
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.time.clock import ClockState
 
 from ..written_commits import batch, commit_text, tick_text
 

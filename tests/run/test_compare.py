@@ -12,9 +12,9 @@ from lakehouse.model.event import Late
 from lakehouse.run.scenario.compare import compare
 from lakehouse.run.scenario.scenario import Result
 from lakehouse.semantics.changelog import Change
-from lakehouse.semantics.moment import to_datetime
 from lakehouse.semantics.position import Identity, Position
-from lakehouse.semantics.window import Span
+from lakehouse.semantics.time.moment import to_datetime
+from lakehouse.semantics.time.window import Span
 
 clicks = lh.stream("clicks", key="user string", schema="n bigint")
 tumbled = clicks.group_by("user").window(lh.tumbling("10 milliseconds")).agg(n=lh.count()).table("tumbled")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.semantics.operators.cell import Arrival, Cell, Plain, TimeWindows, add_record
-from lakehouse.semantics.window import Hopping, Span
+from lakehouse.semantics.time.window import Hopping, Span
 
 from .windowed import LISTED, applied, held, shown
 

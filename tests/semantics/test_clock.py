@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.clock import Clock
+from lakehouse.semantics.time.clock import Clock
 
 OBSERVED = st.lists(st.tuples(st.sampled_from("pqr"), st.integers(-20, 50), st.integers(0, 5)), max_size=20)
 

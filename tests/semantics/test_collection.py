@@ -21,7 +21,7 @@ from lakehouse.semantics.aggregate.collection import (
 )  # fmt: skip
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, Plain
 from lakehouse.semantics.operators.session import Sessions
-from lakehouse.semantics.window import Session
+from lakehouse.semantics.time.window import Session
 
 NAN = float("nan")
 VALUES = st.lists(st.none() | st.integers(0, 4), max_size=10)

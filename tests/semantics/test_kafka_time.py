@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.semantics.kafka_time import HEADER, bronze_time, no_time
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.kafka_time import HEADER, bronze_time, no_time
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 
 @pytest.mark.parametrize("ms", [0, -1, FIRST_MS, LAST_MS, 1_700_000_000_000])

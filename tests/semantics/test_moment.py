@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import (
+from lakehouse.semantics.time.moment import (
     At,
     AtCommit,
     AtEvent,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse.semantics.operators.cell import Arrival, Cells
 from lakehouse.semantics.operators.session import Sessions
-from lakehouse.semantics.window import Session, Span
+from lakehouse.semantics.time.window import Session, Span
 
 from .windowed import LISTED, applied, held, shown
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.semantics.operators.sliding import SlidingWindows
-from lakehouse.semantics.window import Sliding, Span
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.window import Sliding, Span
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 from .windowed import LISTED, applied, held, shown
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.semantics.window import DAY_MS, Hopping, Session, Sliding, Span, Window, default_grace
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.window import DAY_MS, Hopping, Session, Sliding, Span, Window, default_grace
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 
 def test_tumbling_windows_are_half_open() -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lakehouse.formats.values.unfit import FOUND_PART
-from lakehouse.semantics.moment import to_datetime, to_milliseconds
-from lakehouse.semantics.years import FIRST_MS, LAST_MS, impossible_time_message, is_possible_time
+from lakehouse.semantics.time.moment import to_datetime, to_milliseconds
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS, impossible_time_message, is_possible_time
 
 
 def test_the_range_is_what_python_can_hold() -> None:

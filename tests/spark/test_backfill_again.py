@@ -14,9 +14,9 @@ from lakehouse.errors import LeaseHeld, PlanError
 from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.properties import SKIP
 from lakehouse.plan.table import Table
-from lakehouse.semantics.moment import AtVersion
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time.moment import AtVersion
 from lakehouse.spark.bronze import interventions
 from lakehouse.spark.changelog.upstream import open_lake
 

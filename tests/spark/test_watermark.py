@@ -14,7 +14,7 @@ def test_before_a_record_moves_the_clock_there_is_no_watermark(spark: SparkSessi
     """A fix of a topic's first record could never be applied: compiled code read a null as a number."""
     from pyspark.sql import functions as F
 
-    from lakehouse.semantics.clock import ClockState
+    from lakehouse.semantics.time.clock import ClockState
     from lakehouse.spark.fold.clock import with_stream_time
 
     compiling = spark.newSession()  # as the command does; the core tests do not compile plans

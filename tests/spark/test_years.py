@@ -17,7 +17,7 @@ from lakehouse.formats.decode import decode_record
 from lakehouse.lake.sql import open_duckdb, register_table, run_select
 from lakehouse.model import model
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.changelog.upstream import open_lake
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from lakehouse.cli.look.read import ROWS_SHOWN, LimitOption, print_first_rows
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, lake_of
 from lakehouse.errors import ConfigError
-from lakehouse.semantics.moment import to_datetime
+from lakehouse.semantics.time.moment import to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.layout import Layout
@@ -82,7 +82,7 @@ def choose_records(
     is_open: leave out records that a replay has fixed.
     """
     from lakehouse.lake.record.quarantine import Choice
-    from lakehouse.semantics.moment import time_ms
+    from lakehouse.semantics.time.moment import time_ms
 
     start_ms = None if start is None else time_ms(start, "--from")
     end_ms = None if end is None else time_ms(end, "--to")

@@ -79,7 +79,7 @@ def diff(
     from lakehouse.lake.layout import Layout
     from lakehouse.lake.moment.rows_at import snapshot
     from lakehouse.lake.row.difference import difference
-    from lakehouse.semantics.moment import parsed
+    from lakehouse.semantics.time.moment import parsed
 
     settings = lake_of(config, lake)
     find_source = position_finder(settings, app)

@@ -8,7 +8,7 @@ import typer
 
 from lakehouse.errors import ConfigError
 from lakehouse.phases import phase
-from lakehouse.semantics.moment import At, AtOffsets, ClockName, FindSource, moment_of, no_source
+from lakehouse.semantics.time.moment import At, AtOffsets, ClockName, FindSource, moment_of, no_source
 from lakehouse.settings.config import Settings
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.plan.names.record_format import RecordFormat
 from lakehouse.plan.names.schema_options import parse_schema_options
-from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, parse_type, type_text
+from lakehouse.plan.schema import NESTED_TYPES, Column, base_type, field_types, item_type
 
 _WRITTEN_TYPES = {
     "string": AvroType("string"), "boolean": AvroType("boolean"), "tinyint": AvroType("int"),
@@ -44,16 +44,6 @@ def avro_of_columns(
     return AvroType("record", name, fields=tuple(column.name for column in columns), parts=parts)
 
 
-def member_types(struct_type: str) -> dict[str, str]:
-    """Return the types of a struct's fields by their names, as they are written."""
-    return {node.name: type_text(node.args["kind"], node.name) for node in parse_type(struct_type).expressions}
-
-
-def item_type(declared_type: str) -> str:
-    """Return the type of an array's items, or of a map's values."""
-    return type_text(parse_type(declared_type).expressions[-1], declared_type)
-
-
 def written_type(declared_type: str, name: str, plain_types: Mapping[str, AvroType] = _WRITTEN_TYPES) -> AvroType:
     """Return the union of null and a column's type. name: of the record, if it is a struct.
 
@@ -66,7 +56,7 @@ def written_type(declared_type: str, name: str, plain_types: Mapping[str, AvroTy
         precision, scale = precision_and_scale(declared_type)
         own_type = AvroType("bytes", logical="decimal", precision=precision, scale=scale)
     elif base_name == "struct":
-        members = member_types(declared_type)
+        members = field_types(declared_type)
         parts = tuple(
             written_type(member_type, f"{name}.{member}", plain_types) for member, member_type in members.items()
         )

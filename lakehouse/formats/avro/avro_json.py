@@ -31,7 +31,7 @@ from lakehouse.formats.values.json_text import JsonNumber, parse_value
 from lakehouse.formats.values.text_value import NOT_FINITE, round_to_float32
 from lakehouse.formats.values.unfit import Unfit, check_length
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.semantics import iso_text
+from lakehouse.semantics.time import iso_text
 
 _WHOLE = re.compile(r"-?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -37,7 +37,6 @@ from lakehouse.formats.avro.avro_bytes import (
     read_string,
     skip,
 )
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
 from lakehouse.formats.values.text_value import (
     INTEGER_BITS,
@@ -47,7 +46,7 @@ from lakehouse.formats.values.text_value import (
 )
 from lakehouse.formats.values.unfit import Unfit, unfit_value
 from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.schema import Column, base_type, field_types, item_type
 
 _EPOCH, _EPOCH_DATE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1}
@@ -227,7 +226,7 @@ def _enum_reader(symbols: tuple[str, ...]) -> ReadBytes:
 
 def _nested_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
     if avro_type.kind == "record":
-        return _record_reader(avro_type, member_types(declared_type), ignores_case)
+        return _record_reader(avro_type, field_types(declared_type), ignores_case)
     read_item = value_reader(avro_type.parts[0], item_type(declared_type), ignores_case)
     return _map_reader(read_item) if avro_type.kind == "map" else _array_reader(read_item)
 

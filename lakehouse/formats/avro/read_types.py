@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 
-from lakehouse.formats.avro.avro_columns import item_type, member_types, written_type
+from lakehouse.formats.avro.avro_columns import written_type
 from lakehouse.formats.avro.avro_reader import row_reader
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType, write_avro
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.schema import Column, base_type, field_types, item_type
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 MARK = "mark"  # a long behind the row: the bytes end where the row ends, if it comes out
 LISTS_MAX = 3  # inside of each other: for each, the library may reserve room for LENGTH_MAX items before it sees any
-_DIGITS = 38
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NULL = AvroType("null")
 _INTEGERS = ("int", "long")
@@ -115,7 +115,7 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
         return plain, AvroType(base_name)
     if base_name == "decimal" and avro_type.kind == "bytes":
         # With its own precision, the library would take the lower 64 bits of a longer number.
-        wide = replace(avro_type, precision=_DIGITS)
+        wide = replace(avro_type, precision=DECIMAL_DIGITS_MAX)
         return wide, wide
     if base_name in ("date", "timestamp") and avro_type.kind in _INTEGERS:
         return avro_type, avro_type
@@ -132,7 +132,7 @@ def _read_branch(avro_type: AvroType, declared_type: str, path: str, ignores_cas
             named = AvroType("fixed", path, size=avro_type.size)
             return named, named
         case "record" if base_name == "struct":
-            return _read_record(avro_type, member_types(declared_type), path, ignores_case)
+            return _read_record(avro_type, field_types(declared_type), path, ignores_case)
         case "array":
             parts = _read_value(avro_type.parts[0], item_type(declared_type), f"{path}_i", ignores_case)
             return AvroType("array", parts=parts[:1]), AvroType("array", parts=parts[1:])
@@ -155,7 +155,9 @@ def _missing(declared_type: str) -> AvroType:
     if base_name in INTEGER_BITS:
         return AvroType("union", parts=(_NULL, AvroType("long")))
     part = written_type(declared_type, "").branches[0]
-    return AvroType("union", parts=(_NULL, replace(part, precision=_DIGITS) if base_name == "decimal" else part))
+    return AvroType(
+        "union", parts=(_NULL, replace(part, precision=DECIMAL_DIGITS_MAX) if base_name == "decimal" else part)
+    )
 
 
 def _unread(avro_type: AvroType, path: str) -> AvroType:

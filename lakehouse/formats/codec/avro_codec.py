@@ -17,6 +17,7 @@ from lakehouse.formats.codec.codec import Row, SchemaCodec
 from lakehouse.formats.codec.registered import (
     PREFIX_LENGTH,
     WriterSchemas,
+    encode_by_newest,
     with_prefix,
 )
 from lakehouse.formats.values.unfit import Unfit
@@ -67,22 +68,14 @@ class AvroCodec(SchemaCodec):
 
         A text that is one string alone stands without quotes. Raises Unfit.
         """
-        reasons: list[str] = []
-        unfit_schemas: list[str] = []
-        for id in sorted(self.schemas, reverse=True):
-            try:
-                _reader(self.schemas[id], columns, self.format.traits.ignores_case, self.format.traits.is_bare)
-            except Unfit as error:
-                unfit_schemas.append(f"schema {id}: {error}")
-                continue
-            avro_type = self.schemas[id].avro_type
-            is_text = all(branch.kind == "string" for branch in avro_type.branches)
-            try:
-                return with_prefix(id, text_writer(avro_type)(json.dumps(text) if is_text else text))
-            except Unfit as error:
-                reasons.append(f"schema {id}: {error}")
-        unknown = "no schema of the topic's writers is known by which it could be written"
-        raise Unfit([*reasons, *unfit_schemas, unknown][0])
+
+        def encode(schema: WriterSchema) -> bytes:
+            if (problem := self.schema_problem(schema, columns, is_key=False)) is not None:
+                raise UnfitSchema(problem)
+            is_text = all(branch.kind == "string" for branch in schema.avro_type.branches)
+            return text_writer(schema.avro_type)(json.dumps(text) if is_text else text)
+
+        return encode_by_newest(self.schemas, encode)
 
 
 @dataclass(frozen=True, slots=True)

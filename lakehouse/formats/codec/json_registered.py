@@ -14,8 +14,10 @@ from lakehouse.formats.codec.codec import Codec, Row
 from lakehouse.formats.codec.json_codec import JsonAnyCaseCodec, JsonBareCodec, JsonCodec
 from lakehouse.formats.codec.registered import (
     NO_SCHEMAS,
+    NOTHING_TO_WRITE_BY,
     PREFIX_LENGTH,
     WriterSchemas,
+    encode_by_newest,
     known_id,
     split_registered,
     with_prefix,
@@ -61,7 +63,7 @@ class JsonRegisteredCodec(Codec):
         """Return the bytes of a JSON text, under the newest JSON Schema of the topic's writers. Raises Unfit."""
         id = max((id for id, schema in self.schemas.items() if schema.kind == JSON_KIND), default=None)
         if id is None:
-            raise Unfit("no schema of the topic's writers is known under which it could be written")
+            raise Unfit(NOTHING_TO_WRITE_BY)
         return with_prefix(id, self._plain.encode_typed(text, columns))
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
@@ -114,16 +116,13 @@ class JsonValidatedCodec(JsonRegisteredCodec):
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
         """Return the bytes of a JSON text, under the newest schema of the writers that it fits. Raises Unfit."""
-        reasons: list[str] = []
-        for id in sorted(self.schemas, reverse=True):
-            data = with_prefix(id, self._plain.encode_typed(text, columns))
-            try:
-                check_registered_json(data, self.schemas)
-            except Unfit as error:
-                reasons.append(str(error))
-            else:
-                return data
-        raise Unfit([*reasons, "no schema of the topic's writers is known under which it could be written"][0])
+        data = self._plain.encode_typed(text, columns)
+
+        def encode(schema: WriterSchema) -> bytes:
+            check_json(schema, data)
+            return data
+
+        return encode_by_newest(self.schemas, encode)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
         return _EVERYTHING_FITS

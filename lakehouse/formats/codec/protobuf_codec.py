@@ -14,6 +14,7 @@ from lakehouse.formats.codec.codec import BinaryCodec, Row, SchemaCodec, check_l
 from lakehouse.formats.codec.registered import (
     PREFIX_LENGTH,
     WriterSchemas,
+    encode_by_newest,
     with_prefix,
 )
 from lakehouse.formats.protobuf.proto_indexes import FIRST, FIRST_BYTES, read_indexes
@@ -69,17 +70,14 @@ class ProtobufCodec(SchemaCodec):
 
         The text is in Protobuf's own JSON. Raises Unfit if there is none.
         """
-        reasons: list[str] = []
-        for id in sorted(self.schemas, reverse=True):
-            problem = self.schema_problem(self.schemas[id], columns, is_key=False)
-            try:
-                if problem is not None:
-                    raise Unfit(problem)
-                schema = self.schemas[id].proto_schema
-                return with_prefix(id, FIRST_BYTES + write_json_text(schema, schema.tops[0], text))
-            except Unfit as error:
-                reasons.append(f"schema {id}: {error}")
-        raise Unfit([*reasons, "no schema of the topic's writers is known by which it could be written"][0])
+
+        def encode(schema: WriterSchema) -> bytes:
+            if (problem := self.schema_problem(schema, columns, is_key=False)) is not None:
+                raise Unfit(problem)
+            proto_schema = schema.proto_schema
+            return FIRST_BYTES + write_json_text(proto_schema, proto_schema.tops[0], text)
+
+        return encode_by_newest(self.schemas, encode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from lakehouse.formats.values.unfit import Unfit
+from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 
 PREFIX_LENGTH = 5
@@ -16,6 +17,7 @@ ID_MAX = (1 << 31) - 1
 # Libraries in Java reserve room for as many bytes or items as a value says before they see whether these are there, and
 # 22 bytes can say billions. So they get a limit, and no longer record is read: Kafka's usual one is a thirtieth.
 LENGTH_MAX = 33_554_432
+NOTHING_TO_WRITE_BY = "no schema of the topic's writers is known by which it could be written"
 _MAGIC, _GUID_MAGIC = 0, 1
 
 
@@ -79,6 +81,25 @@ def known_id(data: bytes) -> int:
 def with_prefix(id: int, data: bytes) -> bytes:
     """Return a value with its prefix."""
     return bytes([_MAGIC]) + id.to_bytes(4, "big") + data
+
+
+def encode_by_newest(schemas: WriterSchemas, encode: Callable[[WriterSchema], bytes]) -> bytes:
+    """Return what `encode` makes by the newest schema of the topic's writers by which it can, with its prefix.
+
+    encode: called for each schema, from the newest on, until one is possible. It gives the bytes after the prefix, or
+    raises Unfit, or UnfitSchema for a schema whose own reason tells less than one about the text.
+    Raises Unfit with the first reason.
+    """
+    reasons: list[str] = []
+    schema_reasons: list[str] = []
+    for id in sorted(schemas, reverse=True):
+        try:
+            return with_prefix(id, encode(schemas[id]))
+        except Unfit as error:
+            reasons.append(f"schema {id}: {error}")
+        except UnfitSchema as error:
+            schema_reasons.append(f"schema {id}: {error}")
+    raise Unfit([*reasons, *schema_reasons, NOTHING_TO_WRITE_BY][0])
 
 
 def _unfit_prefix(data: bytes) -> Unfit:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.protobuf.proto_reader import fields_to_read, reading, well_known
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.formats.values.unfit import Unfit
@@ -27,7 +26,7 @@ from lakehouse.plan.protobuf.proto_schema import (
     ProtoField,
     ProtoSchema,
 )
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.schema import Column, base_type, field_types, item_type
 
 # An array and a type of Arrow to an array of it, and which of its values only the rule can read.
 Convert = Callable[[pa.Array, pa.DataType], tuple[pa.Array, np.ndarray]]
@@ -160,7 +159,7 @@ class _Converters:
             return _number if is_checked else _as_it_is
         message = self._schema.message_of(field)
         if base_name == "struct":
-            return self.record(message, member_types(declared_type), descriptor)
+            return self.record(message, field_types(declared_type), descriptor)
         if message.name in WRAPPERS:
             if (value := message.field("value")) is None:
                 raise NotQuick

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import PlanError
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.plan.protobuf.proto_schema import MessageType, ProtoSchema
-from lakehouse.plan.schema import base_type
+from lakehouse.plan.schema import base_type, field_types, item_type
 
 RESERVED = "#"
 _NUMBER_MAX = (1 << 29) - 1
@@ -84,7 +83,7 @@ def struct_members(declared_type: str) -> dict[str, str] | None:
     """Return the fields of a struct, or of those in an array or a map; None if there is none."""
     match base_type(declared_type):
         case "struct":
-            return member_types(declared_type)
+            return field_types(declared_type)
         case "array" | "map":
             return struct_members(item_type(declared_type))
     return None

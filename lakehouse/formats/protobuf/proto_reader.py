@@ -25,7 +25,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete
 from lakehouse.formats.values.connect_value import decimal_of_unscaled
 from lakehouse.formats.values.text_value import INTEGER_BITS, check_integer_range, parse_decimal, precision_and_scale
@@ -45,7 +44,7 @@ from lakehouse.plan.protobuf.proto_schema import (
     ProtoSchema,
 )
 from lakehouse.plan.refused.unfit_schema import UnfitSchema
-from lakehouse.plan.schema import Column, base_type
+from lakehouse.plan.schema import Column, base_type, field_types, item_type
 from lakehouse.semantics.number_text import exact_decimal
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ class _Reader:
     def _message(self, field: ProtoField, own_type: str, declared_type: str) -> tuple[DescriptorProto | None, Convert]:
         message, base_name = self._schema.message_of(field), base_type(own_type)
         if base_name == "struct":
-            return self.record(message, member_types(own_type))
+            return self.record(message, field_types(own_type))
         if message.name in WRAPPERS:
             copy, read = self.record(message, {"value": own_type})
             return copy, lambda values: read(values)["value"]

@@ -23,15 +23,14 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.protobuf.message_copies import MessageCopies, add_field, add_map, complete
 from lakehouse.formats.protobuf.proto_numbers import ProtoNumbers, parse_numbers
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.formats.values.unfit import Unfit
 from lakehouse.plan.names.schema_options import SchemaOptions
 from lakehouse.plan.protobuf.proto_schema import CONFLUENT_DECIMAL, DATE, TIMESTAMP, ProtoField
-from lakehouse.plan.schema import Column, base_type
-from lakehouse.semantics.moment import to_microseconds
+from lakehouse.plan.schema import Column, base_type, field_types, item_type
+from lakehouse.semantics.time.moment import to_microseconds
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -82,7 +81,7 @@ def _message_lines(
         if base_type(own_type) == "struct":
             nested_name = _free_name(column_name, taken_names)
             type_name = f".{full_name}.{nested_name}"
-            members = member_types(own_type)
+            members = field_types(own_type)
             nested += _message_lines(nested_name, members, type_name[1:], f"{path}{column_name}.", numbers, imports)
         else:
             type_name = _SCALARS.get(base_type(own_type)) or f".{_MESSAGES[base_type(own_type)]}"
@@ -164,7 +163,7 @@ class _Writer:
         """Return the copy of the message that a value is, and the function that fills it; None for a scalar."""
         base_name = base_type(own_type)
         if base_name == "struct":
-            return self.record(member_types(own_type), path)
+            return self.record(field_types(own_type), path)
         if base_name not in _MESSAGES:
             return None, None
         copy = self.messages.add()

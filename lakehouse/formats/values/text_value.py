@@ -2,7 +2,7 @@
 
 Dates and timestamps are read as in Spark (its cast from string): ISO, with or without a zone, which is UTC by
 default; "2013", "2013-6" and "2013-6-1 9" are moments too, and so are the other forms of ISO 8601 in
-`lakehouse.semantics.iso_text`. Texts that depend on today's date ("12:30") are refused, and so are years outside
+`lakehouse.semantics.time.iso_text`. Texts that depend on today's date ("12:30") are refused, and so are years outside
 Python's 1 to 9999.
 """
 
@@ -24,8 +24,8 @@ from sqlglot import exp
 
 from lakehouse.formats.values.unfit import Unfit, check_length, unfit_value
 from lakehouse.plan.schema import base_type, parse_type
-from lakehouse.semantics import iso_text
 from lakehouse.semantics.number_text import NUMBER, exact_decimal
+from lakehouse.semantics.time import iso_text
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 NOT_FINITE = {"NaN": float("nan")}

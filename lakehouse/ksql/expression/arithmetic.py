@@ -8,6 +8,7 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.sql import Sql, fitted, let_sql, text_literal
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 
 def element_at(array: str, index: Sql) -> str:
@@ -86,7 +87,7 @@ def _exact_sum(sign: str, left: Sql, right: Sql, kind: Kind) -> str | None:
     scale = max(scale for _, scale in (operand_kind.digits for operand_kind in kinds))
     whole_digits, room = (
         max(digits - own for digits, own in (operand_kind.digits for operand_kind in kinds)),
-        k.DIGITS_MAX - 1 - scale,
+        DECIMAL_DIGITS_MAX - 1 - scale,
     )
     if whole_digits <= room or room < 1:
         return None

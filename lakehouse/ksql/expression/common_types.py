@@ -13,6 +13,7 @@ from lakehouse.ksql.function.sql import Sql, literal_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _TRUE = ("true", "tru", "tr", "t", "yes", "ye", "y")
 _FALSE = ("false", "fals", "fal", "fa", "f", "no", "n")
@@ -71,7 +72,7 @@ def _parse_number(text: str, kind: Kind, position: int) -> int | Decimal:
         value = Decimal(text.strip())
     except InvalidOperation:
         raise SqlError(f"invalid input syntax for type {kind}: {text!r}", position) from None
-    if not value.is_finite() or value.adjusted() >= k.DIGITS_MAX:
+    if not value.is_finite() or value.adjusted() >= DECIMAL_DIGITS_MAX:
         raise SqlError(f"invalid input syntax for type {kind}: {text!r}", position)
     is_whole = value == value.to_integral_value() and "." not in text
     return int(value) if is_whole else value

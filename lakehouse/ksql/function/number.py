@@ -13,6 +13,7 @@ from lakehouse.ksql.function.record import Function, define_function
 from lakehouse.ksql.function.sql import Sql, copy_sql, let_sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _FAMILY = "Numbers"
 _EXACT = 34  # digits of a DECIMAL that Spark does not round here
@@ -100,9 +101,10 @@ def _decimal_sum_kind(digits: tuple[int, int], scale: int) -> Kind:
     """Return Spark's type for the sum of a decimal and half a place: beyond 38 digits it loses scale."""
     precision, own_scale = digits
     whole_digits, scale = max(precision - own_scale, 1 - scale) + 1, max(own_scale, scale)
-    return k.decimal_of(
-        min(whole_digits + scale, 38), scale if whole_digits + scale <= 38 else max(38 - whole_digits, min(scale, 6))
-    )
+    if whole_digits + scale > DECIMAL_DIGITS_MAX:
+        scale = max(DECIMAL_DIGITS_MAX - whole_digits, min(scale, 6))
+        return k.decimal_of(DECIMAL_DIGITS_MAX, scale)
+    return k.decimal_of(whole_digits + scale, scale)
 
 
 def _rounded_kind(arguments: Sequence[Any]) -> Kind:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.plan.names.field import field_name
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 NUMBERS = ("INTEGER", "BIGINT", "DECIMAL", "DOUBLE")  # each fits into those after it
 MOMENTS = ("DATE", "TIME", "TIMESTAMP")
@@ -29,7 +30,6 @@ SPARK = {
 OTHER_NAMES = {"INT": "INTEGER", "VARCHAR": "STRING", "DEC": "DECIMAL"}
 # The types of values in topics, in JSON and in delimited text, where they differ.
 ON_THE_WAY = {"DATE": "int", "TIMESTAMP": "bigint"}
-DIGITS_MAX = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ BOOLEAN, INTEGER, BIGINT, DOUBLE, STRING, BYTES, DATE, TIME, TIMESTAMP, NULL = m
 
 def decimal_of(precision: int, scale: int) -> Kind:
     """Return DECIMAL(precision, scale), cut to Spark's limits."""
-    return Kind("DECIMAL", digits=(min(precision, DIGITS_MAX), min(scale, DIGITS_MAX)))
+    return Kind("DECIMAL", digits=(min(precision, DECIMAL_DIGITS_MAX), min(scale, DECIMAL_DIGITS_MAX)))
 
 
 def array_of(element_kind: Kind) -> Kind:

@@ -16,6 +16,7 @@ from lakehouse.ksql.syntax.hints import likely_type
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.plan.names.field import column_name
 from lakehouse.plan.schema import check_name
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 BIGINT_MAX = 2**63 - 1
 DIGITS_MAX = 19  # a BIGINT has no more
@@ -121,8 +122,8 @@ class ExpressionReader:
 
     def _decimal(self, part: Part, position: int) -> t.Expr:
         value = Decimal(str(part.children[0]))
-        if len(value.as_tuple().digits) > k.DIGITS_MAX:
-            raise SqlError(f"a DECIMAL has at most {k.DIGITS_MAX} digits", position)
+        if len(value.as_tuple().digits) > DECIMAL_DIGITS_MAX:
+            raise SqlError(f"a DECIMAL has at most {DECIMAL_DIGITS_MAX} digits", position)
         return t.Value(value, position=position)
 
     def _double(self, part: Part, position: int) -> t.Expr:
@@ -259,11 +260,12 @@ class ExpressionReader:
         type_name = k.OTHER_NAMES.get(word, word)
         if type_name == "DECIMAL":
             precision, scale = digits if len(digits) == 2 else (*digits, 0) if digits else (10, 0)
-            if not (1 <= precision <= k.DIGITS_MAX and 0 <= scale <= precision):
+            if not (1 <= precision <= DECIMAL_DIGITS_MAX and 0 <= scale <= precision):
                 raise SqlError(
-                    "DECIMAL(precision, scale) has a precision from 1 to 38, and a scale up to it", position,
+                    f"DECIMAL(precision, scale) has a precision from 1 to {DECIMAL_DIGITS_MAX}, and a scale up to it",
+                    position,
                     found=f"DECIMAL({precision}, {scale})",
-                )  # fmt: skip
+                )
             return k.decimal_of(precision, scale)
         if word in self.types:
             return self.types[word]

@@ -13,7 +13,7 @@ from lakehouse.lake.commit_log import CommitInfo, CommitLog, TickCoverage, find_
 from lakehouse.lake.commit_metadata import TopicState
 from lakehouse.lake.moment.lake_facts import Ends, LakeFacts, TableLog
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.moment import Offsets, partitions_left_out
+from lakehouse.semantics.time.moment import Offsets, partitions_left_out
 
 
 def ends_at_tick(lake_facts: LakeFacts, bronze: TableLog | None, topics: Collection[str], tick: int) -> dict[str, Ends]:

@@ -32,7 +32,7 @@ from lakehouse.lake.moment.past_subject import Reads, Subject
 from lakehouse.lake.moment.timeline import Timeline
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.sql import check_select, open_duckdb, register_table, run_select
-from lakehouse.semantics.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
+from lakehouse.semantics.time.moment import At, AtCommit, AtEvent, AtOffsets, AtTick, AtVersion, to_datetime
 
 if TYPE_CHECKING:
     from lakehouse.lake.read_bounds import Rows

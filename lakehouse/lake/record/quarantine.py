@@ -13,8 +13,8 @@ from lakehouse.formats.values.unfit import FOUND_PART
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.fixed_records import read_repaired
-from lakehouse.semantics.moment import to_milliseconds
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time.moment import to_milliseconds
 
 if TYPE_CHECKING:
     from datetime import datetime

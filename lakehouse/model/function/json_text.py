@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lakehouse.errors import NeedsSpark
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 from lakehouse.semantics.java_double import java_double
 
 _LONG = 1 << 63
-_DIGITS_MAX = 38
 _PLAIN = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -108,7 +108,7 @@ def _number_schema(number_text: str) -> str:
         return "BIGINT"
     whole_digits, _, fraction = number_text.lstrip("-").partition(".")
     digit_count = len((whole_digits + fraction.rstrip("0")).lstrip("0"))
-    if _PLAIN.fullmatch(number_text) and digit_count <= _DIGITS_MAX:
+    if _PLAIN.fullmatch(number_text) and digit_count <= DECIMAL_DIGITS_MAX:
         scale = len(number_text.partition(".")[2].rstrip("0"))
         return f"DECIMAL({max(digit_count, scale, 1)},{scale})"
     return "DOUBLE"

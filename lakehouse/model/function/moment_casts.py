@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from lakehouse.errors import NeedsSpark
 from lakehouse.model.function.zone import find_zone
-from lakehouse.semantics.moment import EPOCH
-from lakehouse.semantics.years import LAST_MS, is_possible_time
+from lakehouse.semantics.time.moment import EPOCH
+from lakehouse.semantics.time.years import LAST_MS, is_possible_time
 
 T = TypeVar("T")
 _BLANKS = "".join(map(chr, (*range(33), 127)))  # the characters that Spark trims

@@ -16,6 +16,7 @@ from __future__ import annotations
 from lakehouse.errors import PlanError
 from lakehouse.plan.avro.avro_schema import ISO_TIMESTAMP, AvroType
 from lakehouse.plan.names.field import IDENTIFIER, quote_field, suggest_name
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 NUMBER_TYPES = {"int": "int", "long": "bigint", "float": "float", "double": "double"}
 _PLAIN_TYPES = {**NUMBER_TYPES, "boolean": "boolean", "string": "string", "bytes": "binary", "enum": "string",
@@ -23,7 +24,6 @@ _PLAIN_TYPES = {**NUMBER_TYPES, "boolean": "boolean", "string": "string", "bytes
 _TIMESTAMPS = (ISO_TIMESTAMP, "timestamp-millis", "timestamp-micros")
 _MOMENT_TYPES = {"date": "date", **dict.fromkeys(_TIMESTAMPS, "timestamp")}
 _NULL = AvroType("null")
-_DIGITS_MAX = 38
 
 
 def schema_text(avro_type: AvroType, subject: str) -> str:
@@ -60,8 +60,8 @@ def type_of_avro(avro_type: AvroType, subject: str) -> str:
         raise PlanError(f"{subject}: {avro_type} is no type of a column. Declare the columns, without this one.")
     own_type = branches[0] if branches else _NULL
     if own_type.logical == "decimal":
-        if own_type.precision > _DIGITS_MAX:
-            raise PlanError(f"{subject}: {own_type} has more than {_DIGITS_MAX} digits. Declare the columns.")
+        if own_type.precision > DECIMAL_DIGITS_MAX:
+            raise PlanError(f"{subject}: {own_type} has more than {DECIMAL_DIGITS_MAX} digits. Declare the columns.")
         return f"decimal({own_type.precision}, {own_type.scale})"
     match own_type.kind:
         case "record":

@@ -21,7 +21,8 @@
 | none                    | nothing: a key that is not read                                                           |
 | +named                  | with the original names of fields, from which SQL has derived those of the columns        |
 | +epoch                  | dates and timestamps are numbers: days, and milliseconds, since 1970                      |
-| +window30000, +session  | a key with a window's bounds after its own bytes: see `lakehouse.semantics.windowed_key`  |
+| +window30000, +session  | a key with a window's bounds after its own bytes: see
+`lakehouse.semantics.time.windowed_key`  |
 
 The first part is the kind of the format: `lakehouse.plan.names.format_traits` says what is true of each.
 """
@@ -32,7 +33,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from lakehouse.plan.names.format_traits import JSON, TRAITS, FormatTraits, traits_of
-from lakehouse.semantics.window import Hopping, Session, Window
+from lakehouse.semantics.time.window import Hopping, Session, Window
 
 COMMA = ","
 # Of the values and of the keys of a topic that names none; "": keys are Kafka's primitives if they can be, else JSON.

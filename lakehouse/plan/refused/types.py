@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from lakehouse.errors import PlanError
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
 
 _TYPE = exp.DataType.Type
-_DIGITS_MAX = 38
 # How many types stand inside of a type, and how it is written with them.
 _INNER_TYPES = {
     _TYPE.ARRAY: (1, "array<string>"),
@@ -27,10 +27,10 @@ def check_parameters(part: exp.DataType, base_name: str, subject: str) -> None:
             raise PlanError(f"{subject}: {type_sql!r} does not say what is in it. Write it as {example!r}.")
     elif base_name == "decimal":
         precision, scale, *others = (*map(_number_of, parameters), *(10, 0)[len(parameters) :])
-        if others or not 1 <= precision <= _DIGITS_MAX or not 0 <= scale <= precision:
+        if others or not 1 <= precision <= DECIMAL_DIGITS_MAX or not 0 <= scale <= precision:
             raise PlanError(
-                f"{subject}: {type_sql!r}: a decimal has 1 to {_DIGITS_MAX} digits, and at most as many of them after "
-                "the point: 'decimal(10, 2)'."
+                f"{subject}: {type_sql!r}: a decimal has 1 to {DECIMAL_DIGITS_MAX} digits, and at most as many of "
+                "them after the point: 'decimal(10, 2)'."
             )
     elif parameters:
         raise PlanError(f"{subject}: {type_sql!r}: a {base_name} has no length. Write {base_name!r}.")

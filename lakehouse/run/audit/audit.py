@@ -20,7 +20,7 @@ from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Table
 from lakehouse.run.audit.finding import BACKFILL, REBUILD, Audit, Missing, PartitionAudit, Problem, describe_faults
 from lakehouse.run.audit.missing import KafkaAccess, explain_missing
-from lakehouse.semantics.window import Sliding
+from lakehouse.semantics.time.window import Sliding
 from lakehouse.spark.audit import fates, offsets, refolded
 from lakehouse.spark.audit.marks import Scope
 from lakehouse.spark.bronze import interventions

@@ -31,9 +31,9 @@ from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import keys_in, keys_of
 from lakehouse.run.scenario.scenario import Scenario, build_records, on_model
-from lakehouse.semantics import kafka_time
 from lakehouse.semantics.position import Identity
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time import kafka_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from lakehouse.run.scenario.as_written import plain_value
 from lakehouse.run.scenario.compare import is_same_value
 from lakehouse.run.scenario.keys import keys_of
 from lakehouse.semantics.changelog import Key
-from lakehouse.semantics.moment import At, to_milliseconds
 from lakehouse.semantics.position import Position
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.window import Span
+from lakehouse.semantics.time.moment import At, to_milliseconds
+from lakehouse.semantics.time.window import Span
 
 if TYPE_CHECKING:
     from lakehouse.spark.open_lake import OpenLake

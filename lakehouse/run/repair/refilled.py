@@ -11,7 +11,7 @@ from lakehouse.kafka.topics import TO_COME, Cluster, TopicFacts
 from lakehouse.lake import store
 from lakehouse.lake.control import note
 from lakehouse.lake.record.bronze_rows import BronzeRows
-from lakehouse.semantics.moment import moment_text
+from lakehouse.semantics.time.moment import moment_text
 
 # The records are old: Kafka must not drop them for that, nor give them its own time.
 TOPIC_CONFIG = {

@@ -23,7 +23,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.schema import check_topic
 from lakehouse.run.repair.refilled import Target, open_target
-from lakehouse.semantics.kafka_time import HEADER, no_time
+from lakehouse.semantics.time.kafka_time import HEADER, no_time
 
 POSITIONS = ("topic_id", "offset", "tick")
 # librdkafka takes 0 for "now", and Kafka has no time before 1970.

@@ -11,7 +11,7 @@ from lakehouse.plan.app import App
 from lakehouse.plan.table import Table
 from lakehouse.run.start import leases
 from lakehouse.run.start.opened import Opened
-from lakehouse.semantics.moment import At, ClockName, Offsets, moment_of
+from lakehouse.semantics.time.moment import At, ClockName, Offsets, moment_of
 
 if TYPE_CHECKING:
     from lakehouse.run.repair.backfill import Backfilled, Range, ShowProgress
@@ -299,8 +299,8 @@ class Repairs(Opened):
     ) -> Rehydrated:
         """Write a topic's records in bronze back into a Kafka topic, up to a moment; without Spark.
 
-        at, clock, tick, offsets: the moment, see `lakehouse.semantics.moment.moment_of`. from_tick: only records from
-        this tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
+        at, clock, tick, offsets: the moment, see `lakehouse.semantics.time.moment.moment_of`. from_tick: only records
+        from this tick on. The rest: see `lakehouse.run.repair.rehydrate`. Run again, it goes on where it ended. Raises
         ConfigError, NotFound, LeaseHeld, KafkaUnavailable.
         """
         from lakehouse.lake.record.bronze_rows import BronzeRows

@@ -14,7 +14,7 @@ from lakehouse.kafka.headers import LIMIT
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest
-from lakehouse.semantics.moment import to_datetime
+from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format
 
 if TYPE_CHECKING:

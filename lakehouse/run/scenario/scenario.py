@@ -46,8 +46,8 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.run.scenario.compare import compare, compare_beginnings
 from lakehouse.run.scenario.shape import check_shape
 from lakehouse.run.start.application import load_app
-from lakehouse.semantics import kafka_time
 from lakehouse.semantics.record import Record
+from lakehouse.semantics.time import kafka_time
 
 if TYPE_CHECKING:
     from lakehouse.ksql.script import Script

@@ -11,7 +11,7 @@ from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.schema import base_type
 from lakehouse.plan.table import Sink
 from lakehouse.run.schemas.part_text import GUESSED, shown_format
-from lakehouse.semantics.window import Window
+from lakehouse.semantics.time.window import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.plan.expression import Expression
 from lakehouse.plan.names.field import field_name
 from lakehouse.run.sql import computed, records
-from lakehouse.semantics.moment import At, FindSource, moment_of, no_source
+from lakehouse.semantics.time.moment import At, FindSource, moment_of, no_source
 
 if TYPE_CHECKING:
     from lakehouse.lake.moment.rows_at import FoldRows

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from lakehouse.semantics.decimal_digits import DECIMAL_DIGITS_MAX
+
 PART_DIGITS = 18
 PARTS = ("high", "middle", "low")
 _PART = 10**PART_DIGITS
-DECIMAL_DIGITS_MAX = 38
 
 
 @dataclass(frozen=True, slots=True)

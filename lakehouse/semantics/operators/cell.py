@@ -12,8 +12,8 @@ from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from lakehouse.semantics.aggregate.aggregate import Rule
-from lakehouse.semantics.window import Hopping, Span
-from lakehouse.semantics.years import FIRST_MS
+from lakehouse.semantics.time.window import Hopping, Span
+from lakehouse.semantics.time.years import FIRST_MS
 
 Rules = tuple[Rule, ...]
 

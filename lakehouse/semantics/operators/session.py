@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, empty_accumulators
-from lakehouse.semantics.window import Session, Span
+from lakehouse.semantics.time.window import Session, Span
 
 
 @dataclass(frozen=True, slots=True)

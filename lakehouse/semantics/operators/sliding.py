@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.semantics.operators.cell import Arrival, Cell, CellChange, Cells, Outcome, Rules, add_record
-from lakehouse.semantics.window import Sliding, Span
-from lakehouse.semantics.years import FIRST_MS
+from lakehouse.semantics.time.window import Sliding, Span
+from lakehouse.semantics.time.years import FIRST_MS
 
 
 @dataclass(frozen=True, slots=True)

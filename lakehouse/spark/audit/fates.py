@@ -34,7 +34,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.semantics.window import Session
+from lakehouse.semantics.time.window import Session
 from lakehouse.spark.audit.marks import KINDS, Scope, mark_frames
 
 FATES = (

@@ -33,8 +33,8 @@ from lakehouse.lake.place import TablePlace, quarantine_place
 from lakehouse.plan.operator import WINDOW_COLUMNS
 from lakehouse.plan.table import Table
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.window import Session, Sliding
-from lakehouse.semantics.years import FIRST_MS
+from lakehouse.semantics.time.window import Session, Sliding
+from lakehouse.semantics.time.years import FIRST_MS
 from lakehouse.spark.audit.offsets import Extent, partition_number, topic_id_at
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention

@@ -1,12 +1,12 @@
-"""Kafka's timestamps that are not valid times, on Spark; the rule is `lakehouse.semantics.kafka_time`."""
+"""Kafka's timestamps that are not valid times, on Spark; the rule is `lakehouse.semantics.time.kafka_time`."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.semantics import kafka_time
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time import kafka_time
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 
 def with_valid_times(frame: DataFrame) -> DataFrame:

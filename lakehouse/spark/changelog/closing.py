@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import ClockState
+from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.fold.visibility import closes_after
 
 

@@ -11,10 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.avro.avro_columns import item_type, member_types
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.plan.avro.avro_schema import AvroType
-from lakehouse.plan.schema import base_type
+from lakehouse.plan.schema import base_type, field_types, item_type
 from lakehouse.spark.expression.arrow_functions import spark_type
 from lakehouse.spark.expression.moment_text import NO_MOMENT, parse_moment
 from lakehouse.spark.expression.years import is_outside_years
@@ -72,7 +71,7 @@ def _struct_value(raw: Column, avro_type: AvroType, declared_type: str) -> AvroV
     members = [
         (name, avro_value(raw[field], part.branches[0], member_type))
         for (name, member_type), field, part in zip(
-            member_types(declared_type).items(), avro_type.fields, avro_type.parts, strict=True
+            field_types(declared_type).items(), avro_type.fields, avro_type.parts, strict=True
         )
     ]
     value = F.struct(*[member.value.alias(name) for name, member in members])

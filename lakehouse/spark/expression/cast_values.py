@@ -15,7 +15,7 @@ import re
 
 from lakehouse.formats.values.text_value import INTEGER_BITS
 from lakehouse.semantics.number_text import EXPONENT_MAX, LENGTH_MAX
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 # The cast `1` of `0` to a text: Spark takes any bytes for a text, and a reader that expects UTF-8 fails.
 TEXT = "if(typeof(`0`) = 'binary', try_validate_utf8(`1`), `1`)"

@@ -1,4 +1,4 @@
-"""The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.years`.
+"""The years 1 to 9999 on Spark, whose own times go further: see `lakehouse.semantics.time.years`.
 
 Bytes with a time outside of these years do not fit; an expression that gives such a time has failed, and is null. So is
 an expression that gives a text of bytes that are not UTF-8.
@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from lakehouse.plan.expression import Expression
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.declared import column_of
 
 Test = Callable[[Column, DataType], Column]

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from lakehouse.plan.operator import WINDOW_COLUMNS, Aggregate
-from lakehouse.semantics.window import Hopping
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.window import Hopping
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.expression.years import compute_columns
 from lakehouse.spark.fold.aggregates import Form

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.lineage.clocks import shared_clocks
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import Clock, ClockState
+from lakehouse.semantics.time.clock import Clock, ClockState
 from lakehouse.spark.expression.arrow_functions import literal_map
 
 ALWAYS_MS = -(2**62)  # judged by this time, no record is late

@@ -16,8 +16,8 @@ from lakehouse.lake.commit_metadata import RecordCounts
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream_join import StreamJoin
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.failures import Failed
+from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.fold.aggregates import same_key
 from lakehouse.spark.fold.bounds import HeldFrame, KeyBounds, hold_with_bounds
 from lakehouse.spark.fold.clock import RunningClock, needs_watermark

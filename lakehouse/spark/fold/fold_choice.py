@@ -8,7 +8,7 @@ from functools import singledispatch
 from lakehouse.plan.aggregation import SQL_KINDS, can_subtract
 from lakehouse.plan.operator import Aggregate, Fold, Latest, LatestBy, LatestSent
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Hopping
+from lakehouse.semantics.time.window import Hopping
 from lakehouse.spark.fold.aggregates import Form
 from lakehouse.spark.fold.latest import LatestFold, LatestSentFold
 from lakehouse.spark.fold.latest_by_order import LatestByOrderFold

@@ -11,7 +11,7 @@ from lakehouse.semantics.failures import Tally
 from lakehouse.semantics.operators.cell import Arrival, Cell, Cells, KeyOperator, Rules
 from lakehouse.semantics.operators.undo import is_first_half
 from lakehouse.semantics.position import Position
-from lakehouse.semantics.window import Span
+from lakehouse.semantics.time.window import Span
 from lakehouse.spark.fold.aggregates import Form
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from lakehouse.plan.operator import WINDOW_COLUMNS, Suppress
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.semantics.failures import Tally
-from lakehouse.semantics.window import Session, Sliding
+from lakehouse.semantics.time.window import Session, Sliding
 from lakehouse.spark.expression.arrow_functions import arrow_type, over_arrow, ship_by_value, spark_type
 from lakehouse.spark.fold.aggregate_fold import AggregateFold
 from lakehouse.spark.fold.aggregates import Form, same_key

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse.plan.table import Table
-from lakehouse.semantics.clock import ClockState
+from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.fold.aggregates import Form, same_key
 from lakehouse.spark.fold.bounds import KeyBounds
 from lakehouse.spark.fold.clock import ALWAYS_MS, with_stream_time

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.plan.operator import Expire, Final, Having
 from lakehouse.plan.table import Table
-from lakehouse.semantics.window import Span
+from lakehouse.semantics.time.window import Span
 from lakehouse.spark.expression.declared import column_of
 from lakehouse.spark.fold.table_fold import TableFold
 

@@ -11,8 +11,8 @@ from lakehouse.errors import NotFound
 from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.lake.record.fixed_records import FixedBytes
 from lakehouse.plan.origin import Source
-from lakehouse.semantics import future_time
 from lakehouse.semantics.position import Identity
+from lakehouse.semantics.time import future_time
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.history.refold import IDENTITY
 from lakehouse.spark.open_lake import OpenLake

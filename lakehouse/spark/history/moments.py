@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 from lakehouse.errors import NotFound
 from lakehouse.lake.moment.cut import Cut, cut_from_details
 from lakehouse.plan.evolution.change import DECLARATION, declaration_properties
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.commit_number import NO_TICK
-from lakehouse.semantics.moment import Offsets
+from lakehouse.semantics.time.clock import ClockState
+from lakehouse.semantics.time.moment import Offsets
 from lakehouse.spark.bronze import bronze, interventions
 from lakehouse.spark.bronze.interventions import Intervention
 from lakehouse.spark.fold.aggregates import same_key

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
-from lakehouse.semantics.clock import ClockState, clock_from_plain
 from lakehouse.semantics.commit_number import NO_TICK
+from lakehouse.semantics.time.clock import ClockState, clock_from_plain
 from lakehouse.spark.fold.clock import RunningClock
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.history import anchors

@@ -28,7 +28,7 @@ from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.schema import Column as PlanColumn
 from lakehouse.plan.schema import base_type
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 from lakehouse.spark.expression.years import in_range, null_outside_years
 from lakehouse.spark.part.json_any_case import AFTER, BEFORE, MAYBE_ESCAPED, name_pattern
 from lakehouse.spark.part.json_part import OPTIONS

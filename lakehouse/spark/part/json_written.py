@@ -32,8 +32,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lakehouse.semantics import iso_text
 from lakehouse.semantics.number_text import EXPONENT_MAX
+from lakehouse.semantics.time import iso_text
 from lakehouse.spark.expression.json_numbers import MARK, MARKED, OTHER, UNMARKED
 
 LARGE_EXPONENT = r"([0-9.][eE][+-]?)0*[1-9][0-9]{4,}"

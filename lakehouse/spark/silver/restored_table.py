@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.properties import CLOCK
-from lakehouse.semantics.clock import clock_from_plain
+from lakehouse.semantics.time.clock import clock_from_plain
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_unneeded, is_visible
 from lakehouse.spark.jvm import folders

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.moment.cut import Cut
-from lakehouse.semantics.clock import ClockState
+from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.changelog import changefeed
 from lakehouse.spark.fold.fold_choice import choose_fold
 from lakehouse.spark.fold.visibility import is_expired, is_final, is_visible

@@ -28,10 +28,10 @@ from lakehouse.plan.lineage.clocks import placing_topics, shared_clocks
 from lakehouse.plan.origin import Source
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.stream_join import StreamJoin, looked_up_by_time, meeting_streams
-from lakehouse.semantics.clock import ClockState
 from lakehouse.semantics.commit_number import NO_TICK
 from lakehouse.semantics.operators.eras import era_starts as eras_begin
 from lakehouse.semantics.operators.truncate import several_partitions
+from lakehouse.semantics.time.clock import ClockState
 from lakehouse.spark.batch_cache import NO_BATCH
 from lakehouse.spark.bronze import bronze
 from lakehouse.spark.bronze.schema_ids import check_schemas

@@ -18,8 +18,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from lakehouse.errors import ConfigError
-from lakehouse.semantics import iso_text
-from lakehouse.semantics.years import is_possible_time
+from lakehouse.semantics.time import iso_text
+from lakehouse.semantics.time.years import is_possible_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ClockName = Literal["event", "commit"]

@@ -14,8 +14,8 @@ A record is late for a window that closed before it (rule 14):
 
 Kafka Streams: `TimeWindows`, `SlidingWindows`, `SessionWindows`.
 
-No window reaches beyond the possible times (`lakehouse.semantics.years`): a tumbling or hopping window ends there, and
-a record whose sliding windows would reach beyond is late.
+No window reaches beyond the possible times (`lakehouse.semantics.time.years`): a tumbling or hopping window ends there,
+and a record whose sliding windows would reach beyond is late.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lakehouse.semantics.years import FIRST_MS, LAST_MS
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from lakehouse.semantics.position import order_times
 from lakehouse.semantics.record import Record
-from lakehouse.semantics.years import FIRST_MS, LAST_MS, is_possible_time
+from lakehouse.semantics.time.years import FIRST_MS, LAST_MS, is_possible_time
 
 INT64 = range(-(2**63), 2**63)
 

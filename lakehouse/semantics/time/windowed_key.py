@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from lakehouse.semantics.window import Hopping, Session, Span, Window
+from lakehouse.semantics.time.window import Hopping, Session, Span, Window
 
 _BOUND, _BOUNDS = struct.Struct(">q"), struct.Struct(">qq")
 
