@@ -147,7 +147,11 @@ def open_log(path: str, newest_version: int) -> CommitLog:
     return CommitLog(lambda version: store.read_lines(f"{path}/_delta_log/{version:020}.json"), newest_version, path)
 
 
+def commit_time_ms(commit_info: Mapping[str, Any]) -> int:
+    """Return a commit's time, the same as in Spark: copying the table's files does not change it. 0 if it has none."""
+    return int(commit_info.get("inCommitTimestamp") or commit_info.get("timestamp") or 0)
+
+
 def _parse_commit(version: int, commit_info: dict[str, Any], path: str) -> CommitInfo:
-    time_ms = int(commit_info.get("inCommitTimestamp") or commit_info.get("timestamp") or 0)
     metadata = parse_metadata(commit_info.get("userMetadata"), f"version {version} of {path}")
-    return CommitInfo(version, commit_info.get("operation", ""), time_ms, metadata)
+    return CommitInfo(version, commit_info.get("operation", ""), commit_time_ms(commit_info), metadata)

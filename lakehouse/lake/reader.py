@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from lakehouse.errors import ConfigError, LakehouseError, NotFound
 from lakehouse.lake import store
-from lakehouse.lake.commit_log import TickCoverage, find_tick_coverage, open_log
+from lakehouse.lake.commit_log import TickCoverage, commit_time_ms, find_tick_coverage, open_log
 from lakehouse.lake.commit_metadata import BronzeTick, CommitMetadata, RowsCommit, TableCommit, app_id, parse_metadata
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
@@ -204,11 +204,6 @@ def walk_commits(table: DeltaTable) -> Iterator[dict[str, Any]]:
         if len(newest_first) < batch_limit:
             return
         batch_limit, oldest_version = batch_limit * 8, newest_first[-1]["version"]
-
-
-def commit_time_ms(commit: dict[str, Any]) -> int:
-    """Return a commit's time, the same as in Spark: copying the table's files does not change it."""
-    return int(commit.get("inCommitTimestamp") or commit["timestamp"])
 
 
 def split_layer(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.durable import read_object, write_durably
-from lakehouse.errors import ConfigError
+from lakehouse.errors import ConfigError, StorageError
 from lakehouse.kafka.topics import TopicFacts
 from lakehouse.lake.layout import Layout
 from lakehouse.run.drill import logbook
@@ -63,6 +63,19 @@ def test_the_history_of_drills_has_the_newest_first_and_takes_no_half_file(tmp_p
     Path(layout.drills, "20261122T120000.orders.json.7.new").write_text('{"table": "ord')  # its writer was killed
     assert [entry["tick"] for entry in logbook.read_history(layout, "orders")] == [0, 1]
     assert [entry["tick"] for entry in logbook.read_history(layout)] == [2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "[" * 100_000, '{"at": "2026-11-22", "table": "orders", "tick": "1"}']
+)
+def test_a_file_that_is_no_drill_is_named(tmp_path: Path, text: str) -> None:
+    layout = Layout(str(tmp_path))
+    Path(layout.drills).mkdir(parents=True)
+    Path(layout.drills, "20261122T120000.orders.json").write_text(text)
+    with pytest.raises(
+        StorageError, match=r"orders\.json: found .+; expected a file that `lakehouse test drill` wrote"
+    ):
+        list(logbook.read_history(layout))
 
 
 def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakehouse.errors import ConfigError, NotFound
 from lakehouse.lake import reader
+from lakehouse.lake.commit_log import commit_time_ms
 from lakehouse.lake.commit_metadata import BronzeTick
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.cut import Cut
@@ -103,7 +104,7 @@ def _tick_at_time(layout: Layout, commit_moment: AtCommit) -> int:
     """Return the last tick that bronze had at a time of the wall clock."""
     commit_ms = commit_moment.ms
     for commit_number, commit in enumerate(reader.walk_commits(reader.open_table(layout.records, "bronze"))):
-        metadata, commit_ms = reader.parse_commit(commit, layout.records), reader.commit_time_ms(commit)
+        metadata, commit_ms = reader.parse_commit(commit, layout.records), commit_time_ms(commit)
         if commit_number == 0 and commit_moment.ms > max(commit_ms, time.time() * 1000):
             raise NotFound(
                 f"{commit_moment}: that time is in the future, so it can't be read yet. Name an earlier one."

@@ -60,19 +60,38 @@ class Drill:
     cases: tuple[DrillCase, ...] = field(default=())
 
 
+# The type of each field of a drill in the history.
+_FIELD_TYPES: dict[str, Any] = {
+    "at": str, "table": str, "tick": int, "rows": int, "hash": int, "seconds": int | float, "ok": bool, "cases": list,
+}  # fmt: skip
+
+
 def read_history(layout: Layout, table: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the drills of one table, or of all, the newest first. Raises StorageError."""
+    """Yield the drills of one table, or of all, the newest first. Raises StorageError for a file that has no drill."""
     suffix = ".json" if table is None else f".{table}.json"
     for name in sorted(store.file_names(layout.drills), reverse=True):
         if name.endswith(suffix):
-            path = f"{layout.drills}/{name}"
-            try:
-                yield json.loads("".join(store.read_lines(path)))
-            except ValueError as error:
-                raise StorageError(
-                    f"{path}: found {error}; expected a file that `lakehouse test drill` wrote. Remove it: the history "
-                    "can be lost without harm."
-                ) from error
+            yield _read_drill(f"{layout.drills}/{name}")
+
+
+def _read_drill(path: str) -> dict[str, Any]:
+    try:
+        drill = json.loads("".join(store.read_lines(path)))
+    except (ValueError, RecursionError, OSError) as error:
+        raise _not_a_drill(path, str(error)) from error
+    if not isinstance(drill, dict):
+        raise _not_a_drill(path, f"a {type(drill).__name__}")
+    for name, field_type in _FIELD_TYPES.items():
+        if not isinstance(drill.get(name), field_type):
+            raise _not_a_drill(path, f"{name}: {drill[name]!r:.100}" if name in drill else f"no field {name}")
+    return drill
+
+
+def _not_a_drill(path: str, found: str) -> StorageError:
+    return StorageError(
+        f"{path}: found {found}; expected a file that `lakehouse test drill` wrote. Remove it: the history can be lost "
+        "without harm."
+    )
 
 
 def remember(layout: Layout, drill: Drill) -> None:
