@@ -172,12 +172,13 @@ def _guard_cast(tree: Tree, child: Tree) -> Tree:
 
 def _compute_once(value: Tree, form: Callable[[Tree], Tree]) -> Tree:
     """Return `form` applied to a value that it uses several times, with the value computed once."""
-    if value.kind in LEAVES:
-        return form(value)
-    bound_field = _bound_fields(1)[0]
-    return _fill_template(
-        f"element_at(transform(array(named_struct('a0', `1`)), {BOUND} -> `0`), 1)", [form(bound_field), value]
-    )
+    return form(value) if value.kind in LEAVES else _compute_first([value], form(_bound_fields(1)[0]))
+
+
+def _compute_first(values: list[Tree], body: Tree) -> Tree:
+    """Return a body that has the values, each computed once, as its `_bound_fields`."""
+    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(values)))
+    return _fill_template(f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)", [body, *values])
 
 
 def _is_short_literal(tree: Tree) -> bool:
@@ -230,11 +231,11 @@ def _null_where(condition: str, tree: Tree, children: list[Tree], extra_trees: l
         "if(coalesce(`0`, true), null, `1`)",
         [_fill_template(condition, [*values, *extra_trees]).try_eval(), tree.try_eval()],
     )
-    if not computed_places:
-        return guarded_tree
-    fields = ", ".join(f"'a{number}', `{number + 1}`" for number in range(len(computed_places)))
-    outer_form = f"element_at(transform(array(named_struct({fields})), {BOUND} -> `0`), 1)"
-    return _fill_template(outer_form, [guarded_tree, *(children[place] for place in computed_places)])
+    return (
+        _compute_first([children[place] for place in computed_places], guarded_tree)
+        if computed_places
+        else guarded_tree
+    )
 
 
 def _bound_fields(count: int) -> list[Tree]:
