@@ -5,8 +5,11 @@ Without the syncs a file system may show the new name with an empty file after a
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,14 @@ def read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+@contextmanager
+def lock_start(folder: Path) -> Iterator[None]:
+    """Allow one start at a time on a folder; the lock ends with the process that holds it."""
+    with (folder / "start.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        yield
 
 
 def _sync_folder(folder: Path) -> None:

@@ -91,25 +91,25 @@ class Replay:
 
         Raises ConfigError for a topic that the application does not read, and for values that can't be encoded.
         """
-        what = f"send({topic!r})"
+        subject = f"send({topic!r})"
         for part_name, data in (("key_bytes", key_bytes), ("value_bytes", value_bytes)):
             if data is not None and not isinstance(data, bytes | bytearray):
-                raise ConfigError(f"{what}: {part_name} is a {type(data).__name__}; expected bytes, such as b'...'.")
+                raise ConfigError(f"{subject}: {part_name} is a {type(data).__name__}; expected bytes, such as b'...'.")
         source = next((source for source in self.app.sources if source.topic == topic), None)
         if source is None:
-            raise ConfigError(f"{what}: the application does not read it; it reads {', '.join(self.app.topics)}.")
+            raise ConfigError(f"{subject}: the application does not read it; it reads {', '.join(self.app.topics)}.")
         if (key is not None and key_bytes is not None) or (value is not None and value_bytes is not None):
-            raise ConfigError(f"{what}: found a key or a value, and its bytes beside it; expected one of them.")
+            raise ConfigError(f"{subject}: found a key or a value, and its bytes beside it; expected one of them.")
         try:
             half = "key"
             raw_key = to_key_bytes(source, key) if key_bytes is None else key_bytes
             half = "value"
             raw_value = to_value_bytes(source, value) if value_bytes is None else value_bytes
         except Unfit as error:
-            raise ConfigError(f"{what}: the {half} can't be encoded: {error}") from error
+            raise ConfigError(f"{subject}: the {half} can't be encoded: {error}") from error
         if not isinstance(partition, int) or partition < 0:
-            raise ConfigError(f"{what}: partition={partition!r}; expected a number from 0.")
-        place, time = (topic, partition), _milliseconds(timestamp, what)
+            raise ConfigError(f"{subject}: partition={partition!r}; expected a number from 0.")
+        place, time = (topic, partition), _milliseconds(timestamp, subject)
         order_time = kafka_time.order_time(time, self._order_times.get(place))
         self._order_times[place] = order_time
         held_time, time_header = kafka_time.bronze_time(time)
@@ -123,7 +123,7 @@ class Replay:
             raw_value,
             self._tick,
             order_time,
-            (*_headers(headers, what), *time_header),
+            (*_headers(headers, subject), *time_header),
         )
         self._offsets[place] += 1
         self._sent.append(
@@ -173,24 +173,24 @@ def _in_batches(records: list[Record]) -> list[list[Record]]:
     return batches
 
 
-def _milliseconds(time: int | datetime, what: str) -> int:
+def _milliseconds(time: int | datetime, subject: str) -> int:
     if isinstance(time, datetime) and time.tzinfo is not None:
         return to_milliseconds(time)
     if isinstance(time, int) and not isinstance(time, bool) and time in kafka_time.INT64:
         return time
     raise ConfigError(
-        f"{what}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC). Milliseconds are "
-        "a whole number of 64 bits."
+        f"{subject}: timestamp={time!r}; expected milliseconds, or a datetime with a zone (tzinfo=UTC). Milliseconds "
+        "are a whole number of 64 bits."
     )
 
 
-def _headers(headers: Headers, what: str) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(headers: Headers, subject: str) -> tuple[tuple[str, bytes | None], ...]:
     try:
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         return tuple(_header(name, value) for name, value in pairs)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"{what}: headers={headers!a:.200}; expected a dict, or pairs: names with text or bytes, or None."
+            f"{subject}: headers={headers!a:.200}; expected a dict, or pairs: names with text or bytes, or None."
         ) from error
 
 

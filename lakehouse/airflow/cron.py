@@ -59,11 +59,11 @@ def _parse_numbers(part: str, field: str, field_name: str, field_bounds: FieldBo
     if match is None:
         raise ConfigError(f"{field_name}: found {field!r}; {expected_text}.")
     first_text, last_text, step_text = match.groups()
-    low_number = least_number if first_text is None else _parse_number(first_text, least_number, number_names)
+    low_number = least_number if first_text is None else _parse_cron_number(first_text, least_number, number_names)
     high_number = (
         (low_number if first_text else most_number)
         if last_text is None
-        else _parse_number(last_text, least_number, number_names)
+        else _parse_cron_number(last_text, least_number, number_names)
     )
     if (
         low_number is None
@@ -77,7 +77,7 @@ def _parse_numbers(part: str, field: str, field_name: str, field_bounds: FieldBo
     return range(low_number, high_number + 1, int(step_text or 1))
 
 
-def _parse_number(text: str, least: int, number_names: tuple[str, ...]) -> int | None:
+def _parse_cron_number(text: str, least: int, number_names: tuple[str, ...]) -> int | None:
     if text.lower() in number_names:
         return number_names.index(text.lower()) + least
     return int(text) if re.fullmatch(r"[0-9]{1,2}", text) else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from lakehouse.airflow import api, environment, manifest, members
 from lakehouse.airflow.home import Home, airflow_url
 from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
+from lakehouse.durable import lock_start
 from lakehouse.errors import AirflowError
 from lakehouse.kafka import process
 from lakehouse.passed_on import SUPERVISED_BY
@@ -88,7 +88,7 @@ def start_airflow(
     """
     home = Home(settings.home)
     home.make()
-    with _start_lock(home):
+    with lock_start(home.folder):
         if (running := find_running(home)) is not None:
             _check_running(running, settings, say)
             make_pools(running, settings)  # for applications added by hand
@@ -139,7 +139,7 @@ def stop_airflow(settings: config.Airflow) -> bool:
     home = Home(settings.home)
     if not home.folder.is_dir():
         return False
-    with _start_lock(home):
+    with lock_start(home.folder):
         return _end_all(home) > 0
 
 
@@ -164,14 +164,6 @@ def _spawn_supervisor(home: Home) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-
-
-@contextlib.contextmanager
-def _start_lock(home: Home) -> Iterator[None]:
-    """Allow one start at a time on a home; the lock ends with the process that holds it."""
-    with (home.folder / "start.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _choose_port(home: Home, settings: config.Airflow) -> int:

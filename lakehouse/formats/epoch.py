@@ -45,12 +45,12 @@ def _moment_to_number(value: Any) -> Any:
 def number_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the types that such a format writes: numbers for dates and timestamps."""
     return tuple(
-        column if column.name in WINDOW_COLUMNS else Column(column.name, _MOMENT_TYPE.sub(_number_type, column.type))
+        column if column.name in WINDOW_COLUMNS else Column(column.name, _MOMENT_TYPE.sub(_epoch_type, column.type))
         for column in columns
     )
 
 
-def _number_type(match: re.Match[str]) -> str:
+def _epoch_type(match: re.Match[str]) -> str:
     return {"date": "int", "timestamp": "bigint"}[match[0]]
 
 

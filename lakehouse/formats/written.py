@@ -127,7 +127,7 @@ def _check_reads_same(
     """Raise Unfit if what people write is read otherwise than a record's own bytes: as another row, or reason."""
     format, columns = source.format_and_columns(part_name)
     again = (encoded_again, declared_schemas(source, part_name))
-    own_row, row_again = (_row_or_reason(part_name, format, columns, *written) for written in (own, again))
+    own_row, row_again = (_row_or_reason(part_name, format, columns, *part_bytes) for part_bytes in (own, again))
     if own_row != row_again:
         raise Unfit("its text would be read otherwise")
 

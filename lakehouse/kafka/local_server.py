@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import json
 import os
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +20,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import psutil
 
-from lakehouse.durable import write_durably
+from lakehouse.durable import lock_start, write_durably
 from lakehouse.errors import LakehouseError
 from lakehouse.kafka import process
 
@@ -137,7 +135,7 @@ class LocalServer(ABC, Generic[Running]):
         Raises the server's error if one already runs on the folder, the port is in use, or it does not come up.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _start_lock(self.folder):
+        with lock_start(self.folder):
             if running := find_server(self.RUNNING, self.folder):
                 raise self.ERROR(
                     f"A {self.NAME} is already running on {self.folder}: pid {running.pid}, port {running.port}. "
@@ -241,14 +239,6 @@ class LocalServer(ABC, Generic[Running]):
             "\n".join(f"    {log_line}" for log_line in (error_lines or log_lines)[-LINES_SHOWN:])
             or "    (nothing was logged)"
         )
-
-
-@contextlib.contextmanager
-def _start_lock(folder: Path) -> Iterator[None]:
-    """Allow one start at a time on a folder; the lock ends with the process that holds it."""
-    with (folder / "start.lock").open("w") as lock_file:
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
-        yield
 
 
 def _file_size(path: Path) -> int:

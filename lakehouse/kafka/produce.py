@@ -58,13 +58,13 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
     """
     # Check first: a producer would wait half a minute for a topic that does not exist.
     partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
-    sent_count, done, failed, reason = 0, 0, 0, ""
+    sent_count, delivered_count, failed_count, reason = 0, 0, 0, ""
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        nonlocal done, failed, reason
-        done += 1
+        nonlocal delivered_count, failed_count, reason
+        delivered_count += 1
         if error is not None:
-            failed, reason = failed + 1, reason or error.str()
+            failed_count, reason = failed_count + 1, reason or error.str()
 
     with _ONE_AT_A_TIME:
         producer = _producer(bootstrap_servers, frozenset(options.items()))
@@ -73,13 +73,13 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
                 _check_record(record, sent_count + 1, topic, partitions)
                 _send_record(producer, topic, record, delivered)
                 sent_count += 1
-                if failed:
+                if failed_count:
                     break
         finally:
             deadline = time.monotonic() + DELIVERY_TIMEOUT_SECONDS + 5.0
-            while done < sent_count and time.monotonic() < deadline:
+            while delivered_count < sent_count and time.monotonic() < deadline:
                 producer.poll(0.1)
-            missing_count = failed + sent_count - done
+            missing_count = failed_count + sent_count - delivered_count
             if missing_count:
                 _producer.cache_clear()  # the producer may be in a state from which it can't recover
     if missing_count:

@@ -145,12 +145,13 @@ def _parse_message(message: Message, options: Mapping[str, str]) -> RawRecord | 
         timestamp,
         {1: 0, 2: 1}.get(timestamp_kind, -1),
         headers,
-        _to_bytes(message.key()),
-        _to_bytes(message.value()),
+        message_bytes(message.key()),
+        message_bytes(message.value()),
     )
 
 
-def _to_bytes(data: str | bytes | None) -> bytes | None:
+def message_bytes(data: str | bytes | None) -> bytes | None:
+    """Return a key or a value as bytes: the client's types allow texts, too."""
     return data.encode() if isinstance(data, str) else data
 
 

@@ -135,7 +135,7 @@ def _is_in_star(node: t.Expr) -> bool:
 
 def _check_clauses(query: Query, from_clause: Joined) -> None:
     if from_clause.is_table:
-        _check_table(query, from_clause)
+        _check_is_table(query, from_clause)
     if query.group_by:
         if query.partition_by:
             raise SqlError("GROUP BY and PARTITION BY can't be in one statement", query.partition_by[0].position)
@@ -154,7 +154,7 @@ def _check_aggregates(query: Query) -> None:
             raise SqlError(f"use of aggregate function {calls[0].name} requires a GROUP BY clause", calls[0].position)
 
 
-def _check_table(query: Query, from_clause: Joined) -> None:
+def _check_is_table(query: Query, from_clause: Joined) -> None:
     if is_windowed(from_clause.node) and query.group_by:
         raise SqlError(
             f"GROUP BY is not supported over a windowed table, and {query.relation.name} has windows. Group the stream "

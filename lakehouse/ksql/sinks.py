@@ -275,7 +275,7 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
             query_result = widen_columns(
                 compile_query(query, find, QueryTarget("STREAM", entry.name, position)), entry.columns
             )
-            if columns_of(pad_columns(query_result, entry.columns)) != columns_of(entry.relation):
+            if comparable_columns(pad_columns(query_result, entry.columns)) != comparable_columns(entry.relation):
                 raise SqlError(
                     f"cannot replace it: query {query_name} inserts into {entry.name}, and its result schema "
                     f"{schema_of(query_result)} does not fit the schema {schema_of(entry.relation)}. Keep these "
@@ -290,7 +290,7 @@ def check_queries(catalog: Catalog, find: Find, position: int) -> None:
 
 def check_inserted(query_result: Relational, target: Entry, position: int) -> None:
     """Raise SqlError for a query whose columns are not those of its target."""
-    if columns_of(query_result) != columns_of(target.relation):
+    if comparable_columns(query_result) != comparable_columns(target.relation):
         raise SqlError(
             f"incompatible schema between results and sink. Result schema is {schema_of(query_result)}, but the sink "
             f"schema is {schema_of(target.relation)}",
@@ -298,7 +298,7 @@ def check_inserted(query_result: Relational, target: Entry, position: int) -> No
         )
 
 
-def columns_of(relational: Relational) -> list[tuple[str, Kind, bool]]:
+def comparable_columns(relational: Relational) -> list[tuple[str, Kind, bool]]:
     """Return the columns of a stream or a table in a form that can be compared."""
     return [(column.name, column.kind, column.is_key) for column in relational.columns]
 

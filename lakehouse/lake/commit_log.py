@@ -95,9 +95,9 @@ class CommitLog:
                 step_width * 2,
             )
             judged_commits = (
-                (commit.version, told)
+                (commit.version, answer)
                 for commit in self.walk_back(middle_version)
-                if (told := predicate(commit)) is not None
+                if (answer := predicate(commit)) is not None
             )
             judged_version, is_past = next(judged_commits, (middle_version, False))
             low_version, high_version = (low_version, judged_version) if is_past else (middle_version + 1, high_version)

@@ -51,7 +51,7 @@ def key_condition_sql(rows: Rows, key_names: tuple[str, ...], key_text: str) -> 
 def key_text_sql(rows: Rows, key_names: tuple[str, ...]) -> str:
     """Return DuckDB's SQL for the text of a row's key, so that people can search by its beginning."""
     key_columns = key_columns_of(rows.schema, drop_window_columns(key_names))
-    column_texts = [_column_text(rows, column) for column in key_columns]
+    column_texts = [_key_column_text(rows, column) for column in key_columns]
     if len(column_texts) == 1:
         return f"coalesce({column_texts[0]}, '')"
     special_characters = """'[,"\\r\\n]'"""
@@ -116,7 +116,7 @@ def _duckdb_type(arrow_type: pa.DataType) -> str:
     return DUCKDB_TYPES.get(type_name, type_name)
 
 
-def _column_text(rows: Rows, column: Column) -> str:
+def _key_column_text(rows: Rows, column: Column) -> str:
     quoted_name, plain_type = quote_name(column.name), base_type(column.type)
     if plain_type == "timestamp":
         return f"replace(replace(CAST({quoted_name} AS VARCHAR), ' ', 'T'), '+00', 'Z')"

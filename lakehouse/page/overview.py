@@ -29,7 +29,7 @@ def overview(app: Application) -> dict[str, Any]:
         "tick": coverage.tick,
         "nodes": [{"id": node.id, "kind": node.kind, "name": node.name} for node in app.nodes],
         "edges": [list(edge) for edge in app.edges],
-        "topics": {node.name: _topic_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
+        "topics": {node.name: _bronze_facts(layout, node.name) for node in app.nodes if node.kind == "topic"},
         "streams": {name: {"quarantined": open_counts.get(name, 0)} for name in app.streams},
         "tables": {
             table.name: table_facts(
@@ -68,7 +68,7 @@ def table_facts(
     }
 
 
-def _topic_facts(layout: Layout, name: str) -> dict[str, Any] | None:
+def _bronze_facts(layout: Layout, name: str) -> dict[str, Any] | None:
     if not is_table(reader.find_table_path(layout, "bronze", name)):
         return None
     bronze_facts = reader.read_table_facts(layout, "bronze", name)

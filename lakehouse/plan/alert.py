@@ -72,7 +72,7 @@ class Crossings(Node):
                 f"condition of the row: {', '.join(column.name for column in table.columns)}."
             )
         key_columns = [column for column in table.columns if column.name in table.key]
-        row_type = _struct_type([column for column in table.columns if column.name in table.values])
+        row_type = _row_type([column for column in table.columns if column.name in table.values])
         crossing_columns = [Column("crossing", "string"), Column("before", row_type), Column("after", row_type)]
         columns = [*key_columns, Column("alert", "string"), *crossing_columns, Column("alert_id", "string")]
         try:
@@ -149,7 +149,7 @@ class FunctionSink(Declaration):
         return cls(check_name(name, subject), stream, function)
 
 
-def _struct_type(columns: Sequence[Column]) -> str:
+def _row_type(columns: Sequence[Column]) -> str:
     """Return the type of a row's values; empty if only Spark can tell the type of one."""
     if not all(column.type for column in columns):
         return ""

@@ -115,7 +115,7 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     """
     if isinstance(upstream, Table):
         raise PlanError(f"app(): upstream: found {value_in_message(upstream)}, expected a list: upstream=[...].")
-    upstream_tables = _upstream_tables(parts, tuple(upstream))
+    upstream_tables = _flatten_upstream(parts, tuple(upstream))
     tables: dict[str, Table] = {}
     sinks: dict[str, Sink] = {}
     functions: dict[str, FunctionSink] = {}
@@ -149,8 +149,8 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     check_distinct(functions, "functions")
     sources: dict[str, Source] = {}
     for source in (source for item in streams for source in item.sources):
-        if (other := sources.setdefault(source.name, source)) != source:
-            if source.unmarked == other.unmarked:
+        if (first_source := sources.setdefault(source.name, source)) != source:
+            if source.unmarked == first_source.unmarked:
                 raise PlanError(
                     f"stream {source.name!r} is read by latest, which keeps a value that was not sent (TOAST), and by "
                     "something else, which needs all of them. Read the second one from the table (table.to_stream()), "
@@ -179,7 +179,7 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     )
 
 
-def _upstream_tables(parts: tuple[Table | Sink | FunctionSink, ...], upstream: tuple[Table, ...]) -> dict[str, Table]:
+def _flatten_upstream(parts: tuple[Table | Sink | FunctionSink, ...], upstream: tuple[Table, ...]) -> dict[str, Table]:
     """Return the tables of other applications by name, with those that they read. Raises PlanError, see `app`."""
     tables: dict[str, Table] = {}
     for table in upstream:

@@ -115,7 +115,7 @@ def _is_pinned_name(key: str, topic: str, key_format: str) -> bool:
 
 def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: str | None = None) -> str:
     """Return the columns of a pinned schema. name: of the column, if it is one value alone. Raises PlanError."""
-    what = "key" if part_name == "key" else "schema"
+    parameter = "key" if part_name == "key" else "schema"
     traits = parse_format(format).traits
     if not traits.needs_schema:
         reason = (
@@ -124,17 +124,19 @@ def _pinned_schema(topic: str, part_name: str, format: str, subject: str, name: 
             else f"records in {format} don't say what their columns are"
         )
         raise PlanError(
-            f"{subject}: {what} is missing, and {reason}: "
+            f"{subject}: {parameter} is missing, and {reason}: "
             + ('key="id string".' if part_name == "key" else 'schema="city string, amount decimal(10, 2)".')
         )
     pinned_type = read_pinned(declaring_folder(), topic, part_name, traits.schema_kind, subject)
     if name is None and pinned_type.kind != "record":
-        raise PlanError(f'{subject}: {what} is one {pinned_type} alone, in the pinned schema. Name it: {what}="id".')
+        raise PlanError(
+            f'{subject}: {parameter} is one {pinned_type} alone, in the pinned schema. Name it: {parameter}="id".'
+        )
     if pinned_type.kind != "record":
-        return f"{name} {type_of_avro(pinned_type, f'{subject}: {what}')}"
+        return f"{name} {type_of_avro(pinned_type, f'{subject}: {parameter}')}"
     if name is not None:
-        raise PlanError(f"{subject}: {what}={name!r}: the pinned schema is {pinned_type}. Leave out {what}.")
-    return schema_text(pinned_type, f"{subject}: {what}")
+        raise PlanError(f"{subject}: {parameter}={name!r}: the pinned schema is {pinned_type}. Leave out {parameter}.")
+    return schema_text(pinned_type, f"{subject}: {parameter}")
 
 
 def declared_source(
@@ -165,8 +167,8 @@ def declared_source(
     if " " not in key.strip() and not parse_format(key_format).traits.has_field_names:
         key_columns = tuple(column.plain for column in key_columns)  # the field of that name in the value is not read
     check_key_types(((column.name, column.type) for column in key_columns), f"{subject}: key")
-    _check_format(key_format, key_columns, f"{subject}: key")
-    _check_format(value_format, value_columns, f"{subject}: schema")
+    _check_holds_columns(key_format, key_columns, f"{subject}: key")
+    _check_holds_columns(value_format, value_columns, f"{subject}: schema")
     columns = tuple(column.plain for column in (*key_columns, *value_columns))
     if headers:
         columns += (Column(check_name(headers, f"{subject}: headers"), HEADERS_TYPE),)
@@ -222,7 +224,7 @@ def parse_key(key: str, value_columns: tuple[Column, ...], subject: str) -> tupl
     return (Column(name, "string"),)
 
 
-def _check_format(name: str, columns: tuple[Column, ...], subject: str) -> None:
+def _check_holds_columns(name: str, columns: tuple[Column, ...], subject: str) -> None:
     """Raise PlanError for columns that a format can't hold."""
     traits, base_types = parse_format(name).traits, [base_type(column.type) for column in columns]
     for column in columns:

@@ -97,7 +97,7 @@ class _Reader:
         """Return what a function uses of its file as text; a function that the file imports is its name."""
         value_code = getattr(value, "__code__", None)
         if isinstance(value_code, CodeType) and value_code.co_filename != code.co_filename:
-            return _full_name(value)
+            return _qualified_name(value)
         return self.text(value, module)
 
     def _callable_digest(self, function: Any) -> str:
@@ -108,7 +108,7 @@ class _Reader:
         if isinstance(function, type) or (
             isinstance(function, BuiltinFunctionType) and (owner is None or isinstance(owner, ModuleType))
         ):
-            return _full_name(function)
+            return _qualified_name(function)
         reduced = _reduce(function)
         if isinstance(reduced, str):
             return f"{getattr(function, '__module__', '')}.{reduced}"
@@ -141,7 +141,7 @@ class _Reader:
                 return f"{self._class_text(type(value), module)} {reduced or ADDRESS.sub('', repr(value))}"
             maker, arguments, *rest = reduced
             state, items, pairs, *_ = (*rest, None, None, None)
-            maker_text = self._class_text(maker, module) if isinstance(maker, type) else _full_name(maker)
+            maker_text = self._class_text(maker, module) if isinstance(maker, type) else _qualified_name(maker)
             return f"{maker_text} {self.text([arguments, state, list(items or ()), list(pairs or ())], module)}"
         finally:
             self._outer_objects.pop()
@@ -149,7 +149,7 @@ class _Reader:
     def _class_text(self, value: type, module: str) -> str:
         """Return a class of the file with what it says; another class by its name."""
         if value.__module__ != module:
-            return _full_name(value)
+            return _qualified_name(value)
         if any(outer_object is value for outer_object in self._outer_objects):
             return "outer class"
         self._outer_objects.append(value)
@@ -188,7 +188,7 @@ def _reduce(value: Any) -> str | tuple[Any, ...] | None:
         return None
 
 
-def _full_name(value: Any) -> str:
+def _qualified_name(value: Any) -> str:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
 
 

@@ -212,11 +212,11 @@ class Retime(Step):
 
     @classmethod
     def declared(cls, shape: Shape, time: str) -> tuple[Retime, Shape]:
-        what = f"{shape.what}: retime"
-        made = parse_expression(time, shape.columns, what)
-        if (kind := expression_type(made, shape.columns)) not in (None, "timestamp", "bigint"):
-            raise PlanError(f"{what}: {time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
-        return cls(made), shape
+        subject = f"{shape.what}: retime"
+        time_expression = parse_expression(time, shape.columns, subject)
+        if (kind := expression_type(time_expression, shape.columns)) not in (None, "timestamp", "bigint"):
+            raise PlanError(f"{subject}: {time!r} is a {kind}; expected a timestamp, or milliseconds as a bigint.")
+        return cls(time_expression), shape
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -300,25 +300,25 @@ class Changes(Declaration):
         return Sink(check_topic(topic), self.table, "net" if self.net else "event", number, None, *formats)
 
 
-def written_formats(format: str, key_format: str | None, subject: Stream | Table, what: str) -> tuple[str, str]:
+def written_formats(format: str, key_format: str | None, subject: Stream | Table, place: str) -> tuple[str, str]:
     """Return the formats in which a stream or table is published: of values, and of keys, "" for the usual one.
 
-    what: the subject, for messages. Raises PlanError for an unknown format, or columns that it can't hold.
+    place: for messages. Raises PlanError for an unknown format, or columns that it can't hold.
     """
-    format = check_format_name(format, VALUE_FORMATS, f"{what}: format")
-    key_format = "" if key_format is None else check_format_name(key_format, KEY_FORMATS, f"{what}: key_format")
+    format = check_format_name(format, VALUE_FORMATS, f"{place}: format")
+    key_format = "" if key_format is None else check_format_name(key_format, KEY_FORMATS, f"{place}: key_format")
     key_columns = [column for column in subject.columns if column.name in subject.key]
     value_columns = [column for column in subject.columns if column.name not in subject.key]
     for name, columns, part in ((format, value_columns, "format"), (key_format, key_columns, "key_format")):
         traits = traits_of(name)
         if traits.written_as:
-            raise PlanError(f"{what}: {part}={name!r} is only read: others write it. Use {traits.written_as!r}.")
+            raise PlanError(f"{place}: {part}={name!r} is only read: others write it. Use {traits.written_as!r}.")
         known_types = [base_type(column.type) for column in columns if column.type]
         if (traits.is_single and len(columns) != 1) or not all(map(traits.holds_type, known_types)):
             texts = ", ".join(map(str, columns))
-            raise PlanError(f"{what}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
+            raise PlanError(f"{place}: {part}={name!r} can't hold {texts}. Use {JSON!r}.")
         if traits.needs_schema:
-            check_writable(traits, ((column.name, column.type) for column in columns), f"{what}: {part}={name!r}")
+            check_writable(traits, ((column.name, column.type) for column in columns), f"{place}: {part}={name!r}")
     return format, key_format
 
 

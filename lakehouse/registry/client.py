@@ -99,7 +99,7 @@ class Registry:
         is_compatible, messages = answer.get("is_compatible"), answer.get("messages") or []
         if not isinstance(is_compatible, bool) or not isinstance(messages, list):
             raise self._failures.unavailable(f"it does not say whether schemas are compatible, but {answer!r}")
-        shown_messages = [self._failures.shown(str(message)) for message in messages]
+        shown_messages = [self._failures.without_secrets(str(message)) for message in messages]
         return (
             []
             if is_compatible
@@ -149,26 +149,26 @@ class Registry:
             self._references(schema, {}),
         )
 
-    def _references(self, schema: Schema, known: Known) -> tuple[RegisteredReference, ...]:
+    def _references(self, schema: Schema, referenced_by_version: Known) -> tuple[RegisteredReference, ...]:
         """Return what a schema refers to. Each schema is resolved once, however many others refer to it."""
         resolved = []
         for reference in schema.references or ():
             subject, version = self._whole_text(reference.subject), self._whole_number(reference.version)
-            if (subject, version) not in known:
-                if len(known) == REFERENCES_MOST:
+            if (subject, version) not in referenced_by_version:
+                if len(referenced_by_version) == REFERENCES_MOST:
                     raise self._failures.unavailable(f"a schema needs more than {REFERENCES_MOST} others")
-                known[subject, version] = None  # as long as its own references are resolved
-                known[subject, version] = self._referenced(subject, version, known)
-            if (referenced := known[subject, version]) is None:
+                referenced_by_version[subject, version] = None  # as long as its own references are resolved
+                referenced_by_version[subject, version] = self._referenced(subject, version, referenced_by_version)
+            if (referenced := referenced_by_version[subject, version]) is None:
                 raise self._failures.unavailable(f"version {version} of {subject} refers to itself")
             resolved.append(RegisteredReference(self._whole_text(reference.name), subject, version, *referenced))
         return tuple(resolved)
 
-    def _referenced(self, subject: str, version: int, known: Known) -> Referenced:
+    def _referenced(self, subject: str, version: int, referenced_by_version: Known) -> Referenced:
         answer = self._ask(lambda: self._client.get_version(subject, version, deleted=True))
         if answer is None:
             raise self._failures.unavailable(f"it has no version {version} of {subject}, which a schema refers to")
-        return self._whole_text(answer.schema.schema_str), self._references(answer.schema, known)
+        return self._whole_text(answer.schema.schema_str), self._references(answer.schema, referenced_by_version)
 
     def _whole_number(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):

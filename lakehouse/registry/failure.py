@@ -55,11 +55,11 @@ class Failures:
     def unavailable(self, reason: str) -> RegistryUnavailable:
         """Return the error for an answer that can't be used, or none."""
         return RegistryUnavailable(
-            f"The schema registry at {self._url} gives no answer that can be used: {self.shown(reason)}. "
+            f"The schema registry at {self._url} gives no answer that can be used: {self.without_secrets(reason)}. "
             "Expected a registry with Confluent's interface. Check that it runs, and the setting registry.url."
         )
 
-    def shown(self, text: str) -> str:
+    def without_secrets(self, text: str) -> str:
         """Return a text of the registry or of its client in one line, without the secrets of the settings."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
@@ -69,17 +69,18 @@ class Failures:
     def _translate_answer(self, status: int, code: object, text: object) -> Refusal | LakehouseError:
         if status in (401, 403):
             return ConfigError(
-                f"The schema registry at {self._url} refuses this client (HTTP {status}): {self.shown(str(text))}. "
-                f"Expected a login with the rights for this request; found {self._describe_login()}. Check "
-                "registry.user and registry.password, or registry.token, and what the registry allows them."
+                f"The schema registry at {self._url} refuses this client (HTTP {status}): "
+                f"{self.without_secrets(str(text))}. Expected a login with the rights for this request; found "
+                f"{self._describe_login()}. Check registry.user and registry.password, or registry.token, and "
+                "what the registry allows them."
             )
         is_own_answer = isinstance(code, int) and code > 0 and 400 <= status < 500
         if not is_own_answer or status in (408, 429):
             return self.unavailable(f"HTTP {status}: {text}")
-        return Refusal(status, int(str(code)), self.shown(str(text)))
+        return Refusal(status, int(str(code)), self.without_secrets(str(text)))
 
     def _translate_tls(self, error: ssl.SSLError) -> LakehouseError | None:
-        reason = self.shown(getattr(error, "verify_message", "") or error.reason or str(error))
+        reason = self.without_secrets(getattr(error, "verify_message", "") or error.reason or str(error))
         if isinstance(error, ssl.SSLCertVerificationError):
             if error.verify_code == CERTIFICATE_HAS_EXPIRED:
                 return self.unavailable(f"its certificate has expired ({reason})")

@@ -172,8 +172,8 @@ class Lake(Repairs):
         from lakehouse.spark.table import timelines
 
         change_logs, open_lake = list_change_logs(tables), self._lake
-        built = [table for table in tables if open_lake.exists(open_lake.layout.silver(table.name))]
-        return offsets_at_position(open_lake, change_logs, position, timelines.common_tick(open_lake, built))
+        existing_tables = [table for table in tables if open_lake.exists(open_lake.layout.silver(table.name))]
+        return offsets_at_position(open_lake, change_logs, position, timelines.common_tick(open_lake, existing_tables))
 
     def _find_source(self, reader: App | Table | None) -> FindSource:
         """Return the function that finds positions of the database behind an application, or a table."""

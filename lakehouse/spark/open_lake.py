@@ -40,18 +40,18 @@ LookUp = Callable[[int], WriterSchema | None]
 class Versions:
     """The last version of each table that was read: whenever a version is named, Delta lists its files with Spark."""
 
-    known: dict[str, tuple[str, int, PlannedFrame]] = field(default_factory=dict)
+    frames_by_path: dict[str, tuple[str, int, PlannedFrame]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, path: str, version: int) -> DataFrame:
         """Return the rows of the table at a path, at a version."""
         table_id = newest_snapshot(spark, path).table_id  # another table may be created at the same path
-        known_version = self.known.get(path)
+        known_version = self.frames_by_path.get(path)
         if known_version is not None and known_version[:2] == (table_id, version):
             return known_version[2].frame(spark)
         rows = spark.read.format("delta").option("versionAsOf", version).load(path)
         if (planned_frame := keep_plan(rows)) is None:
             return rows
-        self.known[path] = table_id, version, planned_frame
+        self.frames_by_path[path] = table_id, version, planned_frame
         return planned_frame.frame(spark)
 
 

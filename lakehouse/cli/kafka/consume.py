@@ -208,7 +208,7 @@ def _record_line(message: Message, parts: tuple[_ShownPart, _ShownPart]) -> str:
         show.moment(time, "milliseconds") if isinstance(time, datetime) else show.number(time),
         *map(_part_line, parts),
     ]
-    if header_count := len(_headers(message)):
+    if header_count := len(_message_headers(message)):
         words.append(f"({header_count} header{'s' * (header_count > 1)})")
     return "  ".join(words)
 
@@ -238,7 +238,7 @@ def _record_json(message: Message, parts: tuple[_ShownPart, _ShownPart]) -> str:
     for name, part in zip(("key", "value"), parts, strict=True):
         members |= _part_members(name, part)
     members["headers"] = json.dumps(
-        [{"name": name} | _bytes_member("value", data) for name, data in _headers(message)], ensure_ascii=False
+        [{"name": name} | _bytes_member("value", data) for name, data in _message_headers(message)], ensure_ascii=False
     )
     return f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text in members.items())}}}"
 
@@ -260,7 +260,7 @@ def _part_members(name: str, part: _ShownPart) -> dict[str, str]:
     return members
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | str | None]]:
+def _message_headers(message: Message) -> list[tuple[str, bytes | str | None]]:
     return [(name, data) for name, data in cast(Any, message.headers()) or ()]
 
 

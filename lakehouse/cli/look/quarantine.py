@@ -66,7 +66,7 @@ def quarantine(
     from lakehouse.plan.schema import check_name
 
     check_name(stream, "stream")
-    record_choice = choose_records(reason, position, start, end, is_open=open)
+    record_choice = choice_of_options(reason, position, start, end, is_open=open)
     layout = Layout(lake_of(config, lake).lake.path)
     if by is not None:
         _count_by_reason(layout, stream, record_choice, limit, json)
@@ -74,7 +74,7 @@ def quarantine(
         _list_records(layout, stream, record_choice, limit, json)
 
 
-def choose_records(
+def choice_of_options(
     reason: str | None, positions: list[str] | None, start: str | None, end: str | None, *, is_open: bool
 ) -> Choice:
     """Return the choice of records that a command line makes. Raises ConfigError for a position or a time that is none.

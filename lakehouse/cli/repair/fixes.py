@@ -31,7 +31,7 @@ class NewBytes:
     null: bool = False
 
     @property
-    def given(self) -> int:
+    def way_count(self) -> int:
         """The number of ways in which the command line gives it."""
         return (self.text is not None) + (self.file is not None) + self.null
 
@@ -150,14 +150,14 @@ def _fix_function(
     from lakehouse.run.repair.fixes import KEEP, Edit, unchanged
     from lakehouse.run.start.application import load_function
 
-    edited_parts = [name for name, new_values in edits.items() if new_values.given]
+    edited_parts = [name for name, new_values in edits.items() if new_values.way_count]
     if function_name is not None and edited_parts:
         raise ConfigError(f"replay: found --fix and a new {edited_parts[0]}; expected one of them.")
     if function_name is not None:
         return load_function(function_name, found_app)
     for name in edited_parts:
-        if edits[name].given > 1:
-            raise ConfigError(f"replay: found {edits[name].given} new {name}s; expected one.")
+        if edits[name].way_count > 1:
+            raise ConfigError(f"replay: found {edits[name].way_count} new {name}s; expected one.")
     if not edited_parts:
         return unchanged
     new_values = {

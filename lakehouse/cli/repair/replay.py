@@ -14,7 +14,7 @@ from lakehouse.cli.look.quarantine import (
     ReasonOption,
     StreamArgument,
     ToOption,
-    choose_records,
+    choice_of_options,
 )
 from lakehouse.cli.look.read import LimitOption
 from lakehouse.cli.repair.fixes import Attempt, NewBytes, ReplayRequest, attempt_fix
@@ -74,7 +74,7 @@ def replay(
 
     check_name(stream, "stream")
     settings = lake_of(config, lake)
-    record_choice = choose_records(reason, position, start, end, is_open=open)
+    record_choice = choice_of_options(reason, position, start, end, is_open=open)
     new_values = {"value": NewBytes(value, value_file, null_value), "key": NewBytes(key, key_file)}
     fix_attempt = Attempt(app_of(app, settings), stream, record_choice, fix, new_values)
     replay_request = ReplayRequest(why, decided_by, again, instead)

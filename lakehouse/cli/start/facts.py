@@ -53,7 +53,7 @@ def lake_facts(settings: Settings) -> dict[str, Any]:
         "kafka": kafka_facts,
         "tick": coverage.tick,
         "processes": [{"process": holder, "keeps": subjects} for holder, subjects in kept_by_holder(layout).items()],
-        "topics": _topic_facts(settings, layout, coverage, kafka_facts),
+        "topics": _waiting_by_topic(settings, layout, coverage, kafka_facts),
         "tables": table_facts(layout, coverage),
         "quarantined": reader.count_quarantined(layout, stream_names),
         "quarantined_open": quarantine.count_open_by_stream(layout, stream_names),
@@ -75,7 +75,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     for name in table_names:
         facts_of_table = asdict(reader.read_table_facts(layout, "silver", name))
         reads = reads_from_properties(reader.read_table_properties(layout, name)) or Reads(frozenset())
-        lacks_ticks = max(coverage.last_tick(reads.topics), last_intervention_tick(ticks_by_table, name, reads)) > (
+        lacks_ticks = max(coverage.last_tick(reads.topics), newest_repair_tick(ticks_by_table, name, reads)) > (
             facts_of_table["tick"] or 0
         )
         facts_of_table["behind"] = coverage.tick - (facts_of_table["tick"] or 0) if lacks_ticks else 0
@@ -86,7 +86,7 @@ def table_facts(layout: Layout, coverage: TickCoverage) -> list[dict[str, Any]]:
     return facts_by_table
 
 
-def last_intervention_tick(ticks_by_table: dict[str, int], table: str, reads: Reads) -> int:
+def newest_repair_tick(ticks_by_table: dict[str, int], table: str, reads: Reads) -> int:
     """Return the tick of the last intervention in a table, or in one that it is made from; 0 if there is none.
 
     ticks_by_table: see `intervention_ticks`.
@@ -118,7 +118,7 @@ def offset_counts(layout: Layout, topic: str) -> list[dict[str, Any]]:
     return list(offset_rows.to_arrow_table().to_pylist())
 
 
-def _topic_facts(
+def _waiting_by_topic(
     settings: Settings, layout: Layout, coverage: TickCoverage, kafka_facts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the topics of bronze, with how many records wait in Kafka: None where Kafka can't say."""

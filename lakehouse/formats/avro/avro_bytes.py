@@ -139,7 +139,7 @@ def skip(avro_type: AvroType, data: bytes, place: int) -> int:
         case "bytes" | "string":
             return _skip_bytes(data, place)
         case "union":
-            index, place = read_index(data, place, len(avro_type.parts))
+            index, place = read_branch_index(data, place, len(avro_type.parts))
             return skip(avro_type.parts[index], data, place)
         case "record":
             for part in avro_type.parts:
@@ -164,7 +164,7 @@ def _skip_bytes(data: bytes, place: int) -> int:
     return _take(data, place, max(length, 0))[1]
 
 
-def read_index(data: bytes, place: int, count: int) -> tuple[int, int]:
+def read_branch_index(data: bytes, place: int, count: int) -> tuple[int, int]:
     """Return the index of a union's branch or an enum's symbol, and the place after it. Raises Unfit."""
     index, place = read_int(data, place)
     if not 0 <= index < count:

@@ -29,7 +29,7 @@ from typing import Any
 from lakehouse.formats.avro.avro_writer import unfit_leaf, value_writer
 from lakehouse.formats.values.json_text import JsonNumber, parse_value
 from lakehouse.formats.values.text_value import NOT_FINITE, round_to_float32
-from lakehouse.formats.values.unfit import Unfit, check_length
+from lakehouse.formats.values.unfit import Unfit, check_number_length
 from lakehouse.plan.avro.avro_schema import AvroType
 from lakehouse.semantics.time import iso_text
 
@@ -52,13 +52,13 @@ def _leaf_of_json(value: Any, avro_type: AvroType) -> Any:
         case "float" | "double":
             return _double(value, avro_type)
         case "bytes" | "fixed":
-            return _binary(_text(value, avro_type), avro_type)
+            return _binary_from_json(_text_from_json(value, avro_type), avro_type)
         case "string" | "enum":
-            return _text(value, avro_type)
+            return _text_from_json(value, avro_type)
         case "int" | "long" if avro_type.logical == "date":
-            return _date(_text(value, avro_type), avro_type)
+            return _date_from_json(_text_from_json(value, avro_type), avro_type)
         case "int" | "long" if avro_type.logical in ("timestamp-millis", "timestamp-micros"):
-            return _timestamp(_text(value, avro_type), avro_type)
+            return _timestamp_from_json(_text_from_json(value, avro_type), avro_type)
         case "int" | "long":
             if not isinstance(value, JsonNumber) or not _WHOLE.fullmatch(value):
                 raise unfit_leaf(avro_type, value)
@@ -66,7 +66,7 @@ def _leaf_of_json(value: Any, avro_type: AvroType) -> Any:
     return value
 
 
-def _text(value: Any, avro_type: AvroType) -> str:
+def _text_from_json(value: Any, avro_type: AvroType) -> str:
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise unfit_leaf(avro_type, value)
     return value
@@ -76,7 +76,7 @@ def _decimal(value: Any, avro_type: AvroType) -> Decimal:
     if not isinstance(value, str):
         raise unfit_leaf(avro_type, value)
     try:
-        check_length(value)
+        check_number_length(value)
         return Decimal(value)
     except InvalidOperation as error:
         raise unfit_leaf(avro_type, value) from error
@@ -95,14 +95,14 @@ def _double(value: Any, avro_type: AvroType) -> float:
     raise unfit_leaf(avro_type, value)
 
 
-def _binary(text: str, avro_type: AvroType) -> bytes:
+def _binary_from_json(text: str, avro_type: AvroType) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise Unfit(f"{unfit_leaf(avro_type, text)}; bytes are written in base64") from error
 
 
-def _date(text: str, avro_type: AvroType) -> date:
+def _date_from_json(text: str, avro_type: AvroType) -> date:
     try:
         if _DATE.fullmatch(text):
             return date.fromisoformat(text)
@@ -111,7 +111,7 @@ def _date(text: str, avro_type: AvroType) -> date:
     raise Unfit(f'{unfit_leaf(avro_type, text)}; a date is written as "2026-01-31"')
 
 
-def _timestamp(text: str, avro_type: AvroType) -> datetime:
+def _timestamp_from_json(text: str, avro_type: AvroType) -> datetime:
     try:
         moment = datetime.fromisoformat(iso_text.normal_form(text))
     except ValueError:

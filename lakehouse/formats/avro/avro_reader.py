@@ -28,10 +28,10 @@ from lakehouse.formats.avro.avro_bytes import (
     fixed_reader,
     read_block_count,
     read_boolean,
+    read_branch_index,
     read_bytes,
     read_double,
     read_float,
-    read_index,
     read_int,
     read_long,
     read_string,
@@ -125,22 +125,22 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
     if base_name == "string" and avro_type.kind == "enum":
         return _enum_reader(avro_type.symbols)
     if base_name == "date" and avro_type.logical == "date":
-        return _checked(read_int, _date)
+        return _checked(read_int, _date_of_days)
     if base_name == "timestamp" and avro_type.logical in _MICROS:
         micros = _MICROS[avro_type.logical]
-        return _checked(read_long, lambda number: _timestamp(number * micros))
+        return _checked(read_long, lambda number: _timestamp_of_count(number * micros))
     if base_name == "timestamp" and avro_type.logical == ISO_TIMESTAMP:
         return _checked(read_string, parse_timestamp)
     if base_name in ("struct", "array", "map") and avro_type.kind == {"struct": "record"}.get(base_name, base_name):
-        return _nested_reader(avro_type, declared_type, ignores_case)
+        return _nested_avro_reader(avro_type, declared_type, ignores_case)
     if (plain_reader := _PLAIN_READERS.get((avro_type.kind, base_name))) is None:
         raise Unfit(f"{avro_type}, declared {declared_type}")
     return plain_reader
 
 
-def _checked(read: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
+def _checked(read_value: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
     def read_and_convert(data: bytes, place: int) -> tuple[Any, int]:
-        value, place = read(data, place)
+        value, place = read_value(data, place)
         return convert(value), place
 
     return read_and_convert
@@ -148,7 +148,7 @@ def _checked(read: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
 
 def _union_reader(readers: list[ReadBytes]) -> ReadBytes:
     def read(data: bytes, place: int) -> tuple[Any, int]:
-        index, place = read_index(data, place, len(readers))
+        index, place = read_branch_index(data, place, len(readers))
         return readers[index](data, place)
 
     return read
@@ -202,14 +202,14 @@ def _variable_decimal(parts: dict[str, Any], precision: int, scale: int) -> Deci
     return decimal_of_unscaled(int.from_bytes(parts["value"], "big", signed=True), parts["scale"], precision, scale)
 
 
-def _date(days: int) -> date:
+def _date_of_days(days: int) -> date:
     try:
         return _EPOCH_DATE + timedelta(days=days)
     except OverflowError as error:
         raise unfit_value("date in the years 1 to 9999", f"{days} days since 1970") from error
 
 
-def _timestamp(micros: int) -> datetime:
+def _timestamp_of_count(micros: int) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError as error:
@@ -218,13 +218,13 @@ def _timestamp(micros: int) -> datetime:
 
 def _enum_reader(symbols: tuple[str, ...]) -> ReadBytes:
     def read(data: bytes, place: int) -> tuple[str, int]:
-        index, place = read_index(data, place, len(symbols))
+        index, place = read_branch_index(data, place, len(symbols))
         return symbols[index], place
 
     return read
 
 
-def _nested_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
+def _nested_avro_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) -> ReadBytes:
     if avro_type.kind == "record":
         return _record_reader(avro_type, field_types(declared_type), ignores_case)
     read_item = value_reader(avro_type.parts[0], item_type(declared_type), ignores_case)

@@ -79,9 +79,9 @@ def _leaf_writer(avro_type: AvroType) -> WriteBytes:
         case "boolean":
             return lambda value: b"\x01" if _require(value, avro_type, bool) else _END
         case "float":
-            return lambda value: struct.pack("<f", round_to_float32(float(_number(value, avro_type))))
+            return lambda value: struct.pack("<f", round_to_float32(float(_require_number(value, avro_type))))
         case "double":
-            return lambda value: struct.pack("<d", float(_number(value, avro_type)))
+            return lambda value: struct.pack("<d", float(_require_number(value, avro_type)))
         case "string":
             return lambda value: _with_length(_utf8(_require(value, avro_type, str)))
         case "bytes":
@@ -99,7 +99,7 @@ def _require(value: Any, avro_type: AvroType, *types: type) -> Any:
     return value
 
 
-def _number(value: Any, avro_type: AvroType) -> Any:
+def _require_number(value: Any, avro_type: AvroType) -> Any:
     if isinstance(value, bool):
         raise unfit_leaf(avro_type, value)
     return _require(value, avro_type, int, float, Decimal)
@@ -124,7 +124,7 @@ def _write_null(value: Any, avro_type: AvroType) -> bytes:
 
 def _write_integer(value: Any, avro_type: AvroType) -> bytes:
     limit = 1 << (_BITS[avro_type.kind] - 1)
-    number = _number(value, avro_type)
+    number = _require_number(value, avro_type)
     if not -limit <= number < limit or number != int(number):
         raise unfit_leaf(avro_type, value)
     return write_long(int(number))
@@ -159,7 +159,7 @@ def _write_fixed(value: Any, avro_type: AvroType) -> bytes:
 
 
 def _write_decimal(value: Any, avro_type: AvroType) -> bytes:
-    sign, digits, exponent = Decimal(_require(_number(value, avro_type), avro_type, int, Decimal)).as_tuple()
+    sign, digits, exponent = Decimal(_require(_require_number(value, avro_type), avro_type, int, Decimal)).as_tuple()
     own_digits = "".join(map(str, digits)).rstrip("0")  # 1.500 fits where 1.5 does
     zeros = int(exponent) + avro_type.scale + len(digits) - len(own_digits) if isinstance(exponent, int) else -1
     if own_digits == "" and isinstance(exponent, int):
@@ -221,13 +221,13 @@ def _record_writer(avro_type: AvroType, read_leaf: ReadLeaf | None, is_exact: bo
         row = _members(value, avro_type)
         if is_exact and (other_names := [str(name) for name in row if name not in avro_type.fields]):
             raise Unfit(f"field {other_names[0]}: {avro_type} has no such field; it has {', '.join(avro_type.fields)}")
-        written = []
+        chunks = []
         for name, write_part in writers:
             try:
-                written.append(write_part(row.get(name)))
+                chunks.append(write_part(row.get(name)))
             except Unfit as error:
                 raise Unfit(f"field {name}: {error}") from error
-        return b"".join(written)
+        return b"".join(chunks)
 
     return write
 
@@ -246,7 +246,7 @@ def _map_writer(avro_type: AvroType, write_item: WriteBytes) -> WriteBytes:
         entries = _members(value, avro_type).items()
         if not all(isinstance(key, str) for key, _ in entries):
             raise Unfit(f"expected {avro_type} with texts as keys, found other ones")
-        written = (_with_length(_utf8(key)) + write_item(item) for key, item in entries)
-        return b"".join((write_long(len(entries)), *written, _END)) if entries else _END
+        entry_bytes = (_with_length(_utf8(key)) + write_item(item) for key, item in entries)
+        return b"".join((write_long(len(entries)), *entry_bytes, _END)) if entries else _END
 
     return write

@@ -38,23 +38,23 @@ class AvroCodec(SchemaCodec):
         return read_whole(read_row, data, PREFIX_LENGTH)  # type: ignore[no-any-return]
 
     def encode(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
-        return self._with_id(_row_writer(self.format, columns, is_key=False)(row))
+        return self._with_id(_avro_row_writer(self.format, columns, is_key=False)(row))
 
     def encode_key(self, row: Row, columns: tuple[Column, ...]) -> bytes | None:
         key_type = _written_type(self.format, columns, is_key=True)
         if key_type.kind == "record":
-            return self._with_id(_row_writer(self.format, columns, is_key=True)(row))
+            return self._with_id(_avro_row_writer(self.format, columns, is_key=True)(row))
         return self._encode_alone(row, columns, is_key=True)
 
     def _encode_alone(self, row: Row, columns: tuple[Column, ...], *, is_key: bool) -> bytes | None:
         value = row.get(columns[0].name)
-        return None if value is None else self._with_id(_row_writer(self.format, columns, is_key=is_key)(value))
+        return None if value is None else self._with_id(_avro_row_writer(self.format, columns, is_key=is_key)(value))
 
     def _with_id(self, data: bytes) -> bytes:
         return with_prefix(parse_schema_options(self.format.options).written_id, data)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
-        return _declared_schemas(self.format, columns, is_key)
+        return _declared_avro_schema(self.format, columns, is_key)
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
         try:
@@ -112,7 +112,7 @@ def _written_type(format: RecordFormat, columns: tuple[Column, ...], *, is_key: 
 
 
 @lru_cache(maxsize=1024)
-def _row_writer(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> WriteBytes:
+def _avro_row_writer(format: RecordFormat, columns: tuple[Column, ...], *, is_key: bool) -> WriteBytes:
     has_millis = parse_schema_options(format.options).has_millis
     return value_writer(_written_type(format, columns, is_key=is_key), _without_micros if has_millis else None)
 
@@ -123,6 +123,6 @@ def _without_micros(value: Any, avro_type: AvroType) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
+def _declared_avro_schema(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
     text = json.dumps(write_avro(avro_of_format(format, columns, is_key=is_key)))
     return WriterSchemas({parse_schema_options(format.options).written_id: WriterSchema(REGISTRY_KIND, text)})

@@ -171,7 +171,7 @@ class SchemaCodec(BinaryCodec):
         """Return what a function such as `read_row` reads by the writer's schema. Raises Unfit, which names the id."""
         id, schema = split_registered(data, self.schemas)
         try:
-            check_length(data)
+            check_data_length(data)
             return read(data, schema, columns)
         except (Unfit, UnfitSchema) as error:
             raise Unfit(f"schema {id}: {error}") from error
@@ -180,7 +180,7 @@ class SchemaCodec(BinaryCodec):
         return replace(self, schemas=schemas)
 
 
-def check_length(data: bytes) -> None:
+def check_data_length(data: bytes) -> None:
     """Raise Unfit for more bytes than a record that is read by a schema may have."""
     if len(data) > LENGTH_MAX:
         raise Unfit(f"expected at most {LENGTH_MAX:,} bytes, found {len(data):,}")

@@ -63,7 +63,7 @@ class DebeziumCodec(ConnectJsonCodec):
         schema, payload = read_record(decode_utf8(data), parse_object)
         if payload is None:
             return None
-        event = _event(self.format.options)
+        event = _event_of_options(self.format.options)
         if not isinstance(payload, Members):
             raise Unfit(f"expected a change event, found {clip_text(write_parsed(payload))}")
         read_row = event.flattened_row if event.options.flattened else event.row
@@ -87,7 +87,7 @@ class DebeziumCodec(ConnectJsonCodec):
         schema, payload = unwrap(parse_value(decode_utf8(data)))
         if payload is None:
             return None
-        event = _event(self.format.options)
+        event = _event_of_options(self.format.options)
         declared = event.declared
         if isinstance(payload, Members) and event.options.documents:
             payload = Members((name, _document(value)) for name, value in payload)
@@ -186,7 +186,7 @@ def without_marks(columns: tuple[Column, ...]) -> tuple[Column, ...]:
 
 
 @lru_cache(maxsize=64)
-def _event(options_text: str) -> _Event:
+def _event_of_options(options_text: str) -> _Event:
     return _Event(parse_options(options_text))
 
 

@@ -43,7 +43,7 @@ class DebeziumAvroCodec(AvroCodec):
         return self.decode_by(self._read_event, data, columns)
 
     def _read_event(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
-        event = _event(schema, columns, self.format.options)
+        event = _event_of_schema(schema, columns, self.format.options)
         return event.flattened_row(data) if event.options.flattened else event.row(data)
 
     def deleted_ms(self, data: bytes) -> int | None:
@@ -73,7 +73,7 @@ class DebeziumAvroCodec(AvroCodec):
         if is_key:
             return AvroCodec.schema_problem(self, schema, columns, is_key=True)
         try:
-            _event(schema, columns, self.format.options)
+            _event_of_schema(schema, columns, self.format.options)
         except (Unfit, UnfitSchema) as error:
             return str(error)
         return None
@@ -118,7 +118,7 @@ def _delete_reader(schema: WriterSchema) -> ReadBytes:
 
 
 @lru_cache(maxsize=256)
-def _event(schema: WriterSchema, columns: tuple[Column, ...], options: str) -> _Event:
+def _event_of_schema(schema: WriterSchema, columns: tuple[Column, ...], options: str) -> _Event:
     """Return the reader of events. Raises Unfit, UnfitSchema for a schema that is not of such events."""
     return _Event(schema.avro_type, columns, parse_options(options))
 

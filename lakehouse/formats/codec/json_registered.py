@@ -67,7 +67,7 @@ class JsonRegisteredCodec(Codec):
         return with_prefix(id, self._plain.encode_typed(text, columns))
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
-        return _declared_schemas(self.format, columns, is_key)
+        return _declared_json_schema(self.format, columns, is_key)
 
     def value_text(self, written_value: Any) -> str | None:
         return self._plain.value_text(written_value)
@@ -150,7 +150,7 @@ def _behind_prefix(data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
+def _declared_json_schema(format: RecordFormat, columns: tuple[Column, ...], is_key: bool) -> WriterSchemas:
     options, has_number_moments = parse_schema_options(format.options), format.has_number_moments
     if format.traits.is_bare:
         # A key that is null has no bytes; a value that is null is JSON's null.

@@ -10,7 +10,7 @@ import base64
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lakehouse.formats.codec.codec import BinaryCodec, Row, SchemaCodec, check_length
+from lakehouse.formats.codec.codec import BinaryCodec, Row, SchemaCodec, check_data_length
 from lakehouse.formats.codec.registered import (
     PREFIX_LENGTH,
     WriterSchemas,
@@ -41,7 +41,7 @@ class ProtobufCodec(SchemaCodec):
 
     def read_row(self, data: bytes, schema: WriterSchema, columns: tuple[Column, ...]) -> Row | None:
         indexes, place = read_indexes(data, PREFIX_LENGTH)
-        read_message = _reader(schema, indexes, columns, self.format.traits.ignores_case)
+        read_message = _message_reader_of(schema, indexes, columns, self.format.traits.ignores_case)
         if isinstance(read_message, str):
             raise Unfit(read_message)
         return read_message(data[place:])
@@ -51,7 +51,7 @@ class ProtobufCodec(SchemaCodec):
         return with_prefix(parse_schema_options(self.format.options).written_id, FIRST_BYTES + data)
 
     def declared_schemas(self, columns: tuple[Column, ...], *, is_key: bool) -> WriterSchemas:
-        return _declared_schemas(self.format, columns)
+        return _declared_protobuf_schema(self.format, columns)
 
     def options_after(self, latest: WriterSchema, columns: tuple[Column, ...]) -> SchemaOptions:
         options = parse_schema_options(self.format.options)
@@ -62,7 +62,7 @@ class ProtobufCodec(SchemaCodec):
         return replace(options, numbers=numbers_after(schema, {column.name: column.type for column in columns}))
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:
-        read_row = _reader(schema, FIRST, columns, self.format.traits.ignores_case)
+        read_row = _message_reader_of(schema, FIRST, columns, self.format.traits.ignores_case)
         return read_row if isinstance(read_row, str) else None
 
     def encode_typed(self, text: str, columns: tuple[Column, ...]) -> bytes:
@@ -85,8 +85,8 @@ class ProtobufPlainCodec(BinaryCodec):
     """A message alone: the first one of its schema."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        check_length(data)
-        read_message = _plain_reader(self.format, columns)
+        check_data_length(data)
+        read_message = _own_schema_reader(self.format, columns)
         if isinstance(read_message, str):
             raise Unfit(read_message)
         return read_message(data)
@@ -114,7 +114,7 @@ def own_schema(format: RecordFormat, columns: tuple[Column, ...]) -> ProtoSchema
 
 
 @lru_cache(maxsize=1024)
-def _plain_reader(format: RecordFormat, columns: tuple[Column, ...]) -> ReadMessage | str:
+def _own_schema_reader(format: RecordFormat, columns: tuple[Column, ...]) -> ReadMessage | str:
     """Return the reader of a row; for a schema that does not fit the columns the reason."""
     try:
         schema = own_schema(format, columns)
@@ -124,7 +124,7 @@ def _plain_reader(format: RecordFormat, columns: tuple[Column, ...]) -> ReadMess
 
 
 @lru_cache(maxsize=1024)
-def _reader(
+def _message_reader_of(
     schema: WriterSchema, indexes: tuple[int, ...], columns: tuple[Column, ...], ignores_case: bool
 ) -> ReadMessage | str:
     """Return the reader of a row; for a schema that does not fit the columns the reason: it is judged once."""
@@ -141,6 +141,6 @@ def _row_writer(format: RecordFormat, columns: tuple[Column, ...]) -> WriteRow:
 
 
 @lru_cache(maxsize=1024)
-def _declared_schemas(format: RecordFormat, columns: tuple[Column, ...]) -> WriterSchemas:
+def _declared_protobuf_schema(format: RecordFormat, columns: tuple[Column, ...]) -> WriterSchemas:
     options = parse_schema_options(format.options)
     return WriterSchemas({options.written_id: WriterSchema(PROTOBUF_KIND, proto_text(columns, options))})

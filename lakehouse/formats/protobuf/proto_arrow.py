@@ -76,10 +76,10 @@ class ArrowReader:
         """Return which messages Google's library reads: ptars says of many only that one of them is damaged."""
         from google.protobuf.message import DecodeError
 
-        read, are_whole = self._message_class.FromString, np.ones(len(messages), dtype=bool)
+        parse_message, are_whole = self._message_class.FromString, np.ones(len(messages), dtype=bool)
         for place, message in enumerate(messages):
             try:
-                read(message)
+                parse_message(message)
             except DecodeError:
                 are_whole[place] = False
         return are_whole
@@ -153,10 +153,10 @@ class _Converters:
     def _single(self, field: ProtoField, declared_type: str, descriptor: Any) -> Convert:
         base_name = base_type(declared_type)
         if field.kind == "enum":
-            return _enum(self._schema.enums.get(field.type_name, ()))
+            return _enum_column(self._schema.enums.get(field.type_name, ()))
         if field.kind != "message":
             is_checked = field.kind in INTEGER_DIGITS and base_name in (*INTEGER_BITS, "decimal")
-            return _number if is_checked else _as_it_is
+            return _number_column if is_checked else _unchanged_column
         message = self._schema.message_of(field)
         if base_name == "struct":
             return self.record(message, field_types(declared_type), descriptor)
@@ -165,9 +165,9 @@ class _Converters:
                 raise NotQuick
             return _unwrapped(self._single(value, declared_type, None))
         if message.name == TIMESTAMP:
-            return self._of_members(message, declared_type, _timestamp)
+            return self._of_members(message, declared_type, _timestamp_column)
         if message.name == DATE:
-            return self._of_members(message, declared_type, _date)
+            return self._of_members(message, declared_type, _date_column)
         members, make_value = well_known(message.name, declared_type)
         assert make_value is not None, "judged before"
         return self._of_members(message, declared_type, _by_value(list(members), make_value))
@@ -199,20 +199,20 @@ def _none_left(array: pa.Array) -> np.ndarray:
     return np.zeros(len(array), dtype=bool)
 
 
-def _as_it_is(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+def _unchanged_column(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     return array.cast(target_type), _none_left(array)
 
 
-def _number(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+def _number_column(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     """An integer, in the range of another one, or as a decimal that can hold all of its type."""
     try:
         return array.cast(target_type), _none_left(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # One by one: some are out of the range, or Arrow has no such conversion.
         is_left = np.array([not _can_hold(value, target_type) for value in array.to_pylist()], dtype=bool)
-        kept = pc.if_else(pa.array(is_left), pa.scalar(0, array.type), array)
+        whole_values = pc.if_else(pa.array(is_left), pa.scalar(0, array.type), array)
         try:
-            return kept.cast(target_type), is_left
+            return whole_values.cast(target_type), is_left
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise NotQuick from error
 
@@ -224,7 +224,7 @@ def _can_hold(value: int | None, target_type: pa.DataType) -> bool:
     return -limit <= value < limit
 
 
-def _enum(symbols: tuple[tuple[str, int], ...]) -> Convert:
+def _enum_column(symbols: tuple[tuple[str, int], ...]) -> Convert:
     names: dict[int, str] = {}
     for name, number in symbols:
         names.setdefault(number, name)
@@ -246,14 +246,14 @@ def _unwrapped(convert_value: Convert) -> Convert:
     return convert
 
 
-def _timestamp(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+def _timestamp_column(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     seconds, nanos = (_integers(members.field(name)) for name in ("seconds", "nanos"))
     is_left = (seconds < _FIRST_SECOND) | (seconds > _LAST_SECOND) | (nanos < 0) | (nanos >= _NANOS)
     micros = np.where(is_left, 0, seconds) * 1_000_000 + np.where(is_left, 0, nanos) // 1000
     return pa.array(micros, pa.int64()).cast(target_type), is_left
 
 
-def _date(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+def _date_column(members: pa.StructArray, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     year, month, day = (_integers(members.field(name)) for name in ("year", "month", "day"))
     is_left = (year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)
     months = np.where(is_left, 0, (year - 1970) * 12 + month - 1).astype("datetime64[M]")

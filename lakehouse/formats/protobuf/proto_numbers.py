@@ -91,8 +91,8 @@ def struct_members(declared_type: str) -> dict[str, str] | None:
 
 def _next_number(used: list[int], ranges: list[tuple[int, int]]) -> int:
     number = max(used, default=0) + 1
-    while taken := [last for first, last in (*ranges, _OWN_NUMBERS) if first <= number <= last]:
-        number = max(taken) + 1
+    while last_numbers := [last for first, last in (*ranges, _OWN_NUMBERS) if first <= number <= last]:
+        number = max(last_numbers) + 1
     if number > _NUMBER_MAX:
         raise PlanError(
             f"the subject's newest schema has a field with the number {_NUMBER_MAX}: no number is left for a new field."

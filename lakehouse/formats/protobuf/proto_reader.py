@@ -153,13 +153,13 @@ class _Reader:
         if base_name == "map":
             entry = self._schema.map_entry(field)
             if entry is None or entry.fields[0].kind != "string":
-                raise Unfit(f"{self._shown(field)}, declared {declared_type}")
+                raise Unfit(f"{self._field_text(field)}, declared {declared_type}")
             part, convert = self._single(entry.fields[1], item_type(declared_type), declared_type)
             add_map(copy, place, field, entry.fields[1], part)
             return lambda values: {key: convert(value) for key, value in getattr(values, place).items()}
         if field.is_repeated:
             if base_name != "array":
-                raise Unfit(f"{self._shown(field)}, declared {declared_type}")
+                raise Unfit(f"{self._field_text(field)}, declared {declared_type}")
             part, convert = self._single(field, item_type(declared_type), declared_type)
             add_field(copy, place, field, part)
             return lambda values: [convert(value) for value in getattr(values, place)]
@@ -178,9 +178,9 @@ class _Reader:
             return self._message(field, own_type, declared_type)
         convert = _scalar(field, own_type)
         if field.kind == "enum" and base_type(own_type) == "string":
-            convert = _enum(self._schema.enums.get(field.type_name, ()))
+            convert = _enum_value(self._schema.enums.get(field.type_name, ()))
         if convert is None:
-            raise Unfit(f"{self._shown(field)}, declared {declared_type}")
+            raise Unfit(f"{self._field_text(field)}, declared {declared_type}")
         return None, convert
 
     def _message(self, field: ProtoField, own_type: str, declared_type: str) -> tuple[DescriptorProto | None, Convert]:
@@ -188,17 +188,17 @@ class _Reader:
         if base_name == "struct":
             return self.record(message, field_types(own_type))
         if message.name in WRAPPERS:
-            copy, read = self.record(message, {"value": own_type})
-            return copy, lambda values: read(values)["value"]
+            copy, read_row = self.record(message, {"value": own_type})
+            return copy, lambda values: read_row(values)["value"]
         members, convert = well_known(message.name, own_type)
         fields = [message.field(name) for name in members]
         if convert is None or any(member is None or member.has_presence for member in fields):
             advice = "; it is a struct<seconds: bigint, nanos: int>" if message.name == DURATION else ""
-            raise Unfit(f"{self._shown(field)}, declared {declared_type}{advice}")
-        copy, read = self.record(message, members)
-        return copy, lambda values: convert(**read(values))
+            raise Unfit(f"{self._field_text(field)}, declared {declared_type}{advice}")
+        copy, read_row = self.record(message, members)
+        return copy, lambda values: convert(**read_row(values))
 
-    def _shown(self, field: ProtoField) -> str:
+    def _field_text(self, field: ProtoField) -> str:
         entry = self._schema.map_entry(field)
         return str(field) if entry is None else f"map of {entry.fields[0]} to {entry.fields[1]}"
 
@@ -207,14 +207,14 @@ def _scalar(field: ProtoField, declared_type: str) -> Convert | None:
     """Return the function that converts a number, a text or bytes; None if the types do not fit."""
     base_name = base_type(declared_type)
     if (field.kind, base_name) in _PLAIN:
-        return _as_it_is
+        return _unchanged_value
     digits = INTEGER_DIGITS.get(field.kind)
     if digits is None:
         return None
     if base_name in INTEGER_BITS:
         own_bits = (32 if digits == _DIGITS_OF_32_BITS else 64) + (field.kind in UNSIGNED)
         fits_always = own_bits <= INTEGER_BITS[base_name]
-        return _as_it_is if fits_always else lambda number: check_integer_range(number, base_name)
+        return _unchanged_value if fits_always else lambda number: check_integer_range(number, base_name)
     if base_name == "double" and digits == _DIGITS_OF_32_BITS:
         return float
     if base_name == "decimal":
@@ -225,11 +225,11 @@ def _scalar(field: ProtoField, declared_type: str) -> Convert | None:
     return None
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged_value(value: Any) -> Any:
     return value
 
 
-def _enum(symbols: tuple[tuple[str, int], ...]) -> Convert:
+def _enum_value(symbols: tuple[tuple[str, int], ...]) -> Convert:
     names: dict[int, str] = {}
     for name, number in symbols:
         names.setdefault(number, name)  # of several names the first, as in all libraries
@@ -240,9 +240,9 @@ def well_known(name: str, declared_type: str) -> tuple[dict[str, str], Callable[
     """Return the fields of a message that is a date, a timestamp or a decimal, and the function of their values."""
     match name, base_type(declared_type):
         case (message_name, "timestamp") if message_name == TIMESTAMP:
-            return {"seconds": "bigint", "nanos": "int"}, _timestamp
+            return {"seconds": "bigint", "nanos": "int"}, _timestamp_of_message
         case (message_name, "date") if message_name == DATE:
-            return {"year": "int", "month": "int", "day": "int"}, _date
+            return {"year": "int", "month": "int", "day": "int"}, _date_of_message
         case (message_name, "decimal") if message_name == DECIMAL:
             precision, scale = precision_and_scale(declared_type)
             return {"value": "string"}, lambda value: _decimal_of_text(value, precision, scale)
@@ -254,17 +254,17 @@ def well_known(name: str, declared_type: str) -> tuple[dict[str, str], Callable[
     return {}, None
 
 
-def _timestamp(seconds: int, nanos: int) -> datetime:
+def _timestamp_of_message(seconds: int, nanos: int) -> datetime:
     try:
         if not 0 <= nanos < _NANOS:
             raise OverflowError
         return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as error:
-        found = f"{seconds} seconds and {nanos} nanoseconds since 1970"
-        raise unfit_value("timestamp in the years 1 to 9999", found) from error
+        time_text = f"{seconds} seconds and {nanos} nanoseconds since 1970"
+        raise unfit_value("timestamp in the years 1 to 9999", time_text) from error
 
 
-def _date(year: int, month: int, day: int) -> date:
+def _date_of_message(year: int, month: int, day: int) -> date:
     try:
         return date(year, month, day)
     except (ValueError, OverflowError) as error:

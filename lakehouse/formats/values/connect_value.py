@@ -170,18 +170,18 @@ def connect_reader(type_text: str, decimals: str, unit: str) -> Reader:
             precision, scale = precision_and_scale(type_text)
             return lambda value, schema: _read_decimal(value, schema, precision, scale, decimals)
         case "timestamp":
-            return lambda value, schema: _read_timestamp(value, schema, unit)
+            return lambda value, schema: _read_connect_timestamp(value, schema, unit)
         case "date":
             return lambda value, schema: _read_date(value, schema, unit)
         case "binary":
             return _read_binary
         case "struct" | "array" | "map":
-            return _nested_reader(parse_type(type_text), decimals, unit)
+            return _nested_connect_reader(parse_type(type_text), decimals, unit)
     json_reads = json_reader(type_text)
     return lambda value, schema: json_reads(value)
 
 
-def _nested_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
+def _nested_connect_reader(type_tree: exp.DataType, decimals: str, unit: str) -> Reader:
     if base_type(type_tree.sql("spark")) == "struct":
         columns = tuple(Column(node.name, node.args["kind"].sql("spark")) for node in type_tree.expressions)
         declared = DeclaredValues(decimals, dict.fromkeys((column.name for column in columns), unit))
@@ -270,7 +270,7 @@ def _exact_decimal(number: Decimal, precision: int, scale: int) -> Decimal:
     raise unfit_value(f"decimal({precision}, {scale}) without a loss", f"{number:f}"[:200])
 
 
-def _read_timestamp(value: Any, schema: Any, unit: str) -> datetime:
+def _read_connect_timestamp(value: Any, schema: Any, unit: str) -> datetime:
     semantic_type = _semantic_type(schema)
     if not isinstance(value, JsonNumber):
         return parse_timestamp(require_text(value, "timestamp"))

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse.formats.values.json_text import JsonNumber, Members, format_timestamp, write_parsed
-from lakehouse.formats.values.unfit import check_length, unfit_value
+from lakehouse.formats.values.unfit import check_number_length, unfit_value
 from lakehouse.semantics.number_text import NUMBER
 from lakehouse.semantics.time.moment import to_datetime
 
@@ -38,14 +38,14 @@ def plain_json(value: Any) -> Any:
     return Members((name, plain_json(inner_value)) for name, inner_value in value)
 
 
-def _number(value: Any) -> Any:
+def _document_number(value: Any) -> Any:
     if not isinstance(value, str):
         raise unfit_value("a number as text", write_parsed(value))
-    check_length(value)
+    check_number_length(value)
     return JsonNumber(value) if NUMBER.fullmatch(value) else value
 
 
-def _date(value: Any) -> Any:
+def _document_date(value: Any) -> Any:
     milliseconds = plain_json(value)
     if not isinstance(milliseconds, JsonNumber):
         return milliseconds
@@ -55,11 +55,11 @@ def _date(value: Any) -> Any:
         raise unfit_value("$date in the years 1 to 9999, in milliseconds", milliseconds) from None
 
 
-def _binary(value: Any) -> Any:
+def _document_binary(value: Any) -> Any:
     return dict(value).get("base64") if isinstance(value, Members) else value
 
 
-def _text(value: Any) -> Any:
+def _document_text(value: Any) -> Any:
     return value
 
 
@@ -68,9 +68,9 @@ def _undefined(value: Any) -> Any:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("$numberInt", "$numberLong", "$numberDecimal", "$numberDouble"), _number),
-    **dict.fromkeys(("$oid", "$uuid", "$symbol"), _text),
-    "$date": _date,
-    "$binary": _binary,
+    **dict.fromkeys(("$numberInt", "$numberLong", "$numberDecimal", "$numberDouble"), _document_number),
+    **dict.fromkeys(("$oid", "$uuid", "$symbol"), _document_text),
+    "$date": _document_date,
+    "$binary": _document_binary,
     "$undefined": _undefined,
 }

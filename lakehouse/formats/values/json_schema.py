@@ -40,13 +40,13 @@ _DOUBLE_SCHEMAS = ({"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]
 def object_schema(columns: Sequence[Column], title: str, *, has_number_moments: bool) -> str:
     """Return the text of the schema of an object with a property for each column."""
     types_by_name = {column.name: parse_type(column.type) for column in columns}
-    return _text(title, _closed_object(types_by_name, has_number_moments))
+    return _schema_document(title, _closed_object(types_by_name, has_number_moments))
 
 
 def bare_schema(column: Column, title: str, *, is_nullable: bool, has_number_moments: bool) -> str:
     """Return the text of the schema of a column's value alone, without an object around it."""
     own_type = _type_schema(parse_type(column.type), has_number_moments)
-    return _text(title, _or_null(own_type) if is_nullable else own_type)
+    return _schema_document(title, _or_null(own_type) if is_nullable else own_type)
 
 
 def title_of(text: str) -> str:
@@ -59,7 +59,7 @@ def title_of(text: str) -> str:
     return title if isinstance(title, str) else ""
 
 
-def _text(title: str, content: dict[str, Any]) -> str:
+def _schema_document(title: str, content: dict[str, Any]) -> str:
     return json.dumps({"$schema": _DRAFT, "title": title, **content}, ensure_ascii=False)
 
 

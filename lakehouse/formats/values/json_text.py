@@ -17,7 +17,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from lakehouse.formats.values.unfit import Unfit, check_length, clip_text
+from lakehouse.formats.values.unfit import Unfit, check_number_length, clip_text
 from lakehouse.semantics.java_double import java_double
 
 JSON_BLANKS = " \t\r\n"
@@ -45,13 +45,13 @@ ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
-def _parse_number(text: str) -> JsonNumber:
-    check_length(text)
+def _to_json_number(text: str) -> JsonNumber:
+    check_number_length(text)
     return JsonNumber(text)
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=Members, parse_int=_parse_number, parse_float=_parse_number, parse_constant=float
+    object_pairs_hook=Members, parse_int=_to_json_number, parse_float=_to_json_number, parse_constant=float
 )
 
 

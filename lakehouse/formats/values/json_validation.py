@@ -60,7 +60,7 @@ def schema_problem(schema: WriterSchema) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _compiled(schema: WriterSchema) -> jsonschema_rs.Validator | str:
+def _compiled_schema(schema: WriterSchema) -> jsonschema_rs.Validator | str:
     """Return the validator of a schema, or why there is none."""
     check_can_validate()
     import jsonschema_rs
@@ -69,7 +69,9 @@ def _compiled(schema: WriterSchema) -> jsonschema_rs.Validator | str:
         return f"expected a JSON Schema, found one of {schema.kind}"
     try:
         content = _load(schema.text)
-        references = [(str(_id_of(other)), other) for other in map(_load, schema.references) if _id_of(other)]
+        references = [
+            (str(_id_of(reference)), reference) for reference in map(_load, schema.references) if _id_of(reference)
+        ]
         registry = jsonschema_rs.Registry(references) if references else None
         return jsonschema_rs.validator_for(content, registry=registry, offline=True)
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
@@ -77,7 +79,7 @@ def _compiled(schema: WriterSchema) -> jsonschema_rs.Validator | str:
 
 
 def _validator(schema: WriterSchema) -> jsonschema_rs.Validator:
-    compiled = _compiled(schema)
+    compiled = _compiled_schema(schema)
     if isinstance(compiled, str):
         raise Unfit(compiled)
     return compiled
@@ -88,10 +90,11 @@ def _id_of(content: Any) -> Any:
 
 
 def _load(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_constant=refuse_constant)
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Raise Unfit: NaN and Infinity are no JSON, though Python reads them."""
     raise Unfit(f"expected JSON, found {name}")
 
 

@@ -52,7 +52,7 @@ from lakehouse.formats.values.text_value import (
     precision_and_scale,
     round_to_float32,
 )
-from lakehouse.formats.values.unfit import Unfit, check_length, decode_utf8, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_number_length, decode_utf8, unfit_value
 from lakehouse.plan.schema import Column, base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal, whole_part
 
@@ -202,7 +202,7 @@ def _unquote_number(value: Any, *, is_whole: bool) -> Any:
         number_text = value if is_whole else value.strip()
         if not (_WHOLE if is_whole else NUMBER).fullmatch(number_text):
             return value
-        check_length(number_text)
+        check_number_length(number_text)
         value = JsonNumber(number_text)
     if is_whole and not _WHOLE.fullmatch(value):
         whole_text = whole_part(exact_decimal(value))

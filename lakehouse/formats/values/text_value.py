@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakehouse.formats.values.unfit import Unfit, check_length, unfit_value
+from lakehouse.formats.values.unfit import Unfit, check_number_length, unfit_value
 from lakehouse.plan.schema import base_type, parse_type
 from lakehouse.semantics.number_text import NUMBER, exact_decimal
 from lakehouse.semantics.time import iso_text
@@ -87,7 +87,7 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal:
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c <= _LAST_OF_PLANE else c for c in text)
     if not NUMBER.fullmatch(text):
         raise unfit_value(f"decimal({precision}, {scale})", repr(text))
-    check_length(text)
+    check_number_length(text)
     return fit_decimal(exact_decimal(text), precision, scale)
 
 
@@ -189,7 +189,7 @@ def _text_double(text: str, kind: str) -> float:
         return NOT_FINITE[stripped_text]
     if not NUMBER.fullmatch(stripped_text):
         raise unfit_value(kind, repr(text))
-    check_length(stripped_text)
+    check_number_length(stripped_text)
     return float(stripped_text)
 
 

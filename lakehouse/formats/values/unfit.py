@@ -22,7 +22,7 @@ def unfit_value(type_name: str, value_text: str) -> Unfit:
     return Unfit(f"expected {type_name}, found {clip_text(value_text)}")
 
 
-def check_length(number_text: str) -> None:
+def check_number_length(number_text: str) -> None:
     """Raise Unfit if the text of a number is too long: a record may have megabytes of digits."""
     if len(number_text) > LENGTH_MAX and count_digits(number_text) > LENGTH_MAX:
         raise Unfit(f"a number of {count_digits(number_text)} digits; {LENGTH_MAX} are allowed")

@@ -26,7 +26,9 @@ def with_key_columns(statement: CreateSource, topic: str, kind: str, folder: Pat
     """
     role = "KEY" if statement.kind == "STREAM" else "PRIMARY KEY"
     try:
-        key_type = _read(statement, topic, kind, folder, "key", f"({_ALONE_NAMES['key']} BIGINT {role}, ...)", id)
+        key_type = _read_part_schema(
+            statement, topic, kind, folder, "key", f"({_ALONE_NAMES['key']} BIGINT {role}, ...)", id
+        )
         elements = _elements(key_type, statement, "key", role)
     except PlanError as error:
         raise SqlError(str(error), statement.position) from None
@@ -41,7 +43,7 @@ def with_value_columns(
     id: of the pinned schema that is meant instead. is_wrapped: a single value has a record around it.
     """
     try:
-        value_type = _read(statement, topic, kind, folder, "value", "(ID BIGINT, ...)", id)
+        value_type = _read_part_schema(statement, topic, kind, folder, "value", "(ID BIGINT, ...)", id)
         if is_wrapped and value_type.kind != "record":
             raise SqlError(
                 f"the pinned schema of the values of topic {topic} is one {value_type} alone, without a record around "
@@ -56,7 +58,7 @@ def with_value_columns(
     return replace(statement, elements=(*statement.elements, *elements))
 
 
-def _read(
+def _read_part_schema(
     statement: CreateSource, topic: str, kind: str, folder: Path, part_name: str, declaration: str, id: int | None
 ) -> AvroType:
     subject = f"{statement.kind} {statement.name}: {part_name}"

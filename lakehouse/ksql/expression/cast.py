@@ -25,7 +25,7 @@ _NO_EXPONENT = 6
 ISO = "yyyy-MM-dd\\'T\\'HH:mm:ss.SSS"
 
 
-def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
+def cast(value: Sql, target_kind: Kind, position: int) -> Sql:
     """Return a cast, null for a value that it fails on. Raises SqlError for types that have no cast between them."""
     value_text, kind_name = value.text, value.kind.name
     plain_cast = Sql(f"cast({value_text} AS {target_kind.spark})", target_kind)
@@ -34,7 +34,7 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
     if value.kind.is_null:
         return plain_cast
     if kind_name == target_kind.name and value.kind.inner:
-        return Sql(_cast_inside(value_text, value.kind, target_kind, at), target_kind)
+        return Sql(_cast_inside(value_text, value.kind, target_kind, position), target_kind)
     match kind_name, target_kind.name:
         case ("STRING", "BOOLEAN"):
             return Sql(
@@ -45,8 +45,8 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
         case ("TIME", "STRING"):
             return Sql(time_text(value_text), target_kind)
         case ("STRING", "TIME"):
-            read = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({value_text})) AS timestamp)) AS int)"
-            return Sql(f"CASE WHEN trim({value_text}) RLIKE '{_CLOCK}' THEN {read} END", target_kind)
+            parsed_time = f"cast(unix_millis(cast(concat('1970-01-01 ', trim({value_text})) AS timestamp)) AS int)"
+            return Sql(f"CASE WHEN trim({value_text}) RLIKE '{_CLOCK}' THEN {parsed_time} END", target_kind)
         case ("DECIMAL", "STRING") if value.kind.digits[1] > _NO_EXPONENT:
             return Sql(f"try_cast({value_text} AS string)", target_kind)  # without an exponent, unlike cast
         case ("TIMESTAMP", "TIME"):
@@ -55,7 +55,7 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
             return plain_cast
         case ("STRING", "DATE" | "TIMESTAMP" | "INTEGER" | "BIGINT" | "DOUBLE" | "DECIMAL"):
             if value.literal is not None and target_kind.name in k.MOMENTS:
-                return moment_literal(value.literal, target_kind, at)
+                return moment_literal(value.literal, target_kind, position)
             if target_kind.is_whole:
                 # Spark would cut off the fraction of '1.5'.
                 return Sql(f"CASE WHEN {value_text} NOT LIKE '%.%' THEN {plain_cast.text} END", target_kind)
@@ -64,7 +64,7 @@ def cast(value: Sql, target_kind: Kind, at: int) -> Sql:
         return plain_cast
     if target_kind == k.STRING and kind_name in ("ARRAY", "MAP", "STRUCT"):
         return Sql(_java_text(value_text, value.kind), target_kind)
-    raise SqlError(f"cast of {value.kind} to {target_kind} is not supported", at)
+    raise SqlError(f"cast of {value.kind} to {target_kind} is not supported", position)
 
 
 def _java_text(text: str, kind: Kind, depth: int = 0) -> str:

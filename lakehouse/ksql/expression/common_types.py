@@ -42,7 +42,7 @@ def _coerce_literal(node: t.Expr, kind: Kind) -> t.Expr:
     """Return an expression with its literals converted to a type where that is possible."""
     match node:
         case t.Value(value=str() as text) if kind.is_number:
-            return replace(node, value=_parse_number(text, kind, node.position))
+            return replace(node, value=_parse_literal_number(text, kind, node.position))
         case t.Value(value=str() as text) if kind == k.BOOLEAN:
             return replace(node, value=_parse_boolean(text, node.position))
         case t.Value(value=bool() | int() | float() | Decimal()) if kind == k.STRING:
@@ -67,7 +67,7 @@ def _literal_text(node: t.Value) -> str:
     return literal_sql_text.text if literal_sql_text.literal is None else literal_sql_text.literal
 
 
-def _parse_number(text: str, kind: Kind, position: int) -> int | Decimal:
+def _parse_literal_number(text: str, kind: Kind, position: int) -> int | Decimal:
     try:
         value = Decimal(text.strip())
     except InvalidOperation:

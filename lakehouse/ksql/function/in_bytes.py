@@ -31,7 +31,7 @@ def _by_encoding(encoding: Sql, function_name: str, make_text: Callable[[str], s
     return make_text(encoding.literal.lower())
 
 
-def _to_bytes(text_value: Sql, encoding: Sql) -> str:
+def _decode_text(text_value: Sql, encoding: Sql) -> str:
     return _by_encoding(encoding, "TO_BYTES", lambda encoding_name: _as_bytes(text_value, encoding_name))
 
 
@@ -79,12 +79,12 @@ def _as_text(bytes_text: str, encoding: str) -> str:
 
 def _encode_text(text_value: Sql, input_encoding: Sql, output_encoding: Sql) -> str:
     """Return ENCODE, which writes hexadecimal digits in lower case; FROM_BYTES writes them in upper case."""
-    decoded_bytes = _to_bytes(text_value, input_encoding)
+    decoded_bytes = _decode_text(text_value, input_encoding)
 
-    def written(name: str) -> str:
+    def in_encoding(name: str) -> str:
         return f"lower({_as_text(decoded_bytes, name)})" if name == "hex" else _as_text(decoded_bytes, name)
 
-    return _by_encoding(output_encoding, "ENCODE", written)
+    return _by_encoding(output_encoding, "ENCODE", in_encoding)
 
 
 def _hex_digits(size: int, bytes_value: Sql, order: Sql | None = None) -> str:
@@ -167,7 +167,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ("ENCODE('\u00e9', 'ascii', 'hex')", "3f"), ("ENCODE('e9', 'hex', 'ascii')", "\ufffd"),
     ),
     define_function(
-        "TO_BYTES", _FAMILY, "text text", _to_bytes, k.BYTES, ("TO_BYTES('aGk=', 'base64')", "aGk="),
+        "TO_BYTES", _FAMILY, "text text", _decode_text, k.BYTES, ("TO_BYTES('aGk=', 'base64')", "aGk="),
         ("TO_BYTES('hi', 'utf8')", "aGk="), ("TO_BYTES('6869', 'hex')", "aGk="),
         ("TO_BYTES('!!aGk=', 'base64')", None), ("TO_BYTES('aGk', 'base64')", "aGk="),
         ("TO_BYTES('a', 'base64')", None),

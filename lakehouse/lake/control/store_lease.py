@@ -77,8 +77,8 @@ class StoreLease:
                 self._refuse_living(session, ended_session)
             # A PUT whose answer was lost is sent again, and then refused for its own sake.
             if not store.put_object(self._path(number), content, new=True):
-                written = store.get_object(self._path(number))
-                if written is None or written.content != content:
+                stored_object = store.get_object(self._path(number))
+                if stored_object is None or stored_object.content != content:
                     continue
             if max(self._numbers()) > number:
                 store.delete_object(self._path(number))  # an old number, which others had and have removed
@@ -98,8 +98,8 @@ class StoreLease:
 
     def _holder_of(self, number: int) -> str | None:
         """Return the session that wrote a number; None if the lease was given back."""
-        written = store.get_object(self._path(number))
-        return None if written is None else _parse_session(written.content)
+        stored_object = store.get_object(self._path(number))
+        return None if stored_object is None else _parse_session(stored_object.content)
 
     def _refuse_living(self, session: StoreSession, holder_id: str) -> None:
         """Raise LeaseHeld if a session lives."""

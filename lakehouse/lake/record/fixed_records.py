@@ -50,7 +50,7 @@ def read_repaired(layout: Layout, stream: str) -> pa.Table:
 def read_fixed_in_table(layout: Layout, table: str) -> dict[Identity, FixedBytes]:
     """Return the records that count with other bytes in a table, by the fixes in effect there: the newest bytes."""
     interventions = interventions_in_effect(intervention_log.interventions_by_table(layout).get(table, []), EVER)
-    fix_ticks = {one.id: one.at for one in interventions if one.kind == "fixed"}
+    fix_ticks = {intervention.id: intervention.at for intervention in interventions if intervention.kind == "fixed"}
     fixes = sorted(_read_fixes(layout, fix_ticks, ["key", "value"]), key=lambda fix: fix[0])
     return {identity: FixedBytes(*identity, row["key"], row["value"]) for _, identity, row in fixes}
 
@@ -80,13 +80,13 @@ def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:
     """Return the ticks of a stream's fixes that are in effect in all of their tables, by id."""
     interventions_by_table = intervention_log.interventions_by_table(layout)
     fix_ticks = {
-        one.id: one.at
+        intervention.id: intervention.at
         for interventions in interventions_by_table.values()
-        for one in interventions
-        if one.kind == "fixed" and one.details["stream"] == stream
+        for intervention in interventions
+        if intervention.kind == "fixed" and intervention.details["stream"] == stream
     }
     for interventions in interventions_by_table.values():
-        ids_in_effect = {one.id for one in interventions_in_effect(interventions, EVER)}
+        ids_in_effect = {intervention.id for intervention in interventions_in_effect(interventions, EVER)}
         for reverted_id in {one.id for one in interventions} - ids_in_effect:
             fix_ticks.pop(reverted_id, None)
     return fix_ticks

@@ -78,8 +78,10 @@ class LakeSchemas:
 
     def learn(self, topic: str, looked_up: LookedUp) -> None:
         """Keep the schemas of ids that the registry did not have before. Raises as `keep` does."""
-        known = {part_name: {id: s for id, s in schemas.items() if s} for part_name, schemas in looked_up.items()}
-        self._write(topic, known, NO_TICK, lambda entries, kept_entries: kept_entries | entries)
+        known_schemas = {
+            part_name: {id: s for id, s in schemas.items() if s} for part_name, schemas in looked_up.items()
+        }
+        self._write(topic, known_schemas, NO_TICK, lambda entries, kept_entries: kept_entries | entries)
 
     def _write(self, topic: str, looked_up: LookedUp, tick: int, merge: Callable[[Entries, Entries], Entries]) -> None:
         path = self._layout.schemas(topic)
@@ -91,9 +93,11 @@ class LakeSchemas:
         with schemas_lease(self._layout, topic).acquire_within(PATIENCE_SECONDS):
             content = note.read(path) or {}
             for part_name, schemas in looked_up.items():
-                kept = content.get(part_name, {})
-                entries = merge({str(id): _entry(schema) for id, schema in schemas.items()}, kept.get("schemas", {}))
-                content[part_name] = {"tick": max(tick, kept.get("tick", NO_TICK)), "schemas": entries}
+                stored_schemas = content.get(part_name, {})
+                entries = merge(
+                    {str(id): _entry(schema) for id, schema in schemas.items()}, stored_schemas.get("schemas", {})
+                )
+                content[part_name] = {"tick": max(tick, stored_schemas.get("tick", NO_TICK)), "schemas": entries}
             note.write(path, content)
         self._by_topic[topic] = _TopicSchemas(content, self._by_topic.get(topic))
 

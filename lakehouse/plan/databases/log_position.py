@@ -124,8 +124,10 @@ def log_of(connector: str) -> DatabaseLog:
     for log in LOGS:
         if connector in log.connectors:
             return log
-    known = ", ".join(name for log in LOGS for name in log.connectors)
-    raise ConfigError(f"source position: found records of the connector {connector!r}, expected one of {known}.")
+    connector_names = ", ".join(name for log in LOGS for name in log.connectors)
+    raise ConfigError(
+        f"source position: found records of the connector {connector!r}, expected one of {connector_names}."
+    )
 
 
 def _next_key(sort_key: str) -> str:

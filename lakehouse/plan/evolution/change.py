@@ -77,11 +77,11 @@ def tables_of(properties: Mapping[str, str]) -> frozenset[str]:
     """Return the tables that a table in the lake reads, directly or indirectly, according to its properties."""
     if DECLARATION not in properties:
         return frozenset()
-    return frozenset(_upstream_tables(json.loads(properties[DECLARATION])["stream"]))
+    return frozenset(_tables_read_by(json.loads(properties[DECLARATION])["stream"]))
 
 
-def _upstream_tables(stream: Json) -> set[str]:
-    return {table for part in _input_streams(stream) for table in _upstream_tables(part)} | {
+def _tables_read_by(stream: Json) -> set[str]:
+    return {table for part in _input_streams(stream) for table in _tables_read_by(part)} | {
         *stream.get("beside", {}).get("tables", ())
     }
 

@@ -88,7 +88,7 @@ def compile_proto(text: str, imported: Mapping[str, str]) -> ProtoSchema:
     if texts or needed_names:
         names = [own_name] if own_name in texts else [*texts, *sorted(needed_names)]
         compiled = _run_protoc(names, texts, compiled)
-    return _schema_of(compiled, own_name, frozenset(imported), is_compiled=own_file is not None)
+    return _proto_schema_of(compiled, own_name, frozenset(imported), is_compiled=own_file is not None)
 
 
 def schema_of_files(data: bytes) -> ProtoSchema:
@@ -101,7 +101,7 @@ def schema_of_files(data: bytes) -> ProtoSchema:
     except ImportError as error:
         raise missing_extra(error) from None
     files = FileDescriptorSet.FromString(data).file
-    return _schema_of({file.name: file for file in files}, files[-1].name, frozenset(), is_compiled=True)
+    return _proto_schema_of({file.name: file for file in files}, files[-1].name, frozenset(), is_compiled=True)
 
 
 def _parse_compiled(text: str) -> FileDescriptorProto | None:
@@ -174,11 +174,11 @@ def _include_folders() -> list[Path]:
 def _complaint(text: str, folder_name: str) -> str:
     lines = text.replace(f"{folder_name}/sources/", "").splitlines()
     own_lines = [line for line in lines if line.strip() and not _OTHER_LINE.search(line)]
-    shown = "; ".join(line.removeprefix(f"{_OWN_NAME}:") for line in own_lines)
-    return f"no schema of Protobuf: {shown[:400] or 'protoc does not say why'}"
+    message = "; ".join(line.removeprefix(f"{_OWN_NAME}:") for line in own_lines)
+    return f"no schema of Protobuf: {message[:400] or 'protoc does not say why'}"
 
 
-def _schema_of(
+def _proto_schema_of(
     files: Mapping[str, FileDescriptorProto], own_name: str, imported_names: Set[str], *, is_compiled: bool
 ) -> ProtoSchema:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet

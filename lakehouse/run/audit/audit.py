@@ -205,7 +205,7 @@ class _TableAudit:
     def audit_partitions(self, missing: dict[int, Missing]) -> list[PartitionAudit]:
         counts_by_part = {counts.part: counts for counts in self._fate_counts}
         partition_audits = []
-        for part_number, extent in enumerate(self._scope.known):
+        for part_number, extent in enumerate(self._scope.extents):
             counts = counts_by_part.get(part_number)
             partition_audits.append(
                 PartitionAudit(
@@ -220,7 +220,7 @@ class _TableAudit:
         for counts in sorted(self._fate_counts, key=lambda counts: -1 if counts.part is None else counts.part):
             place = "a partition that bronze does not know"
             if counts.part is not None:
-                extent = self._scope.known[counts.part]
+                extent = self._scope.extents[counts.part]
                 place = f"topic {extent.topic} (id {extent.topic_id}) partition {extent.partition}"
             yield from describe_faults(self._table.name, place, counts.faults)
 
@@ -234,7 +234,8 @@ class _TableAudit:
         known_counts = [counts for counts in self._fate_counts if counts.part is not None]
         bronze_counts = {
             "records": sum(
-                counts.records * readers_by_topic[self._scope.known[counts.part or 0].topic] for counts in known_counts
+                counts.records * readers_by_topic[self._scope.extents[counts.part or 0].topic]
+                for counts in known_counts
             ),
             "bad": sum(counts.bad for counts in known_counts),
             "null_keys": sum(counts.null_keys for counts in known_counts),

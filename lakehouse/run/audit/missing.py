@@ -45,7 +45,7 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
     bronze_counts = {item.part: item.offsets for item in fate_counts}
     lacking_extents = {
         part_number: item
-        for part_number, item in enumerate(scope.known)
+        for part_number, item in enumerate(scope.extents)
         if item.next > bronze_counts.get(part_number, 0)
     }
     if not lacking_extents:
@@ -72,8 +72,8 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
                 hole_counts.expired,
                 hole_counts.aborted,
                 hole_counts.own,
-                hole_counts.there,
-                open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.there,
+                hole_counts.present,
+                open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.present,
             )
             explanation.by_number[part_number] = missing
             place = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"

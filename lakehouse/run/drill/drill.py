@@ -142,7 +142,7 @@ class _RunningDrill:
             self._time_recovery("changelog", self._from_changelog),
             self._time_recovery("bronze", self._from_bronze),
         )
-        return DrillCase(name, damage_text, finding.what if finding is not None else None, detection_seconds, ways)
+        return DrillCase(name, damage_text, finding.fault if finding is not None else None, detection_seconds, ways)
 
     def _time_recovery(self, way: str, work: Callable[[OpenTable], DataFrame]) -> Recovery:
         """Restore into an empty lake; compare."""

@@ -87,9 +87,9 @@ def _read_drill(path: str) -> dict[str, Any]:
     return drill
 
 
-def _not_a_drill(path: str, found: str) -> StorageError:
+def _not_a_drill(path: str, fault: str) -> StorageError:
     return StorageError(
-        f"{path}: found {found}; expected a file that `lakehouse test drill` wrote. Remove it: the history can be lost "
+        f"{path}: found {fault}; expected a file that `lakehouse test drill` wrote. Remove it: the history can be lost "
         "without harm."
     )
 

@@ -38,8 +38,8 @@ def is_needed(layout: Layout, table: Table) -> bool:
         return True
     if not is_table(layout.interventions):
         return False
-    decided = reader.open_dataset(layout.interventions)
-    return bool(decided.count_rows(filter=ds.field("table") == table.name))
+    interventions = reader.open_dataset(layout.interventions)
+    return bool(interventions.count_rows(filter=ds.field("table") == table.name))
 
 
 def changelog_steps(

@@ -65,11 +65,11 @@ def parse_sought(layout: Layout, table: Table, text: str) -> SoughtKey:
     if is_table(path):
         columns = key_columns_of(reader.open_dataset(path).schema, column_names)
     else:
-        columns = tuple(Column(name, _declared_type(table, name)) for name in column_names)
+        columns = tuple(Column(name, _key_column_type(table, name)) for name in column_names)
     return SoughtKey(columns, tuple(map(to_hashable, parse_key(text, columns))))
 
 
-def _declared_type(table: Table, name: str) -> str:
+def _key_column_type(table: Table, name: str) -> str:
     """Return the declared type of a key's column; empty if only Spark knows it."""
     for item in table.fold.by:
         if item.name == name:

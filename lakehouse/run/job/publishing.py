@@ -239,7 +239,7 @@ def _with_registered_ids(lake: OpenLake, settings: Settings, sink: Sink) -> Sink
     """
     if not any(parse_format(format).traits.is_registered for format in (sink.format, sink.key_format)):
         return sink
-    key_columns, value_columns = published.columns_of(lake.spark, sink.of)
+    key_columns, value_columns = published.published_columns(lake.spark, sink.of)
     registry = open_registry(settings.registry)
     try:
 

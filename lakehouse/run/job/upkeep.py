@@ -51,7 +51,7 @@ class Upkeeping:
     ) -> None:
         self._settings, self._do_upkeep, self._on_done, self._on_failure = settings, work, on_done, on_failure
         self._path = f"{layout.upkeep}/{part}.json"
-        self._last = self._read()
+        self._last = self._read_progress()
 
     def run_if_due(self, tick: int) -> None:
         """Do the upkeep if it is due, between the batch that ended with a tick and the next one."""
@@ -81,7 +81,7 @@ class Upkeeping:
             {"tick": tick, "at": time.time(), "vacuum_at": now if upkeep_policy.vacuum else self._last["vacuum_at"]}
         )
 
-    def _read(self) -> dict[str, Any]:
+    def _read_progress(self) -> dict[str, Any]:
         progress = note.read(self._path)
         return progress if progress is not None and {"tick", "at", "vacuum_at"} <= set(progress) else {}
 

@@ -77,7 +77,7 @@ def checkout(open_table: OpenTable, name: str, moment: At | None, *, again: bool
         and read_properties(open_table.spark, path).get(MADE_OF) == _describe_origin(open_table.table, origin_details)
     ):
         return content_of(open_table.lake.read(path))
-    return _create_table(open_table, name, reading.read_rows(open_table, moment), origin_details)
+    return _create_beside(open_table, name, reading.read_rows(open_table, moment), origin_details)
 
 
 def rebuild(
@@ -101,11 +101,11 @@ def rebuild(
     cut = reading.cut_at(open_table, moment or AtTick(reading.applied_tick(open_table)))
     origin_details = {"at": str(moment or "now"), "from": origin}
     if origin == "version":
-        return _create_table(
+        return _create_beside(
             open_table.with_layout(target_layout), name, reading.read_version(open_table, moment), origin_details
         )
     if origin == "bronze":
-        return _create_table(
+        return _create_beside(
             open_table.with_layout(target_layout), name, Past(open_table, anchored=False).visible(cut), origin_details
         )
     if published is None:
@@ -116,7 +116,7 @@ def rebuild(
             "them."
         )
     with changelog_rows(open_table, published, cut.tick) as changelog_frame:
-        return _create_table(open_table.with_layout(target_layout), name, changelog_frame, origin_details)
+        return _create_beside(open_table.with_layout(target_layout), name, changelog_frame, origin_details)
 
 
 def prove(
@@ -197,7 +197,7 @@ def _beside_name(purpose: str, table: Table) -> str:
 
 
 @phase("writing the new table")
-def _create_table(open_table: OpenTable, name: str, frame: DataFrame, origin_details: Mapping[str, str]) -> Content:
+def _create_beside(open_table: OpenTable, name: str, frame: DataFrame, origin_details: Mapping[str, str]) -> Content:
     path = open_table.layout.silver(check_name(name, "table"))
     with table_lease(open_table.layout, name):
         if open_table.lake.exists(path):

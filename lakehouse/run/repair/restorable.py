@@ -51,7 +51,7 @@ def refuse_kind(table: Table) -> None:
 def refuse_alone(open_table: OpenTable) -> None:
     """Raise PlanError for a table that reads tables which were not restored in this lake."""
     missing = [
-        upstream.name for upstream in _upstream_tables(open_table) if _restored_state(open_table, upstream) is None
+        upstream.name for upstream in _restored_upstream(open_table) if _restored_state(open_table, upstream) is None
     ]
     if missing:
         raise PlanError(
@@ -85,7 +85,7 @@ def check_declaration(cover: Cover, table: Table, topic: str) -> None:
 
 def check_fits(open_table: OpenTable, cover: Cover) -> None:
     """Raise StorageError if a table above was restored as of another moment than a cover's."""
-    for upstream in _upstream_tables(open_table):
+    for upstream in _restored_upstream(open_table):
         restored_state = _restored_state(open_table, upstream)
         assert restored_state is not None
         tick, covered_offsets = restored_state
@@ -102,7 +102,7 @@ def check_fits(open_table: OpenTable, cover: Cover) -> None:
             )
 
 
-def _upstream_tables(open_table: OpenTable) -> list[Table]:
+def _restored_upstream(open_table: OpenTable) -> list[Table]:
     """Return the tables above that are restored, too, without those that are looked up by time."""
     by_time = looked_up_by_time(open_table.table.stream)
     return [upstream for upstream in open_table.table.stream.reads if upstream not in by_time]

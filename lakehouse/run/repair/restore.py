@@ -24,6 +24,7 @@ from lakehouse.kafka import covers
 from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.drain import read_topic
 from lakehouse.kafka.headers import RecordHeaders, parse_headers
+from lakehouse.kafka.ranges import message_bytes
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.control.writer_leases import table_lease
 from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
@@ -273,12 +274,8 @@ def _changelog_records(
                 f"cut. {INSTEAD}"
             )
         is_within = until is None or headers.position.tick <= until.get(headers.origin, headers.position.tick - 1)
-        if (key_bytes := message.key()) is not None and is_within:
-            yield headers, _to_bytes(key_bytes), None if (value := message.value()) is None else _to_bytes(value)
-
-
-def _to_bytes(data: str | bytes) -> bytes:
-    return data.encode() if isinstance(data, str) else data
+        if (key_bytes := message_bytes(message.key())) is not None and is_within:
+            yield headers, key_bytes, message_bytes(message.value())
 
 
 def _check_cover(cluster: Cluster, cover: Cover, table: Table, topic: str) -> None:

@@ -15,7 +15,7 @@ from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
 from lakehouse.run.repair.newest import Newest
 from lakehouse.semantics.time.moment import to_datetime
-from lakehouse.spark.changelog.published import accumulators_of, columns_of, key_format
+from lakehouse.spark.changelog.published import accumulators_of, key_format, published_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,8 +35,8 @@ def decode_rows(
     state. Raises NotFound, StorageError; RegistryUnavailable if a record was written by a schema that can't be asked
     for.
     """
-    key_columns, value_columns = columns_of(lake.spark, table)
-    hidden_columns = accumulators_of(lake.spark, table, kept=is_state)
+    key_columns, value_columns = published_columns(lake.spark, table)
+    hidden_columns = accumulators_of(lake.spark, table, of_state=is_state)
     schemas = _Schemas(lake)
     shifts_by_origin = tick_shifts(cover)
     for record in newest:

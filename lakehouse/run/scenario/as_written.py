@@ -16,7 +16,7 @@ from lakehouse.plan.table import Sink
 from lakehouse.semantics.changelog import Change
 
 
-def sink_of(app: App, topic: str) -> Sink | None:
+def sink_of_topic(app: App, topic: str) -> Sink | None:
     """Return the sink that publishes to a topic; None for the changelog of a table."""
     return next((sink for sink in app.sinks if sink.topic == topic), None)
 

@@ -19,7 +19,7 @@ from lakehouse.model.event import Late, from_hashable
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format
-from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of
+from lakehouse.run.scenario.as_written import as_row, plain_value, sink_of_topic
 from lakehouse.run.scenario.field_names import in_fields
 from lakehouse.run.scenario.keys import Keys, keys_in
 from lakehouse.semantics.changelog import Change, Key
@@ -118,7 +118,7 @@ def _keys_of_topic(app: App, topic: str) -> Keys:
 
 def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> list[Change] | None:
     """Return the changes with their times as numbers, if the topic has them as numbers."""
-    sink = sink_of(app, topic)
+    sink = sink_of_topic(app, topic)
     if changes is None or sink is None or not parse_format(sink.format).has_number_moments:
         return changes
     key_names = _keys_of_topic(app, topic).columns
@@ -135,7 +135,7 @@ def _with_plain_times(app: App, topic: str, changes: list[Change] | None) -> lis
 def _compare_outputs(
     app: App, topic: str, expected_records: list[dict[str, Any]], actual_changes: list[Change]
 ) -> list[str]:
-    key_names, sink = _keys_of_topic(app, topic), sink_of(app, topic)
+    key_names, sink = _keys_of_topic(app, topic), sink_of_topic(app, topic)
     lines: list[str] = []
     is_equal = True
     for number in range(max(len(expected_records), len(actual_changes))):

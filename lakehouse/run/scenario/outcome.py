@@ -41,9 +41,9 @@ class Sent:
 class Replayed:
     """The results of a replay."""
 
-    def __init__(self, app: App, result: Result, sent: list[Sent]) -> None:
+    def __init__(self, app: App, result: Result, sent_records: list[Sent]) -> None:
         self._app, self._result = app, result
-        self._sent = {item.record.identity: item for item in sent}
+        self._sent = {item.record.identity: item for item in sent_records}
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return a table's rows at the end, in the order of their keys: key columns and values in one dict each."""

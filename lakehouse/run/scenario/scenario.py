@@ -106,7 +106,8 @@ def read_scenario(path: Path) -> Scenario:
     if statements and "app" in content:
         raise ConfigError(f"{path}: found app and statements; expected one of them.")
     properties = tuple(
-        (str(property_name), _property_text(value)) for property_name, value in content.get("properties", {}).items()
+        (str(property_name), _sql_property_text(value))
+        for property_name, value in content.get("properties", {}).items()
     )
     return Scenario(
         path,
@@ -120,7 +121,7 @@ def read_scenario(path: Path) -> Scenario:
     )
 
 
-def _property_text(value: Any) -> str:
+def _sql_property_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

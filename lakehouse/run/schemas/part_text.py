@@ -29,6 +29,7 @@ from lakehouse.formats.codec.registered import PREFIX_LENGTH, WriterSchemas, kno
 from lakehouse.formats.protobuf.proto_indexes import read_indexes
 from lakehouse.formats.protobuf.proto_json import read_json
 from lakehouse.formats.values.json_text import parse_value
+from lakehouse.formats.values.json_validation import refuse_constant
 from lakehouse.formats.values.json_value import encode_bare_value, encode_object
 from lakehouse.formats.values.unfit import Unfit, decode_utf8
 from lakehouse.plan.avro.schema_text import schema_text, type_of_avro
@@ -153,21 +154,17 @@ def _json_line(data: bytes) -> str:
     text = decode_utf8(data)
     parse_value(text)
     if "NaN" in text or "Infinity" in text:  # some programs write them, and then others can't read the text
-        json.loads(text, parse_constant=_refuse_constant, parse_int=str)
+        json.loads(text, parse_constant=refuse_constant, parse_int=str)
     return _LINE_BREAKS.sub(" ", text).strip()
-
-
-def _refuse_constant(name: str) -> None:
-    raise Unfit(f"expected JSON, found {name}")
 
 
 def _avro_as_json(data: bytes, look_up: LookUp) -> str:
     """Return a value in Avro as JSON, with all the fields that its writer gave it. Raises Unfit, PlanError."""
-    id, schema = _schema_of(data, look_up)
+    id, schema = _writer_schema_of(data, look_up)
     return _avro_writer(id, schema)(data)
 
 
-def _schema_of(data: bytes, look_up: LookUp) -> tuple[int, WriterSchema]:
+def _writer_schema_of(data: bytes, look_up: LookUp) -> tuple[int, WriterSchema]:
     id = known_id(data)
     schema = look_up(id)
     if schema is None:
@@ -177,7 +174,7 @@ def _schema_of(data: bytes, look_up: LookUp) -> tuple[int, WriterSchema]:
 
 def _message_as_json(data: bytes, look_up: LookUp) -> str:
     """Return a value in Protobuf as JSON, with all the fields that its writer gave it. Raises Unfit."""
-    id, schema = _schema_of(data, look_up)
+    id, schema = _writer_schema_of(data, look_up)
     try:
         indexes, place = read_indexes(data, PREFIX_LENGTH)
         message = schema.proto_schema.message(indexes)

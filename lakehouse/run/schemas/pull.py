@@ -86,7 +86,7 @@ def pull_schemas(
                 f"topic {topic!r}: the schema registry at {registry.url} has no schema {subject_names}. Its producer "
                 "registers one with the first record; check the topic's name and registry.url."
             )
-    return [one for pulled in pulled_by_topic.values() for one in pulled]
+    return [schema for pulled in pulled_by_topic.values() for schema in pulled]
 
 
 def pull_ids(registry: Registry, folder: Path, ids: Iterable[int]) -> list[PulledSchema]:
@@ -108,7 +108,7 @@ def _pull(file: Path, subject: str, version: int | None, schema: WriterSchema) -
     before = pinned_columns(file)
     try:
         texts = _texts(file, schema)
-        new_columns = columns_of(schema, subject)
+        new_columns = pinned_column_types(schema, subject)
     except (UnfitSchema, PlanError) as error:
         return PulledSchema(file, subject, version, "refused", reason=str(error))
     if before is not None and all(path.is_file() and path.read_bytes() == texts[path].encode() for path in texts):
@@ -142,7 +142,7 @@ def pinned_columns(file: Path) -> dict[str, str] | None:
         return {}
 
 
-def columns_of(schema: WriterSchema, subject: str) -> dict[str, str]:
+def pinned_column_types(schema: WriterSchema, subject: str) -> dict[str, str]:
     """Return the types of a schema's columns by name. Raises UnfitSchema, and PlanError for one without a column."""
     return column_types(schema.row_type, subject)
 

@@ -10,8 +10,8 @@ from lakehouse.run.schemas.newest import newest_schema, topic_subject
 from lakehouse.settings.config import Settings
 
 
-def typed_schemas(settings: Settings, source: Source, kept: FindSchemas) -> FindSchemas:
-    """Return the function that finds them, by topic and part. kept: finds those that the lake keeps.
+def typed_schemas(settings: Settings, source: Source, find_stored: FindSchemas) -> FindSchemas:
+    """Return the function that finds them, by topic and part. find_stored: finds those that the lake keeps.
 
     A lake keeps no schemas of a format that is read without them: then it is the registry's newest, and the function
     raises RegistryUnavailable, and ConfigError if the topic does not tell its subject.
@@ -20,7 +20,7 @@ def typed_schemas(settings: Settings, source: Source, kept: FindSchemas) -> Find
     def find(topic: str, part_name: str) -> WriterSchemas:
         traits = part_in_topic(source, part_name)[0].format.traits
         if not traits.is_registered or traits.reads_by_schema:
-            return kept(topic, part_name)
+            return find_stored(topic, part_name)
         registry = open_registry(settings.registry)
         try:
             newest = newest_schema(registry, topic_subject(settings.registry, topic, part_name))

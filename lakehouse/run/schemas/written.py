@@ -41,7 +41,7 @@ def with_registered_id(
         subject = subject_of_schema(section, topic, part_name, schema)
     latest = _latest(registry, subject)
     written_format = format_to_write(topic, part_name, format, columns, latest)
-    schema = _schema_of(written_format, part_name, columns)
+    schema = _own_schema_of(written_format, part_name, columns)
     id = registry.lookup(subject, schema.text, schema.kind)
     if id is None and section.auto_register:
         id = _register(registry, subject, schema, latest)
@@ -50,14 +50,16 @@ def with_registered_id(
             f"topic {topic!r}: the registry does not have this schema of its {part_name}, and [registry] auto_register "
             f"is false. Register it under the subject {subject}: {schema.text}"
         )
-    return _with_options(written_format, replace(parse_schema_options(parse_format(written_format).options), id=id))
+    return _with_schema_options(
+        written_format, replace(parse_schema_options(parse_format(written_format).options), id=id)
+    )
 
 
 def schema_to_write(
     topic: str, part_name: str, format: str, columns: tuple[Column, ...], latest: WriterSchema | None = None
 ) -> WriterSchema:
     """Return the schema in which a format writes columns to a topic's "key" or "value", see `format_to_write`."""
-    return _schema_of(format_to_write(topic, part_name, format, columns, latest), part_name, columns)
+    return _own_schema_of(format_to_write(topic, part_name, format, columns, latest), part_name, columns)
 
 
 def format_to_write(
@@ -71,15 +73,19 @@ def format_to_write(
     options = parse_schema_options(parse_format(format).options)
     if options.name == DEFAULT_NAME:
         options = replace(options, name=_name_in(latest) or _record_name(topic, part_name))
-    named_format = _with_options(format, options)
-    return named_format if latest is None else _with_options(named_format, options_after(named_format, columns, latest))
+    named_format = _with_schema_options(format, options)
+    return (
+        named_format
+        if latest is None
+        else _with_schema_options(named_format, options_after(named_format, columns, latest))
+    )
 
 
-def _with_options(format: str, options: SchemaOptions) -> str:
+def _with_schema_options(format: str, options: SchemaOptions) -> str:
     return str(replace(parse_format(format), options=str(options)))
 
 
-def _schema_of(format: str, part_name: str, columns: tuple[Column, ...]) -> WriterSchema:
+def _own_schema_of(format: str, part_name: str, columns: tuple[Column, ...]) -> WriterSchema:
     (schema,) = written_schemas(format, columns, is_key=part_name == "key").values()
     return schema
 

@@ -104,7 +104,7 @@ def pull(
     elif query.moment is not None:
         raise SqlError("AT is for tables: a stream's records have no moments. Compare ROWTIME", query.moment.position)
     else:
-        rows = records.stream_rows(entry, layout, 0, records.last_tick(layout, records.sources_of(entry)))
+        rows = records.stream_rows(entry, layout, 0, records.last_tick(layout, records.topic_sources_of(entry)))
     return Answer(
         tuple(map(field_name, row_reading.names)),
         islice((row_reading.row(row) for row in rows if row_reading.keep(row)), query.limit),

@@ -44,7 +44,7 @@ def push(query: Query, script: Script, layout: Layout, wait: Wait = pause) -> An
         return replace(answer, rows=islice(answer.rows, query.limit))
     row_reading = compile_reading(query, entry)
     if entry.kind == "STREAM":
-        ticks = records.new_ticks(layout, records.sources_of(entry), wait, earliest=earliest)
+        ticks = records.new_ticks(layout, records.topic_sources_of(entry), wait, earliest=earliest)
         stream_rows: Iterator[Row] = (
             row for after, last in ticks for row in records.stream_rows(entry, layout, after, last)
         )

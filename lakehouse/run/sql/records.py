@@ -55,7 +55,7 @@ def new_ticks(layout: Layout, sources: Sequence[Source], wait: Wait, *, earliest
         wait()
 
 
-def sources_of(entry: Entry) -> tuple[Source, ...]:
+def topic_sources_of(entry: Entry) -> tuple[Source, ...]:
     """Return the topics' sources that a stream reads."""
     stream = entry.relation.node
     assert isinstance(stream, Stream)

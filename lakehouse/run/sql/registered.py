@@ -95,10 +95,10 @@ class TopicPrinter:
     def __call__(self, key: bytes | None, value: bytes | None) -> tuple[object, ...]:
         """Return a record's key and value as they are shown. Raises RegistryUnavailable."""
         return tuple(
-            self._shown(data, traits) if traits.is_registered and data is not None else data
+            self._registered_text(data, traits) if traits.is_registered and data is not None else data
             for data, traits in zip((key, value), self._traits, strict=True)
         )
 
-    def _shown(self, data: bytes, traits: FormatTraits) -> object:
-        shown = part_text(text_format(traits, ()), data, self._look_up)
-        return data if shown.reason else shown.text
+    def _registered_text(self, data: bytes, traits: FormatTraits) -> object:
+        text = part_text(text_format(traits, ()), data, self._look_up)
+        return data if text.reason else text.text

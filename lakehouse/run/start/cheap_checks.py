@@ -16,5 +16,5 @@ def check_before_run(settings: Settings, app: App, parts: tuple[str, ...] | None
     if any(parse_format(name).traits.validates for s in app.sources for name in (s.key_format, s.value_format)):
         check_can_validate()
     declared_changes.check_declarations(settings, app, parts)
-    folders.check_writable(settings)
+    folders.make_writable(settings)
     leases.check_leases(settings, app, parts)

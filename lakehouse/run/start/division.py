@@ -47,7 +47,7 @@ def groups_of(app: App) -> tuple[TableGroup, ...]:
     groups: list[list[Unit]] = []
     for unit in units:
         linked_groups = [group for group in groups if _reads_from(unit, group)]
-        merged_units = [other for group in linked_groups for other in group]
+        merged_units = [linked_unit for group in linked_groups for linked_unit in group]
         groups = [group for group in groups if group not in linked_groups] + [[*merged_units, unit]]
     ordered_groups = [TableGroup(tuple(sorted(group, key=units.index))) for group in groups]
     return tuple(sorted(ordered_groups, key=lambda group: units.index(group.units[0])))

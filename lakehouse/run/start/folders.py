@@ -16,12 +16,12 @@ from lakehouse.settings.config import Settings
 LAYERS = ("bronze", "silver", "state", "late", "quarantine", "interventions", "anchors", "beside", "control")
 
 
-def check_writable(settings: Settings) -> None:
+def make_writable(settings: Settings) -> None:
     """Make the lake's folder and that of the embedded Kafka. Raises ConfigError if one of them can't be written."""
     if "://" not in settings.lake.path:
-        _check_writable(Path(settings.lake.path), "lake", "lake.path in lakehouse.toml, or --lake")
+        _make_writable(Path(settings.lake.path), "lake", "lake.path in lakehouse.toml, or --lake")
     if settings.kafka.bootstrap_servers is None:
-        _check_writable(Path(settings.kafka.folder), "the embedded Kafka's folder", "kafka.folder in lakehouse.toml")
+        _make_writable(Path(settings.kafka.folder), "the embedded Kafka's folder", "kafka.folder in lakehouse.toml")
 
 
 def check_lake(root: str, *, named: bool) -> None:
@@ -60,7 +60,7 @@ def check_table(layout: Layout, name: str) -> None:
     )
 
 
-def _check_writable(folder: Path, label: str, setting: str) -> None:
+def _make_writable(folder: Path, label: str, setting: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

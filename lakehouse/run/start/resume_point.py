@@ -100,7 +100,7 @@ def find_resume_point(
             raise unknown_records_error(topic)
         return ResumePoint()
     if cover.of != covered_name(own_publication.of):
-        raise _refusal_error(
+        raise _resume_refusal(
             topic,
             f"has the changelog of {_describe_covered(cover.of)}, not of "
             f"{_describe_covered(covered_name(own_publication.of))}",
@@ -112,7 +112,7 @@ def find_resume_point(
             and not _goes_beyond(own_publication.next, cover.next)
         )
         if cover.sent and not is_same:
-            raise _refusal_error(
+            raise _resume_refusal(
                 topic, f"has part of what follows tick {cover.tick}, from a lake that must finish it first"
             )
         return (
@@ -131,21 +131,21 @@ def find_resume_point(
     ):
         return ResumePoint(before=own_restore.before)
     if any(origin == own_publication.origin for origin, _ in cover.before):
-        raise _refusal_error(topic, "was taken over by a lake that was restored from it, which has published since")
+        raise _resume_refusal(topic, "was taken over by a lake that was restored from it, which has published since")
     if own_restore is not None and own_restore.topic == topic_id:
-        raise _refusal_error(
+        raise _resume_refusal(
             topic,
             f"went on after table {own_publication.of.name!r} was restored from it: {cover.origin} has published up "
             f"to tick {cover.tick} since. Stop that lake's job and restore again",
         )
-    raise _refusal_error(
+    raise _resume_refusal(
         topic, f"has the changelog of another lake (or this one's bronze was recreated): {cover.origin}"
     )
 
 
 def unknown_records_error(topic: str) -> StorageError:
     """Return the error for a topic that has records but should be empty."""
-    return _refusal_error(topic, "has records, and nothing says which table they are of and up to which tick")
+    return _resume_refusal(topic, "has records, and nothing says which table they are of and up to which tick")
 
 
 def is_new_topic(topic_id: str, cover: Cover | None) -> bool:
@@ -179,7 +179,7 @@ def state_topic_id(topic_id: str, cover: Cover | None, sink: Sink, existing_id: 
 
 def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> None:
     if cover.tick > own_publication.tick:
-        raise _refusal_error(
+        raise _resume_refusal(
             topic,
             f"is published up to tick {cover.tick}, and this lake ends at tick {own_publication.tick}: it is an older "
             "copy",
@@ -187,13 +187,13 @@ def _check_same(topic: str, cover: Cover, own_publication: OwnPublication) -> No
     if _goes_beyond(own_publication.next, cover.next) or (
         own_publication.exact and _goes_beyond(cover.next, own_publication.next)
     ):
-        raise _refusal_error(
+        raise _resume_refusal(
             topic, f"was published by a lake whose tick {cover.tick} had other records: this is a copy of it"
         )
     if isinstance(own_publication.of, Table) and cover.table != own_publication.table and cover.declared is not None:
         change = change_of({DECLARATION: cover.declared}, own_publication.of)
         if not change.can_go_on:
-            raise _refusal_error(
+            raise _resume_refusal(
                 topic, f"was published when table {own_publication.of.name!r} had another declaration; it was removed"
             )
 
@@ -223,7 +223,7 @@ def declaration_of(node: Stream | Table) -> str | None:
     return declaration_properties(node)[DECLARATION] if isinstance(node, Table) else None
 
 
-def _refusal_error(topic: str, why: str) -> StorageError:
+def _resume_refusal(topic: str, why: str) -> StorageError:
     return StorageError(
         f"topic {topic!r} {why}. Two changelogs in one topic make a table that never existed, so nothing was "
         f"published. Publish to another topic; or delete {topic!r}, and it is published again in full; or leave the "

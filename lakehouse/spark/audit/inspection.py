@@ -25,7 +25,7 @@ from lakehouse.spark.open_lake import OpenLake
 class Finding:
     """A fault, and the first version of the table that can't be trusted; None if only the damaged files show that."""
 
-    what: str
+    fault: str
     before: int | None = None
 
 

@@ -1,6 +1,6 @@
 """Marks: the facts about every offset that a table has taken in, one row each; its fate follows from them.
 
-Each row of these frames states one fact about one offset: `_part` (the partition's number in `known`), `offset`,
+Each row of these frames states one fact about one offset: `_part` (the partition's number in `extents`), `offset`,
 `kind`, and a hash, which compares the row that should be in a place with the row that is there.
 
     row                  bronze has it; hash: of the whole row
@@ -64,7 +64,7 @@ PUT_RIGHT = ("revert", "fixed")
 class Scope:
     """The subject of an audit: a table at a tick and version, the partitions of its stream, and how thorough it is.
 
-    known: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
+    extents: the partitions. deep: judge lateness again even where only the rules in Python can (sessions, sliding
     windows). redeclared: whether the declaration has changed since the table was created. skip: see
     `OpenTable.read_skipped_offsets`. decisions: the interventions up to the tick.
     """
@@ -72,7 +72,7 @@ class Scope:
     opened: OpenTable
     tick: int
     version: int
-    known: list[Extent]
+    extents: list[Extent]
     deep: bool = False
     redeclared: bool = False
     skip: str | None = None
@@ -129,7 +129,7 @@ class _Marks:
         self._own_rows = self._input.rows(NO_TICK, scope.tick)
         self._stream = self._input.frame(NO_TICK, scope.tick)
         self._late_places = self._decided_late_places(scope.in_effect)
-        self._is_held = is_still_held(scope.decisions, scope.tick, scope.known)
+        self._is_held = is_still_held(scope.decisions, scope.tick, scope.extents)
 
     def row_marks(self) -> Iterator[DataFrame]:
         """Yield the marks of bronze's rows."""
@@ -278,7 +278,7 @@ class _Marks:
         """Return the marks of rows with `_position`, and with their windows, if any. name: that of their partition."""
         position = F.col("_position")
         if name is None:
-            topic_id = topic_id_at(self._scope.known, position["topic"], position["tick"])
+            topic_id = topic_id_at(self._scope.extents, position["topic"], position["tick"])
             name = F.concat(position["topic"], F.lit("/"), topic_id, F.lit("/"), position["partition"].cast("string"))
         window_columns = [name for name in self._table.windows if name in rows.columns]
         return self._marks(
@@ -288,7 +288,7 @@ class _Marks:
     def _marks(
         self, rows: DataFrame, partition_name: Column, offset: Column, kind: Column | str, row_hash: Column
     ) -> DataFrame:
-        part_number = partition_number(self._scope.known, partition_name)
+        part_number = partition_number(self._scope.extents, partition_name)
         kind_code = _kind_code(kind) if isinstance(kind, str) else kind
         return rows.select(
             part_number.alias("_part"), offset.alias("offset"), kind_code.alias("kind"), row_hash.alias("hash")
@@ -303,10 +303,10 @@ def _with_position(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_position", F.struct(*late.PLACE))
 
 
-def is_still_held(decisions: Sequence[Intervention], tick: int, known: list[Extent]) -> Column | None:
+def is_still_held(decisions: Sequence[Intervention], tick: int, extents: list[Extent]) -> Column | None:
     """Return whether a table still has a record at a tick, by the record's position; None: it has all that it took in.
 
-    known: the partitions of the table's stream, which give the id of a position's topic.
+    extents: the partitions of the table's stream, which give the id of a position's topic.
 
     A record that a revert took back, and that a refold of single keys brought back, is not recognized.
     """
@@ -319,12 +319,12 @@ def is_still_held(decisions: Sequence[Intervention], tick: int, known: list[Exte
         return None
     last_revert, cut = table_changes[-1], cut_from_details(table_changes[-1].details)
     is_held = F.col("_position.tick") <= cut.tick
-    if (was_held := is_still_held(decisions, cut.tick, known)) is not None:
+    if (was_held := is_still_held(decisions, cut.tick, extents)) is not None:
         is_held &= was_held
     if (time_condition := is_in_time(cut)) is not None:
         is_held &= time_condition
     if cut.offsets is not None:
         place = F.col("_position")
-        topic_id = topic_id_at(known, place["topic"], place["tick"])
+        topic_id = topic_id_at(extents, place["topic"], place["tick"])
         is_held &= cut.lies_before(place["topic"], topic_id, place["partition"], place["offset"])
     return is_held | (F.col("_position.tick") > last_revert.at)

@@ -44,7 +44,7 @@ def per_event(
     cut: Cut | None = None,
     numbered: bool = False,
     rebuilt: bool = False,
-    kept: bool = False,
+    of_state: bool = False,
 ) -> DataFrame:
     """Return the changes of the ticks in (after_tick, to_tick], in position order.
 
@@ -52,7 +52,7 @@ def per_event(
 
     cut: which records count, if not all do; its tick is ignored. numbered: in no order, with `_number`, which counts
     the changes of one record from 0. rebuilt: as the present logic makes them, see
-    `lakehouse.spark.history.present_logic`. kept: the changes of all that the table keeps, with the columns of its
+    `lakehouse.spark.history.present_logic`. of_state: the changes of all that the table keeps, with the columns of its
     state, without those of rows that expire. Raises NotFound for final results by a cut, and for a history from the
     first tick that needs earlier logic of a table above.
     """
@@ -73,10 +73,10 @@ def per_event(
             min(to_tick, present_tick - 1),
             cut,
             rebuilt=rebuilt,
-            kept=kept,
+            of_state=of_state,
         )
         after_tick = min(to_tick, present_tick)
-    change_parts += _split_changes(open_table, after_tick, to_tick, cut, rebuilt=rebuilt, kept=kept)
+    change_parts += _split_changes(open_table, after_tick, to_tick, cut, rebuilt=rebuilt, of_state=of_state)
     frames = [part.frame(numbered=numbered) for part in change_parts if part.to_tick > part.after_tick]
     frames = frames or [change_parts[-1].frame(numbered=numbered)]
     return reduce(DataFrame.unionByName, frames)  # each part is in order, and Spark reads part by part
@@ -89,11 +89,11 @@ def _split_changes(
     cut: Cut | None,
     *,
     rebuilt: bool,
-    kept: bool,
+    of_state: bool,
 ) -> list[_Changes]:
     """Return the changes between two ticks, cut at the interventions."""
     change_parts = []
-    make_part = partial(_Changes, open_table, cut=cut, rebuilt=rebuilt, kept=kept)
+    make_part = partial(_Changes, open_table, cut=cut, rebuilt=rebuilt, of_state=of_state)
     for decision in interventions.read_interventions(open_table.lake, open_table.name):
         if after_tick < decision.at <= to_tick:
             change_parts += [
@@ -120,7 +120,7 @@ class _Changes:
         cut: Cut | None = None,
         *,
         rebuilt: bool = False,
-        kept: bool = False,
+        of_state: bool = False,
     ) -> None:
         self._cut = Cut(to_tick) if cut is None else replace(cut, tick=to_tick)
         self._open_table, self._table, self._intervention = open_table, open_table.table, intervention
@@ -134,7 +134,7 @@ class _Changes:
         self._fold = tables.table_fold(open_table.spark, open_table.table)
         self._clock = table_clock.clock_at(open_table, after_tick)
         begin_cut = replace(self._cut, tick=after_tick)
-        self._of_state, self._shows_final = kept, is_final(open_table.table) and not kept
+        self._of_state, self._shows_final = of_state, is_final(open_table.table) and not of_state
         self._changelog_base = ChangelogBase(open_table, begin_cut, to_tick, self._input.skip, self._clock)
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
@@ -163,11 +163,11 @@ class _Changes:
         return changes.select(*column_names, *CHANGE_COLUMNS)
 
     def _folded_changes(self) -> DataFrame:
-        kept, final, records = self._of_state, self._shows_final, self._arriving_records()
-        changes = self._fold.changes(records, self._changelog_base, kept=kept, final=final)
+        of_state, final, records = self._of_state, self._shows_final, self._arriving_records()
+        changes = self._fold.changes(records, self._changelog_base, kept=of_state, final=final)
         if final:
             return self._closed_changes(changes, records)
-        return changes if kept else self._fold.without_markers(changes)
+        return changes if of_state else self._fold.without_markers(changes)
 
     def _arriving_records(self) -> DataFrame:
         records = self._input.records(self._fold, self._clock, self.after_tick, self.to_tick, units=True)

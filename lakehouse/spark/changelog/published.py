@@ -53,7 +53,7 @@ def key_format(columns: tuple[Column, ...], value_format: str, sink_format: str)
     return str(RecordFormat(JSON, "", as_value.is_named, as_value.has_number_moments))
 
 
-def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def published_columns(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """Return the key and value columns of the published stream or table, with Spark's types."""
     schema = (
         tables.empty_stream(spark, subject).schema
@@ -70,9 +70,9 @@ def columns_of(spark: SparkSession, subject: Stream | Table) -> tuple[tuple[Colu
     return key_columns, tuple(Column(name, column_types[name]) for name in column_names if name not in subject.key)
 
 
-def accumulators_of(spark: SparkSession, table: Table, *, kept: bool = False) -> tuple[Column, ...]:
-    """Return the hidden columns without which a table can't go on, with Spark's types. kept: those of its state."""
-    fields = tables.state_schema(spark, table) if kept else tables.visible_schema(spark, table)
+def accumulators_of(spark: SparkSession, table: Table, *, of_state: bool = False) -> tuple[Column, ...]:
+    """Return the hidden columns without which a table can't go on, with Spark's types. of_state: those of its state."""
+    fields = tables.state_schema(spark, table) if of_state else tables.visible_schema(spark, table)
     column_types = {field.name: field.dataType.simpleString() for field in fields}
     return tuple(Column(name, column_type) for name, column_type in column_types.items() if _goes_along(name))
 
@@ -186,7 +186,7 @@ def _visible_records(
     else:
         frame = changefeed.per_event(lake.open(subject), after_tick, to_tick)
     if whole and isinstance(subject, Table):
-        yield from _restored_records(lake.open(subject), after_tick, write_record, kept=False)
+        yield from _restored_records(lake.open(subject), after_tick, write_record, of_state=False)
     tick = after_tick
     with closing(driver_rows.stream_rows(frame)) as changes:
         for row in changes:
@@ -201,31 +201,33 @@ def _state_records(
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the changes of all that the table keeps."""
     assert isinstance(sink.of, Table)
-    open_table, write_record = lake.open(sink.of), _Writer(lake.spark, sink, origin, kept=True)
+    open_table, write_record = lake.open(sink.of), _Writer(lake.spark, sink, origin, of_state=True)
     if whole:
-        yield from _restored_records(open_table, after_tick, write_record, kept=True)
-    with closing(driver_rows.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, kept=True))) as changes:
+        yield from _restored_records(open_table, after_tick, write_record, of_state=True)
+    with closing(
+        driver_rows.stream_rows(changefeed.per_event(open_table, after_tick, to_tick, of_state=True))
+    ) as changes:
         for row in changes:
             yield max(after_tick, row["_position"]["tick"]), write_record(row)
 
 
 def _restored_records(
-    open_table: OpenTable, tick: int, write_record: _Writer, *, kept: bool
+    open_table: OpenTable, tick: int, write_record: _Writer, *, of_state: bool
 ) -> Generator[tuple[int, ProducerRecord]]:
     """Yield the rows with which a restored table began, as records of a tick; none if it was built from bronze."""
-    if (restored_changes := _restored_changes(open_table, kept=kept)) is not None:
+    if (restored_changes := _restored_changes(open_table, of_state=of_state)) is not None:
         with closing(driver_rows.stream_rows(restored_changes)) as rows:
             yield from ((tick, write_record(row)) for row in rows)
 
 
-def _restored_changes(open_table: OpenTable, *, kept: bool) -> DataFrame | None:
+def _restored_changes(open_table: OpenTable, *, of_state: bool) -> DataFrame | None:
     """Return the rows with which a restored table began as changes, in position order; None if built from bronze.
 
     kept: all rows that it kept then, not only the visible ones.
     """
     if (rows := refold.restored_rows(open_table)) is None:
         return None
-    if open_table.table.has_state and not kept:
+    if open_table.table.has_state and not of_state:
         rows = Past(open_table).visible(Cut(NO_TICK))
     column_names = [name for name in rows.columns if not name.startswith("_") or _goes_along(name)]
     changes = rows.withColumns({"_tombstone": F.lit(False), "_event_time_ms": F.unix_millis("_event_time")})
@@ -241,16 +243,16 @@ def rows_of_frame(frame: DataFrame) -> Iterator[dict[str, Any]]:
 class _Writer:
     """Turns changes into records: the key, the value or a tombstone, and in the headers what a restore needs."""
 
-    def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, kept: bool = False) -> None:
+    def __init__(self, spark: SparkSession, sink: Sink, origin: str, *, of_state: bool = False) -> None:
         """kept: write for the topic of all that the table keeps, which has a format of its own."""
         subject = sink.of
-        self._record = StateRecord if kept else ProducerRecord
-        self._formats = USUAL_FORMATS if kept else (sink.format, sink.key_format)
+        self._record = StateRecord if of_state else ProducerRecord
+        self._formats = USUAL_FORMATS if of_state else (sink.format, sink.key_format)
         self._format = self._formats[0]
         self._origin = f"{origin}/{subject.name if isinstance(subject, Table) else ''}".encode()
-        self._key, self._value = columns_of(spark, subject)
+        self._key, self._value = published_columns(spark, subject)
         self._is_table = isinstance(subject, Table)
-        self._accumulators = () if isinstance(subject, Stream) else accumulators_of(spark, subject, kept=kept)
+        self._accumulators = () if isinstance(subject, Stream) else accumulators_of(spark, subject, of_state=of_state)
         is_windowed = (named_window(subject) if isinstance(subject, Table) else read_window(subject)) is not None
         # The windows of one key stay in its partition.
         self._partition_key = self._key[: -len(WINDOW_COLUMNS)] if is_windowed else None

@@ -11,9 +11,9 @@ from lakehouse.spark.jvm.tree.java_calls import (
     constant_object,
     invoke_method,
     invoke_static,
+    jackson_mapper,
+    jackson_reader,
     java_text,
-    json_mapper,
-    json_reader,
     loop_variable,
     map_list,
     map_map_entries,
@@ -88,25 +88,25 @@ def _parse_time(text: Any, format: Any) -> Any:
 
 def _json_at_pointer(text: Any, pointer: Any) -> Any:
     """Return the value at a JSON pointer as JSON; an empty text if there is none."""
-    json_node = invoke_method(json_mapper(), "readTree", NODE, java_text(text))
+    json_node = invoke_method(jackson_mapper(), "readTree", NODE, java_text(text))
     return spark_text(invoke_method(invoke_method(json_node, "at", NODE, java_text(pointer)), "toString", STRING))
 
 
 def _json_text_value(text: Any) -> Any:
     return spark_text(
-        invoke_method(invoke_method(json_mapper(), "readTree", NODE, java_text(text)), "textValue", STRING)
+        invoke_method(invoke_method(jackson_mapper(), "readTree", NODE, java_text(text)), "textValue", STRING)
     )
 
 
 def _json_items(text: Any) -> Any:
     item_variable = loop_variable("item", NODE)
-    item_list = invoke_method(json_reader("List"), "readValue", "java.util.List", java_text(text))
+    item_list = invoke_method(jackson_reader("List"), "readValue", "java.util.List", java_text(text))
     return map_list(item_list, item_variable, spark_text(invoke_method(item_variable, "toString", STRING)))
 
 
 def _json_fields(text: Any) -> Any:
     name_variable, value_variable = loop_variable("name", STRING), loop_variable("value", NODE)
-    entry_map = invoke_method(json_reader("Map"), "readValue", "java.util.Map", java_text(text))
+    entry_map = invoke_method(jackson_reader("Map"), "readValue", "java.util.Map", java_text(text))
     return map_map_entries(
         entry_map,
         name_variable,

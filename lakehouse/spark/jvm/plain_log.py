@@ -140,8 +140,8 @@ class SparkSnapshot:
             F.col("_metadata.file_size").alias("size"),
             F.to_json(partition).alias("partition"),
         )
-        counted = file_rows.groupBy("file", "size", "partition").agg(F.count(F.lit(1)).alias("rows"))
-        return counted.select(
+        row_counts = file_rows.groupBy("file", "size", "partition").agg(F.count(F.lit(1)).alias("rows"))
+        return row_counts.select(
             F.from_json("partition", "map<string, string>").alias("partition"), F.col("size"), F.col("rows")
         )
 

@@ -27,7 +27,7 @@ from lakehouse.spark.stream.rows import (
     read_changes,
     read_rows_as_records,
     read_rows_before,
-    rename_columns,
+    rename_frame,
     row_exists,
     with_row_before,
 )
@@ -62,7 +62,7 @@ class _ReferenceJoin:
         self._join, self._tables = join, tables
         self._on_columns = [f"_on_{number}" for number in range(len(join.on))]
         self._left = tables.held(with_row_before(join.left, tables.held(read_changes(join.left, tables, 0)), tables))
-        self._right = tables.held(rename_columns(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
+        self._right = tables.held(rename_frame(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
 
     def halves_of_left_changes(self) -> DataFrame:
         """Return the halves of the changes that changed left rows make in the join."""
@@ -127,12 +127,10 @@ class _ReferenceJoin:
     def _right_moments(self, keys: DataFrame) -> list[DataFrame]:
         """Return the moments of the right rows: their changes, and the rows of these keys before the batch."""
         right_key = self._join.right.key
-        earlier_rows = read_rows_before(
-            self._join.right, self._tables, rename_columns(keys, self._on_columns, right_key)
-        )
+        earlier_rows = read_rows_before(self._join.right, self._tables, rename_frame(keys, self._on_columns, right_key))
         return [
             self._right,
-            *([] if earlier_rows is None else [rename_columns(earlier_rows, right_key, self._on_columns)]),
+            *([] if earlier_rows is None else [rename_frame(earlier_rows, right_key, self._on_columns)]),
         ]
 
     def _versions(self) -> DataFrame:

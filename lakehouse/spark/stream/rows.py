@@ -43,14 +43,13 @@ def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
     """Return the rows of two tables that are joined by their keys, as records."""
     key, sides = join.left.key, (join.left, join.right)
     changed_rows = [
-        tables.held(rename_columns(read_changes(table, tables, side), table.key, key))
-        for side, table in enumerate(sides)
+        tables.held(rename_frame(read_changes(table, tables, side), table.key, key)) for side, table in enumerate(sides)
     ]
     changed_keys = changed_rows[0].select(*key).unionByName(changed_rows[1].select(*key))
     moment_frames = []
     for name, table, frame in zip(("_left", "_right"), sides, changed_rows, strict=True):
-        earlier_rows = read_rows_before(table, tables, rename_columns(changed_keys, key, table.key))
-        table_frames = [frame] if earlier_rows is None else [frame, rename_columns(earlier_rows, table.key, key)]
+        earlier_rows = read_rows_before(table, tables, rename_frame(changed_keys, key, table.key))
+        table_frames = [frame] if earlier_rows is None else [frame, rename_frame(earlier_rows, table.key, key)]
         moment_frames += [part.withColumnRenamed("_row", name) for part in table_frames]
     moments = reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), moment_frames)
     up_to_now, up_to_before = moments_in_order(key, 0), moments_in_order(key, -1)
@@ -185,7 +184,7 @@ def moments_in_order(key: Sequence[str], last_row: int) -> WindowSpec:
     return key_order.rowsBetween(Window.unboundedPreceding, last_row)
 
 
-def rename_columns(frame: DataFrame, names: Sequence[str], new_names: Sequence[str]) -> DataFrame:
+def rename_frame(frame: DataFrame, names: Sequence[str], new_names: Sequence[str]) -> DataFrame:
     """Return a frame with new names for these columns."""
     new_by_old = dict(zip(names, new_names, strict=True))
     return frame.select(*[F.col(f"`{name}`").alias(new_by_old.get(name, name)) for name in frame.columns])

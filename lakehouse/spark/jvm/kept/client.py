@@ -39,19 +39,19 @@ def connect_to_engine(
     of Spark is for the caller to make: then None is returned, too, and PySpark is connected.
     """
     try:
-        taken = engines.take(files := files_here())
+        taken_engine = engines.take(files := files_here())
     except StorageError as error:
         _log.warning(f"Spark is not kept: {error}")
         return None
-    if taken is None:
+    if taken_engine is None:
         user = engines.client_pid(files)
         _log.warning(f"the kept Spark of this folder is in use by process {user}: this command starts its own.")
         return None
     key = hash_of_start(settings, keep_seconds, os.environ)
-    if (engine := engines.usable_engine(taken, key)) is None:
+    if (engine := engines.usable_engine(taken_engine, key)) is None:
         with properties as properties_file:
             engine = engines.start_engine(
-                taken,
+                taken_engine,
                 key,
                 engines.submit_arguments(properties_file, own_arguments),
                 _spark_home() / "bin/spark-submit",
@@ -59,7 +59,7 @@ def connect_to_engine(
                 scratch_folders(settings, os.environ),
             )
         if engine is None:
-            taken.give_up()
+            taken_engine.give_up()
             return None
     try:
         _connect(engine)
@@ -67,9 +67,9 @@ def connect_to_engine(
     except (Py4JError, OSError):  # it ended just now
         SparkContext._gateway = SparkContext._jvm = None
         engine.end()
-        taken.give_up()
+        taken_engine.give_up()
         return None
-    atexit.register(_leave, taken, engine, os.getpid())
+    atexit.register(_leave, taken_engine, engine, os.getpid())
     return session
 
 
@@ -108,7 +108,7 @@ def _new_session() -> SparkSession | None:
     return SparkSession(context, java_session.newSession())
 
 
-def _leave(taken: Taken, engine: KeptEngine, owner_pid: int) -> None:
+def _leave(taken_engine: Taken, engine: KeptEngine, owner_pid: int) -> None:
     """Leave the engine to the next command, if all that is of this one can be cleared; else it ends."""
     if os.getpid() != owner_pid:  # a forked child
         return
@@ -118,4 +118,4 @@ def _leave(taken: Taken, engine: KeptEngine, owner_pid: int) -> None:
     with suppress(Exception):  # then the engine ends, as after a command that dies
         session: Any = SparkSession._instantiatedSession
         if clear_engine(context._gateway, context._jsc, session._jsparkSession, engine.java_pid):
-            taken.leave()
+            taken_engine.leave()

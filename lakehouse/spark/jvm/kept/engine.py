@@ -113,10 +113,10 @@ def state_of_engine(engine: KeptEngine) -> dict[str, Any]:
 def stop_engine(engine: KeptEngine) -> bool:
     """End an engine if no command uses it, and return True; otherwise it ends with that command."""
     engine.files.state.unlink(missing_ok=True)  # the keeper ends an engine without its file
-    if (taken := take(engine.files)) is None:
+    if (taken_engine := take(engine.files)) is None:
         return False
     engine.end()
-    taken.give_up()
+    taken_engine.give_up()
     return True
 
 
@@ -158,18 +158,18 @@ def client_pid(files: EngineFiles) -> int | None:
     return pid if isinstance(pid, int) and psutil.pid_exists(pid) else None
 
 
-def usable_engine(taken: Taken, key: str) -> KeptEngine | None:
+def usable_engine(taken_engine: Taken, key: str) -> KeptEngine | None:
     """Return the scope's engine if it is idle and was started with the same; end another one."""
-    engine = find_engine(taken.files)
-    if engine is not None and (taken.files.client.exists() or engine.key != key or not engine.is_answering()):
+    engine = find_engine(taken_engine.files)
+    if engine is not None and (taken_engine.files.client.exists() or engine.key != key or not engine.is_answering()):
         engine.end()
         engine = None
-    _write_client(taken.files)
+    _write_client(taken_engine.files)
     return engine
 
 
 def start_engine(
-    taken: Taken,
+    taken_engine: Taken,
     key: str,
     arguments: Sequence[str],
     spark_submit: Path,
@@ -180,7 +180,7 @@ def start_engine(
 
     arguments: of spark-submit. scratch: the folders that Spark writes to: the engine ends when one of them is full.
     """
-    files = taken.files
+    files = taken_engine.files
     start: dict[str, Any] = {
         "command": [str(spark_submit), *arguments],
         "state": str(files.state), "lock": str(files.lock), "client": str(files.client), "key": key,

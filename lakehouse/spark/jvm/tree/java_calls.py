@@ -110,12 +110,12 @@ def us_locale() -> Any:
     return constant_object(active_jvm().java.util.Locale.US, "java.util.Locale")
 
 
-def json_mapper() -> Any:
+def jackson_mapper() -> Any:
     """Return Jackson's reader and writer of JSON, which keeps all digits of a number."""
     return constant_object(_jackson_mapper(), "com.fasterxml.jackson.databind.ObjectMapper")
 
 
-def json_reader(collection: str) -> Any:
+def jackson_reader(collection: str) -> Any:
     """Return Jackson's reader of a list or a map of JSON values. collection: List or Map."""
     object_reader = getattr(_jackson_mapper(), f"readerFor{collection}Of")(class_of(NODE))
     return constant_object(object_reader, "com.fasterxml.jackson.databind.ObjectReader")

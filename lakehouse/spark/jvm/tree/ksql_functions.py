@@ -24,8 +24,8 @@ from lakehouse.spark.jvm.tree.java_calls import (
     NODE,
     STRING,
     invoke_method,
+    jackson_reader,
     java_text,
-    json_reader,
     loop_variable,
     map_list,
     map_map_entries,
@@ -147,9 +147,9 @@ def _try_java_calls() -> bool:
     """Build the calls that the functions consist of; Spark raises for one that it does not have."""
     text: Any = parse_catalyst("'{}'")
     item, name, value = loop_variable("item", NODE), loop_variable("name", STRING), loop_variable("value", NODE)
-    items = invoke_method(json_reader("List"), "readValue", "java.util.List", java_text(text.java))
+    items = invoke_method(jackson_reader("List"), "readValue", "java.util.List", java_text(text.java))
     map_list(items, item, spark_text(invoke_method(item, "toString", STRING)))
-    entries = invoke_method(json_reader("Map"), "readValue", "java.util.Map", java_text(text.java))
+    entries = invoke_method(jackson_reader("Map"), "readValue", "java.util.Map", java_text(text.java))
     map_map_entries(entries, name, spark_text(name), value, spark_text(invoke_method(value, "toString", STRING)))
     return True
 

@@ -37,7 +37,7 @@ def with_running_maximum(frame: DataFrame, carried: Offsets, ends: Offsets, no_t
             place_number = number * PLACES_PER_TOPIC + partition
             end_by_place[place_number] = end_offset
             largest_times[place_number] = carried.get(topic, {}).get(partition, no_time)
-    topic_number = _column(invoke_method(_topic_numbers(ends), "get", "int", _expression(F.col("topic"))))
+    topic_number = _tree_column(invoke_method(_topic_numbers(ends), "get", "int", _expression(F.col("topic"))))
     place = topic_number.cast("bigint") * F.lit(PLACES_PER_TOPIC) + F.col("partition").cast("bigint")
     frame = frame.withColumns({"_place": place, "_known_time": F.coalesce("_time", F.lit(no_time))})
     largest, end = _TaskMap(largest_times), _TaskMap(end_by_place)
@@ -69,7 +69,7 @@ class _TaskMap:
 
     def _invoke(self, method: str, *arguments: Column) -> Column:
         expressions = map(_expression, (F.col("_place"), *arguments))
-        return _column(invoke_method(self._map, method, "bigint", *expressions, is_pure=False))
+        return _tree_column(invoke_method(self._map, method, "bigint", *expressions, is_pure=False))
 
 
 def _topic_numbers(topics: Iterable[str]) -> Any:
@@ -85,5 +85,5 @@ def _expression(column: Column) -> Any:
     return active_jvm().org.apache.spark.sql.classic.ExpressionUtils.expression(java_column._jc)
 
 
-def _column(expression: Any) -> Column:
+def _tree_column(expression: Any) -> Column:
     return CatalystTree(expression).column()

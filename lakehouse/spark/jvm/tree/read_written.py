@@ -67,7 +67,7 @@ def can_catch() -> bool:
     return [row["x"] for row in rows] == [None, 1]
 
 
-def _number(text: str) -> WrittenTree:
+def _number_tree(text: str) -> WrittenTree:
     is_whole = text.removeprefix("-").isdigit()
     sql_text = f"({text})" if text.startswith("-") else text  # two signs would begin a comment
     return literal(int(text) if is_whole else text, "int" if is_whole else "decimal", sql_text)
@@ -112,7 +112,7 @@ class _Reader:
         child = self.read(node.this)
         if kind == "UnaryMinus" and child.kind == LITERAL and child.type_text in ("int", "decimal"):
             number = str(child.literal)
-            return _number(number[1:] if number.startswith("-") else f"-{number}")
+            return _number_tree(number[1:] if number.startswith("-") else f"-{number}")
         return WrittenTree(kind, [child], lambda text: f"({sign} {text})")
 
     def _paren(self, node: exp.Expression) -> WrittenTree:
@@ -130,7 +130,7 @@ class _Reader:
                 return literal(str(node.this), "string", text_literal(node.this))
             case exp.Literal(is_string=True):
                 return literal(str(node.this), "string", text_literal(node.this))
-        return _number(str(node.this))
+        return _number_tree(str(node.this))
 
     def _texts(self, node: exp.Expression) -> WrittenTree:
         """Texts side by side are one text."""
