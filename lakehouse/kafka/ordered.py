@@ -81,7 +81,7 @@ class OrderedProducer:
 
     def send(self, records: Iterable[PlacedRecord]) -> None:
         """Send records in order. Raises KafkaUnavailable if one could not be delivered."""
-        produce_record, topic, on_delivery = self._producer.produce, self.topic, self._delivered
+        produce_record, topic, on_delivery = self._producer.produce, self.topic, self._on_delivery
         for partition, timestamp, headers, key, value in records:
             while True:
                 try:
@@ -91,7 +91,7 @@ class OrderedProducer:
                     self._wait(len(self._producer))
                 except KafkaException as error:
                     self._poll()
-                    raise self._refused(error.args[0].str()) from None
+                    raise self._refusal_error(error.args[0].str()) from None
             self.sent += 1
         self._poll()
 
@@ -107,7 +107,7 @@ class OrderedProducer:
         while len(self._producer) >= queue_length:
             self._poll(POLL_SECONDS)
             if time.monotonic() > deadline:
-                raise self._refused(f"nothing was acknowledged for {SILENCE_SECONDS:g} s")
+                raise self._refusal_error(f"nothing was acknowledged for {SILENCE_SECONDS:g} s")
 
     def _poll(self, seconds: float = 0.0) -> None:
         try:
@@ -115,15 +115,15 @@ class OrderedProducer:
         except KafkaException as error:  # a fatal error; its cause comes with the reports of the records
             with suppress(KafkaException):
                 self._producer.poll(POLL_SECONDS)
-            raise self._refused(error.args[0].str()) from None
+            raise self._refusal_error(error.args[0].str()) from None
         if self._failed:
-            raise self._refused(self._failed[0])
+            raise self._refusal_error(self._failed[0])
 
-    def _delivered(self, error: Any, _: Any) -> None:
+    def _on_delivery(self, error: Any, _: Any) -> None:
         if error is not None:
             self._failed.append(error.str())
 
-    def _refused(self, reason: str) -> KafkaUnavailable:
+    def _refusal_error(self, reason: str) -> KafkaUnavailable:
         return KafkaUnavailable(
             f"topic {self.topic!r}: a record was not accepted: {self._failed[0] if self._failed else reason}. "
             "Those before it are in the topic, none after it. Correct the cause and run the same again: it continues "

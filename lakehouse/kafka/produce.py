@@ -60,7 +60,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
     partitions = Cluster(bootstrap_servers, options).topics([topic])[topic].partitions
     sent_count, delivered_count, failed_count, reason = 0, 0, 0, ""
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         nonlocal delivered_count, failed_count, reason
         delivered_count += 1
         if error is not None:
@@ -71,7 +71,7 @@ def produce(bootstrap_servers: str, options: Mapping[str, str], topic: str, reco
         try:
             for record in records:
                 _check_record(record, sent_count + 1, topic, partitions)
-                _send_record(producer, topic, record, delivered)
+                _send_record(producer, topic, record, on_delivery)
                 sent_count += 1
                 if failed_count:
                     break
@@ -124,7 +124,7 @@ def _check_record(record: ProducerRecord, number: int, topic: str, partitions: i
         )
 
 
-def _send_record(producer: Producer, topic: str, record: ProducerRecord, delivered: Any) -> None:
+def _send_record(producer: Producer, topic: str, record: ProducerRecord, on_delivery: Any) -> None:
     placement: dict[str, Any] = {}
     if record.timestamp_ms is not None:
         placement["timestamp"] = record.timestamp_ms
@@ -136,7 +136,7 @@ def _send_record(producer: Producer, topic: str, record: ProducerRecord, deliver
                 topic,
                 record.value,
                 record.key,
-                on_delivery=delivered,
+                on_delivery=on_delivery,
                 headers=list(record.headers) or None,
                 **placement,
             )

@@ -83,7 +83,7 @@ class Publisher:
         published_count = 0
         delivery_errors: list[str] = []
 
-        def delivered(error: Any, _message: Any) -> None:
+        def on_delivery(error: Any, _message: Any) -> None:
             if error is not None:
                 delivery_errors.append(error.str())
 
@@ -91,11 +91,13 @@ class Publisher:
             self._producer.begin_transaction()
             for record in records:
                 target_topic = state_topic(self.topic) if isinstance(record, StateRecord) else self.topic
-                self._send(target_topic, fit_record(record, target_topic, self._largest_bytes[target_topic]), delivered)
+                self._send(
+                    target_topic, fit_record(record, target_topic, self._largest_bytes[target_topic]), on_delivery
+                )
                 published_count += target_topic == self.topic
             # Stamped with the present time: Kafka closes segments by record times, and compacts only closed ones.
             cover_record = ProducerRecord(self.topic.encode(), cover.data(), time.time_ns() // 1_000_000, partition=0)
-            self._send(covers_topic(self.topic), cover_record, delivered)
+            self._send(covers_topic(self.topic), cover_record, on_delivery)
             self._producer.commit_transaction(TRANSACTION_SECONDS)
         except KafkaException as error:
             self._abort()
@@ -110,7 +112,7 @@ class Publisher:
         self.remember(cover.tick)
         return published_count
 
-    def _send(self, topic: str, record: ProducerRecord, delivered: Any) -> None:
+    def _send(self, topic: str, record: ProducerRecord, on_delivery: Any) -> None:
         # librdkafka takes 0 for "now", and Kafka has no time before 1970; the true event time is in a header.
         placement: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
         if record.place is not None:
@@ -123,7 +125,7 @@ class Publisher:
                     key=record.key,
                     timestamp=max(record.timestamp_ms or 0, 1),
                     headers=list(record.headers),
-                    on_delivery=delivered,
+                    on_delivery=on_delivery,
                     **placement,
                 )
                 self._producer.poll(0)

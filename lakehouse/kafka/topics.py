@@ -254,7 +254,7 @@ class Cluster:
         try:
             return future.result(self._timeout + 1.0)
         except FutureTimeout:
-            raise self._unavailable("no answer") from None
+            raise self._unavailable_error("no answer") from None
 
     def _translate(
         self, error: KafkaException, topic: str | None = None, operation: str = "Describe"
@@ -290,9 +290,9 @@ class Cluster:
             return KafkaUnavailable(
                 f"Kafka on {self.bootstrap_servers} refused the request for {topic_label}: {error.args[0].str()}."
             )
-        return self._unavailable(error.args[0].str() if error_code is not None else str(error))
+        return self._unavailable_error(error.args[0].str() if error_code is not None else str(error))
 
-    def _unavailable(self, reason: str) -> KafkaUnavailable:
+    def _unavailable_error(self, reason: str) -> KafkaUnavailable:
         self._admin.poll(0)  # lets the client report its reason, if it has one
         # "0/2 brokers are down" follows each reason.
         telling_reasons = [known for known in self._reasons if not known.endswith("brokers are down")]

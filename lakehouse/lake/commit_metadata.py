@@ -270,19 +270,19 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_fields)
 ReadValue = Callable[[Any], Any]  # takes a value of the JSON text, gives the field's value; raises _Misfit
 
 
-def _misfit(expected: str, value: Any) -> _Misfit:
+def _misfit_error(expected: str, value: Any) -> _Misfit:
     return _Misfit(f"expected {expected}; found {reprlib.repr(value)}")
 
 
 def _read_number_64(value: Any) -> int:
     if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise _misfit("a whole number of 64 bits", value)
+        raise _misfit_error("a whole number of 64 bits", value)
     return value
 
 
 def _read_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _misfit("a text", value)
+        raise _misfit_error("a text", value)
     return value
 
 
@@ -290,7 +290,7 @@ def _read_numbers(value: Any) -> dict[str, int]:
     # In few calls: a commit of bronze has three numbers for each partition.
     numbers: Any = value.values() if isinstance(value, dict) else [None]
     if numbers and not ({int}.issuperset(map(type, numbers)) and -(2**63) <= min(numbers) <= max(numbers) < 2**63):
-        raise _misfit("an object of whole numbers of 64 bits", value)
+        raise _misfit_error("an object of whole numbers of 64 bits", value)
     return dict(value)
 
 
@@ -302,7 +302,7 @@ def _read_numbers_by_partition(value: Any) -> dict[int, int]:
 @lru_cache(4096)  # a conversion takes four times as long as a look into the cache
 def _read_partition(name: str) -> int:
     if not _PARTITION.fullmatch(name):
-        raise _misfit("a partition as name", name)
+        raise _misfit_error("a partition as name", name)
     return int(name)
 
 
@@ -331,7 +331,7 @@ def _optional_reader(read_value: ReadValue) -> ReadValue:
 def _tuple_reader(read_value: ReadValue) -> ReadValue:
     def read_items(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise _misfit("a list", value)
+            raise _misfit_error("a list", value)
         return tuple(map(read_value, value))
 
     return read_items
@@ -340,7 +340,7 @@ def _tuple_reader(read_value: ReadValue) -> ReadValue:
 def _mapping_reader(read_value: ReadValue) -> ReadValue:
     def read_items(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise _misfit("an object", value)
+            raise _misfit_error("an object", value)
         return {name: read_value(item) for name, item in value.items()}
 
     return read_items
@@ -362,7 +362,7 @@ def _object_reader(object_type: Any) -> ReadValue:
 
     def explain_misfit(value: Any) -> _Misfit:
         if not isinstance(value, dict):
-            return _misfit("an object", value)
+            return _misfit_error("an object", value)
         for name, item in value.items():
             if name not in readers:
                 return _Misfit(f"{reprlib.repr(name)}: expected no such field")

@@ -115,9 +115,9 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
         return lambda data, place: (None, place)
     if base_name in INTEGER_BITS and avro_type.kind in _INTEGER_DIGITS and avro_type.logical not in _MOMENTS:
         read_number = read_int if avro_type.kind == "int" else read_long
-        return _checked(read_number, lambda number: check_integer_range(number, base_name))
+        return _read_and_convert(read_number, lambda number: check_integer_range(number, base_name))
     if base_name == "double" and avro_type.kind == "int" and not avro_type.logical:
-        return _checked(read_int, float)
+        return _read_and_convert(read_int, float)
     if base_name == "decimal" and (decimal_reader := _decimal_reader(avro_type, declared_type)) is not None:
         return decimal_reader
     if base_name == "binary" and avro_type.kind == "fixed":
@@ -125,12 +125,12 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
     if base_name == "string" and avro_type.kind == "enum":
         return _enum_reader(avro_type.symbols)
     if base_name == "date" and avro_type.logical == "date":
-        return _checked(read_int, _date_of_days)
+        return _read_and_convert(read_int, _date_of_days)
     if base_name == "timestamp" and avro_type.logical in _MICROS:
         micros = _MICROS[avro_type.logical]
-        return _checked(read_long, lambda number: _timestamp_of_count(number * micros))
+        return _read_and_convert(read_long, lambda number: _timestamp_of_count(number * micros))
     if base_name == "timestamp" and avro_type.logical == ISO_TIMESTAMP:
-        return _checked(read_string, parse_timestamp)
+        return _read_and_convert(read_string, parse_timestamp)
     if base_name in ("struct", "array", "map") and avro_type.kind == {"struct": "record"}.get(base_name, base_name):
         return _nested_avro_reader(avro_type, declared_type, ignores_case)
     if (plain_reader := _PLAIN_READERS.get((avro_type.kind, base_name))) is None:
@@ -138,7 +138,7 @@ def _branch_reader(avro_type: AvroType, declared_type: str, ignores_case: bool) 
     return plain_reader
 
 
-def _checked(read_value: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
+def _read_and_convert(read_value: ReadBytes, convert: Callable[[Any], Any]) -> ReadBytes:
     def read_and_convert(data: bytes, place: int) -> tuple[Any, int]:
         value, place = read_value(data, place)
         return convert(value), place
@@ -167,12 +167,12 @@ def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None
     precision, scale = precision_and_scale(declared_type)
     if avro_type.kind == "record" and set(avro_type.fields) == {"scale", "value"}:  # Debezium's VariableScaleDecimal
         read_parts = _record_reader(avro_type, {"scale": "int", "value": "binary"}, ignores_case=False)
-        return _checked(read_parts, lambda parts: _variable_decimal(parts, precision, scale))
+        return _read_and_convert(read_parts, lambda parts: _variable_decimal(parts, precision, scale))
     if avro_type.kind in _INTEGER_DIGITS and not avro_type.logical:
         if precision - scale < _INTEGER_DIGITS[avro_type.kind]:
             return None
         read_number = read_int if avro_type.kind == "int" else read_long
-        return _checked(read_number, lambda number: _make_decimal(number * 10**scale, scale))
+        return _read_and_convert(read_number, lambda number: _make_decimal(number * 10**scale, scale))
     if avro_type.logical != "decimal":
         return None
     if avro_type.scale > scale or avro_type.precision - avro_type.scale > precision - scale:
@@ -188,7 +188,7 @@ def _decimal_reader(avro_type: AvroType, declared_type: str) -> ReadBytes | None
             raise unfit_value(declared_type, f"a number of {unscaled.bit_length()} bits")
         return _make_decimal(unscaled * zeros, scale)
 
-    return _checked(read_unscaled, convert)
+    return _read_and_convert(read_unscaled, convert)
 
 
 def _make_decimal(unscaled: int, scale: int) -> Decimal:

@@ -104,12 +104,12 @@ class JsonValidatedCodec(JsonRegisteredCodec):
     """
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return self._validated(data, self._plain.decode(_behind_prefix(data), columns))
+        return self._validate_row(data, self._plain.decode(_behind_prefix(data), columns))
 
     def decode_key(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
-        return self._validated(data, self._plain.decode_key(_behind_prefix(data), columns))
+        return self._validate_row(data, self._plain.decode_key(_behind_prefix(data), columns))
 
-    def _validated(self, data: bytes, row: Row | None) -> Row | None:
+    def _validate_row(self, data: bytes, row: Row | None) -> Row | None:
         if row is not None:
             check_registered_json(data, self.schemas)
         return row

@@ -52,7 +52,7 @@ class ArrowReader:
         types_by_name = {column.name: column.type for column in columns}
         descriptor = self._message_class.DESCRIPTOR
         self._convert = _Converters(schema, ignores_case).record(message, types_by_name, descriptor)
-        self._handler = _guarded(lambda: HandlerPool([descriptor.file]).get_for_message(descriptor))
+        self._handler = _call_ptars(lambda: HandlerPool([descriptor.file]).get_for_message(descriptor))
 
     def read(self, messages: list[bytes], struct_type: pa.StructType) -> tuple[pa.Array, np.ndarray]:
         """Return a struct of the columns for each message, and which of them only the rule can read.
@@ -70,7 +70,7 @@ class ArrowReader:
 
     def _raw(self, messages: list[bytes]) -> pa.StructArray:
         array = pa.array(messages, pa.binary())
-        return _guarded(lambda: self._handler.array_to_record_batch(array)).to_struct_array()
+        return _call_ptars(lambda: self._handler.array_to_record_batch(array)).to_struct_array()
 
     def _are_whole(self, messages: list[bytes]) -> np.ndarray:
         """Return which messages Google's library reads: ptars says of many only that one of them is damaged."""
@@ -85,7 +85,7 @@ class ArrowReader:
         return are_whole
 
 
-def _guarded(call: Callable[[], Any]) -> Any:
+def _call_ptars(call: Callable[[], Any]) -> Any:
     """Return what a call of ptars does. Raises NotQuick: it may end in any error, also in those of Rust."""
     try:
         return call()
@@ -163,7 +163,7 @@ class _Converters:
         if message.name in WRAPPERS:
             if (value := message.field("value")) is None:
                 raise NotQuick
-            return _unwrapped(self._single(value, declared_type, None))
+            return _unwrap_value(self._single(value, declared_type, None))
         if message.name == TIMESTAMP:
             return self._of_members(message, declared_type, _timestamp_column)
         if message.name == DATE:
@@ -237,7 +237,7 @@ def _enum_column(symbols: tuple[tuple[str, int], ...]) -> Convert:
     return convert
 
 
-def _unwrapped(convert_value: Convert) -> Convert:
+def _unwrap_value(convert_value: Convert) -> Convert:
     def convert(array: pa.Array, target_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
         is_null = _nulls(array)
         values, is_left = convert_value(array.field(0), target_type)

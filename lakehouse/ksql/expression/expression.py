@@ -68,7 +68,7 @@ class Visible:
         """Return an expression as Spark SQL with its type. Raises SqlError where it has no meaning."""
         if node in self.precomputed:
             return self.precomputed[node]
-        compile_node: Callable[[t.Expr], Sql] = getattr(self, f"_{type(node).__name__.lower()}")
+        compile_node: Callable[[t.Expr], Sql] = getattr(self, f"_compile_{type(node).__name__.lower()}")
         compiled = compile_node(node)
         if len(compiled.text) > TEXT_MAX and not isinstance(
             node, t.Value
@@ -93,10 +93,10 @@ class Visible:
 
     # ---- values
 
-    def _value(self, node: t.Value) -> Sql:
+    def _compile_value(self, node: t.Value) -> Sql:
         return literal_sql(node.value)
 
-    def _name(self, node: t.Name) -> Sql:
+    def _compile_name(self, node: t.Name) -> Sql:
         if node.source is None and node.name in self.names:
             return self.names[node.name]
         scope_columns = (*self.columns, *self.pseudo_columns)
@@ -130,13 +130,13 @@ class Visible:
             )
         return matches[0].sql
 
-    def _sign(self, node: t.Sign) -> Sql:
+    def _compile_sign(self, node: t.Sign) -> Sql:
         operand = self.sql(node.operand)
         if not operand.kind.is_number:
             raise SqlError(f"a sign stands before a number, not before a {operand.kind}", node.position)
         return operand if node.sign == "+" else Sql(f"(- {operand.text})", operand.kind)
 
-    def _binary(self, node: t.Binary) -> Sql:
+    def _compile_binary(self, node: t.Binary) -> Sql:
         left, right = self.sql(node.left), self.sql(node.right)
         if node.sign in COMPARED:
             left, right = as_times(node.left, node.right, left, right)
@@ -170,7 +170,7 @@ class Visible:
 
     # ---- conditions
 
-    def _junction(self, node: t.Junction) -> Sql:
+    def _compile_junction(self, node: t.Junction) -> Sql:
         conditions = [self._compile_condition(item, node.word) for item in node.items]
         exact_text, loose_text = (
             f" {node.word} ".join(side_texts)
@@ -178,18 +178,18 @@ class Visible:
         )
         return Sql(f"({exact_text})", k.BOOLEAN, loose=f"({loose_text})")
 
-    def _not(self, node: t.Not) -> Sql:
+    def _compile_not(self, node: t.Not) -> Sql:
         return Sql(f"(NOT {self._compile_condition(node.operand, 'NOT').text})", k.BOOLEAN)
 
-    def _isnull(self, node: t.IsNull) -> Sql:
+    def _compile_isnull(self, node: t.IsNull) -> Sql:
         return Sql(f"({self.sql(node.operand).text} IS {'NOT ' if node.is_negated else ''}NULL)", k.BOOLEAN)
 
-    def _distinct(self, node: t.Distinct) -> Sql:
+    def _compile_distinct(self, node: t.Distinct) -> Sql:
         left, right = self._compared_pair(self.sql(node.left), self.sql(node.right), "IS DISTINCT FROM", node.position)
         equal_text = f"({left.text} <=> {right.text})"
         return Sql(equal_text if node.is_negated else f"(NOT {equal_text})", k.BOOLEAN)
 
-    def _between(self, node: t.Between) -> Sql:
+    def _compile_between(self, node: t.Between) -> Sql:
         operand = self.sql(node.operand)
         low, high = (as_times(node.operand, bound, operand, self.sql(bound))[1] for bound in (node.low, node.high))
         low = self._compared_pair(operand, low, ">=", node.low.position)[1]
@@ -198,7 +198,7 @@ class Visible:
             condition_sql(f"({operand.text} >= {low.text} AND {operand.text} <= {high.text})"), node.is_negated
         )
 
-    def _in(self, node: t.In) -> Sql:
+    def _compile_in(self, node: t.In) -> Sql:
         operand, *item_values = coerce_list([node.operand, *node.items], self.sql, node.position)
         present_items = [item_value for item_value in item_values if not item_value.kind.is_null]
         if operand.kind.inner and present_items:
@@ -214,7 +214,7 @@ class Visible:
         membership = condition_sql(f"({pairs[0][0].text} IN ({', '.join(item.text for _, item in pairs)}))")
         return _negate_if(membership, node.is_negated)
 
-    def _like(self, node: t.Like) -> Sql:
+    def _compile_like(self, node: t.Like) -> Sql:
         operand, pattern = self.sql(node.operand), self.sql(node.pattern)
         for side, side_position in ((operand, node.operand.position), (pattern, node.pattern.position)):
             if side.kind not in (k.STRING, k.NULL):
@@ -225,7 +225,7 @@ class Visible:
             pattern_text = escaped_pattern(pattern.text, node.escape)
         return Sql(f"({operand.text} {'NOT ' if node.is_negated else ''}LIKE {pattern_text})", k.BOOLEAN)
 
-    def _caseof(self, node: t.CaseOf) -> Sql:
+    def _compile_caseof(self, node: t.CaseOf) -> Sql:
         branches = []
         for branch_condition, branch_value in node.branches:
             condition = (
@@ -255,10 +255,10 @@ class Visible:
 
     # ---- values inside others
 
-    def _cast(self, node: t.Cast) -> Sql:
+    def _compile_cast(self, node: t.Cast) -> Sql:
         return cast(self.sql(node.operand), node.kind, node.position)
 
-    def _fieldof(self, node: t.FieldOf) -> Sql:
+    def _compile_fieldof(self, node: t.FieldOf) -> Sql:
         struct = self.sql(node.operand)
         if struct.kind.name != "STRUCT":
             raise SqlError(f"-> reads a field of a STRUCT, found a {struct.kind}", node.position)
@@ -273,7 +273,7 @@ class Visible:
         field_kind = struct.kind.inner[struct.kind.names.index(node.name)]
         return Sql(f"{struct.text}.{column_sql(node.name, field_kind).text}", field_kind)
 
-    def _elementof(self, node: t.ElementOf) -> Sql:
+    def _compile_elementof(self, node: t.ElementOf) -> Sql:
         container, index = self.sql(node.operand), self.sql(node.index)
         if container.kind.name == "MAP":
             return Sql(f"try_element_at({container.text}, {index.text})", container.kind.inner[1])
@@ -283,7 +283,7 @@ class Visible:
             )
         return Sql(element_at(container.text, index), container.kind.inner[0])
 
-    def _arrayof(self, node: t.ArrayOf) -> Sql:
+    def _compile_arrayof(self, node: t.ArrayOf) -> Sql:
         items = coerce_list(node.items, self.sql, node.position)
         item_kind = require_common_kind(items, "an ARRAY", node.position)
         return Sql(
@@ -291,7 +291,7 @@ class Visible:
             k.array_of(item_kind),
         )
 
-    def _mapof(self, node: t.MapOf) -> Sql:
+    def _compile_mapof(self, node: t.MapOf) -> Sql:
         keys, values = (coerce_list([pair[index] for pair in node.pairs], self.sql, node.position) for index in (0, 1))
         map_kind = k.map_of(
             require_common_kind(keys, "the keys of a MAP", node.position),
@@ -307,7 +307,7 @@ class Visible:
         pairs = [f"{key_text}, {value.text}" for key_text, value in zip(key_texts, values, strict=True)]
         return Sql(f"map({', '.join(pairs)})", map_kind)
 
-    def _structof(self, node: t.StructOf) -> Sql:
+    def _compile_structof(self, node: t.StructOf) -> Sql:
         if not node.members:
             raise SqlError("a STRUCT needs a field: STRUCT(name := value)", node.position)
         members = {name: self.sql(value) for name, value in node.members}
@@ -317,7 +317,7 @@ class Visible:
             k.struct_of({name: member_value.kind for name, member_value in members.items()}),
         )
 
-    def _call(self, node: t.Call) -> Sql:
+    def _compile_call(self, node: t.Call) -> Sql:
         if node.every:
             raise SqlError(f"{node.name}(*) stands in the SELECT of a GROUP BY only", node.position)
         arguments = list(node.arguments)
@@ -337,7 +337,7 @@ class Visible:
     def _compile_argument(self, node: t.Expr) -> Sql | LambdaSql:
         return lambda_sql(node, self) if isinstance(node, t.Lambda) else self.sql(node)
 
-    def _lambda(self, node: t.Lambda) -> Sql:
+    def _compile_lambda(self, node: t.Lambda) -> Sql:
         raise SqlError("=> stands in TRANSFORM, FILTER and REDUCE only", node.position)
 
 

@@ -54,44 +54,44 @@ class ExpressionReader:
 
     def expression(self, part: Part) -> t.Expr:
         """Return an expression."""
-        read_part: Callable[[Part, int], t.Expr] = getattr(self, f"_{part.data}".rstrip("_"))
+        read_part: Callable[[Part, int], t.Expr] = getattr(self, f"_read_{part.data}".rstrip("_"))
         return read_part(part, position_of(part))
 
     def _all(self, parts: list[Part]) -> tuple[t.Expr, ...]:
         return tuple(self.expression(part) for part in parts if isinstance(part, Tree))
 
-    def _any_of(self, part: Part, position: int) -> t.Expr:
+    def _read_any_of(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
         return items[0] if len(items) == 1 else t.Junction("OR", items, position=position)
 
-    def _all_of(self, part: Part, position: int) -> t.Expr:
+    def _read_all_of(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
         return items[0] if len(items) == 1 else t.Junction("AND", items, position=position)
 
-    def _not(self, part: Part, position: int) -> t.Expr:
+    def _read_not(self, part: Part, position: int) -> t.Expr:
         return t.Not(self.expression(part.children[-1]), position=position)
 
-    def _compare(self, part: Part, position: int) -> t.Expr:
+    def _read_compare(self, part: Part, position: int) -> t.Expr:
         left, sign, right = part.children
         word = str(sign.children[0]).replace("!=", "<>")
         return t.Binary(word, self.expression(left), self.expression(right), position=position)
 
-    def _is_null(self, part: Part, position: int) -> t.Expr:
+    def _read_is_null(self, part: Part, position: int) -> t.Expr:
         return t.IsNull(self.expression(part.children[0]), _has_not(part), position=position)
 
-    def _distinct(self, part: Part, position: int) -> t.Expr:
+    def _read_distinct(self, part: Part, position: int) -> t.Expr:
         left, right = self._all(part.children)
         return t.Distinct(left, right, _has_not(part), position=position)
 
-    def _between(self, part: Part, position: int) -> t.Expr:
+    def _read_between(self, part: Part, position: int) -> t.Expr:
         operand, low, high = self._all(part.children)
         return t.Between(operand, low, high, _has_not(part), position=position)
 
-    def _in(self, part: Part, position: int) -> t.Expr:
+    def _read_in(self, part: Part, position: int) -> t.Expr:
         operand, *items = self._all(part.children)
         return t.In(operand, tuple(items), _has_not(part), position=position)
 
-    def _like(self, part: Part, position: int) -> t.Expr:
+    def _read_like(self, part: Part, position: int) -> t.Expr:
         escapes = [child for child in part.children if isinstance(child, Tree) and child.data == "escape"]
         operand, pattern = self._all([child for child in part.children if child not in escapes])
         escape_text = text_of(escapes[0].children[0]) if escapes else None
@@ -99,12 +99,12 @@ class ExpressionReader:
             raise SqlError("ESCAPE takes one character", position_of(escapes[0]), found=repr(escape_text))
         return t.Like(operand, pattern, escape_text, _has_not(part), position=position)
 
-    def _binary(self, part: Part, position: int) -> t.Expr:
+    def _read_binary(self, part: Part, position: int) -> t.Expr:
         left, sign, right = part.children
         word = str(sign if isinstance(sign, Token) else sign.children[0])
         return t.Binary(word, self.expression(left), self.expression(right), position=position)
 
-    def _sign(self, part: Part, position: int) -> t.Expr:
+    def _read_sign(self, part: Part, position: int) -> t.Expr:
         sign, inner_part = str(part.children[0]), part.children[1]
         if sign == "-" and inner_part.data == "integer":
             return t.Value(_parse_bigint(f"-{inner_part.children[0]}", position), position=position)
@@ -117,53 +117,53 @@ class ExpressionReader:
             return t.Value(_minus(operand.value) if sign == "-" else operand.value, position=position)
         return t.Sign(sign, operand, position=position)
 
-    def _integer(self, part: Part, position: int) -> t.Expr:
+    def _read_integer(self, part: Part, position: int) -> t.Expr:
         return t.Value(_parse_bigint(str(part.children[0]), position), position=position)
 
-    def _decimal(self, part: Part, position: int) -> t.Expr:
+    def _read_decimal(self, part: Part, position: int) -> t.Expr:
         value = Decimal(str(part.children[0]))
         if len(value.as_tuple().digits) > DECIMAL_DIGITS_MAX:
             raise SqlError(f"a DECIMAL has at most {DECIMAL_DIGITS_MAX} digits", position)
         return t.Value(value, position=position)
 
-    def _double(self, part: Part, position: int) -> t.Expr:
+    def _read_double(self, part: Part, position: int) -> t.Expr:
         value = float(part.children[0])
         if math.isinf(value):
             raise SqlError(f"a number beyond the largest DOUBLE: {part.children[0]}", position)
         return t.Value(value, position=position)
 
-    def _string(self, part: Part, position: int) -> t.Expr:
+    def _read_string(self, part: Part, position: int) -> t.Expr:
         return t.Value(text_of(part.children[0]), position=position)
 
-    def _true(self, part: Part, position: int) -> t.Expr:
+    def _read_true(self, part: Part, position: int) -> t.Expr:
         return t.Value(True, position=position)
 
-    def _false(self, part: Part, position: int) -> t.Expr:
+    def _read_false(self, part: Part, position: int) -> t.Expr:
         return t.Value(False, position=position)
 
-    def _null(self, part: Part, position: int) -> t.Expr:
+    def _read_null(self, part: Part, position: int) -> t.Expr:
         return t.Value(None, position=position)
 
-    def _column(self, part: Part, position: int) -> t.Expr:
+    def _read_column(self, part: Part, position: int) -> t.Expr:
         *source_names, name = map(name_of, part.children)
         if name in ("WINDOWSTART", "WINDOWEND"):  # a query has one window, whatever source qualifies them
             source_names = []
         return t.Name(name, source_names[0] if source_names else None, position=position)
 
-    def _call(self, part: Part, position: int) -> t.Expr:
+    def _read_call(self, part: Part, position: int) -> t.Expr:
         name, *arguments = part.children
         return t.Call(name_of(name), self._all(arguments), position=position)
 
-    def _call_all(self, part: Part, position: int) -> t.Expr:
+    def _read_call_all(self, part: Part, position: int) -> t.Expr:
         return t.Call(name_of(part.children[0]), every=True, position=position)
 
-    def _group(self, part: Part, position: int) -> t.Expr:
+    def _read_group(self, part: Part, position: int) -> t.Expr:
         items = self._all(part.children)
         if len(items) > 1:
             raise SqlError("several expressions stand in parentheses where one is expected", items[1].position)
         return items[0]
 
-    def _lambda(self, part: Part, position: int) -> t.Expr:
+    def _read_lambda(self, part: Part, position: int) -> t.Expr:
         name_part, body_part = part.children
         lambda_names = []
         name_parts = name_part.children if name_part.data == "group" else [name_part]
@@ -176,21 +176,21 @@ class ExpressionReader:
             raise SqlError("the names before => must be different", position)
         return t.Lambda(tuple(lambda_names), self.expression(body_part), position=position)
 
-    def _field(self, part: Part, position: int) -> t.Expr:
+    def _read_field(self, part: Part, position: int) -> t.Expr:
         struct_part, name_part = part.children
         return t.FieldOf(self.expression(struct_part), name_of(name_part), position=position)
 
-    def _all_fields(self, part: Part, position: int) -> t.Expr:
+    def _read_all_fields(self, part: Part, position: int) -> t.Expr:
         return t.FieldOf(self.expression(part.children[0]), None, position=position)
 
-    def _element(self, part: Part, position: int) -> t.Expr:
+    def _read_element(self, part: Part, position: int) -> t.Expr:
         container, index = self._all(part.children)
         return t.ElementOf(container, index, position=position)
 
-    def _case(self, part: Part, position: int) -> t.Expr:
+    def _read_case(self, part: Part, position: int) -> t.Expr:
         return self._case_branches(None, part.children, position)
 
-    def _case_of(self, part: Part, position: int) -> t.Expr:
+    def _read_case_of(self, part: Part, position: int) -> t.Expr:
         return self._case_branches(self.expression(part.children[0]), part.children[1:], position)
 
     def _case_branches(self, compared: t.Expr | None, parts: list[Part], position: int) -> t.Expr:
@@ -203,17 +203,17 @@ class ExpressionReader:
             position=position,
         )
 
-    def _cast(self, part: Part, position: int) -> t.Expr:
+    def _read_cast(self, part: Part, position: int) -> t.Expr:
         return t.Cast(self.expression(part.children[0]), self.kind(part.children[1]), position=position)
 
-    def _array(self, part: Part, position: int) -> t.Expr:
+    def _read_array(self, part: Part, position: int) -> t.Expr:
         return t.ArrayOf(self._all(part.children), position=position)
 
-    def _map(self, part: Part, position: int) -> t.Expr:
+    def _read_map(self, part: Part, position: int) -> t.Expr:
         pairs = [self._all(pair.children) for pair in part.children]
         return t.MapOf(tuple((key, value) for key, value in pairs), position=position)
 
-    def _struct(self, part: Part, position: int) -> t.Expr:
+    def _read_struct(self, part: Part, position: int) -> t.Expr:
         members = [(name_of(member.children[0]), self.expression(member.children[1])) for member in part.children]
         _check_names([name for name, _ in members], position)
         return t.StructOf(tuple(members), position=position)

@@ -92,14 +92,14 @@ def _own_result(result: Result, prefix: str, records: Sequence[Record]) -> Resul
 
     original = {record.identity: record for record in records}
 
-    def bad(record: Record, reason: str) -> tuple[Record, str]:
+    def pack_bad(record: Record, reason: str) -> tuple[Record, str]:
         return original[record.identity._replace(topic_id=record.topic_id.removeprefix(prefix))], reason
 
     return Result(
         tables=own(result.tables),
         changelogs={name: list(map(change, items)) for name, items in own(result.changelogs).items()},
         topics={name: list(map(change, items)) for name, items in own(result.topics).items()},
-        quarantine={name: [bad(*pair) for pair in pairs] for name, pairs in own(result.quarantine).items()},
+        quarantine={name: [pack_bad(*pair) for pair in pairs] for name, pairs in own(result.quarantine).items()},
         null_keys=own(result.null_keys),
         late={name: list(map(late, items)) for name, items in own(result.late).items()},
     )

@@ -111,7 +111,7 @@ class Upstream(Tables):
         changes = changes.withColumn("_position", position.withField("tick", covered_tick))
         return changes.where(F.col("_position.tick") <= self.to_tick)
 
-    def held(self, frame: DataFrame) -> DataFrame:
+    def hold(self, frame: DataFrame) -> DataFrame:
         """See `Tables`."""
         return self.lake.cache.hold(frame)
 

@@ -76,7 +76,7 @@ class BatchCounter(FailureCounter):
         self._decoded[source_key] = source, observation
         return rows.observe(observation, F.count(F.lit(1)).alias("records"), F.count_if("_bad").alias("bad"))
 
-    def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+    def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         if join in self._late:
             return hold_frame(rows, self._held_memory)
         observation = Observation()

@@ -19,7 +19,7 @@ from lakehouse.spark.stream.table_join import Tables
 def find_crossings(alert: Crossings, tables: Tables) -> DataFrame:
     """Return the changes of a table that cross the alert's condition, in the form of a stream's frame."""
     table = alert.table
-    frame = with_row_before(table, tables.held(read_changes(table, tables)), tables)
+    frame = with_row_before(table, tables.hold(read_changes(table, tables)), tables)
     for row in ("_was", "_row"):
         frame = _with_condition(alert, frame, row)
     direction = F.when(~F.col("_was_meets") & F.col("_row_meets"), "enter")

@@ -61,8 +61,8 @@ class _ReferenceJoin:
     def __init__(self, join: ForeignKeyJoin, tables: Tables) -> None:
         self._join, self._tables = join, tables
         self._on_columns = [f"_on_{number}" for number in range(len(join.on))]
-        self._left = tables.held(with_row_before(join.left, tables.held(read_changes(join.left, tables, 0)), tables))
-        self._right = tables.held(rename_frame(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
+        self._left = tables.hold(with_row_before(join.left, tables.hold(read_changes(join.left, tables, 0)), tables))
+        self._right = tables.hold(rename_frame(read_changes(join.right, tables, 1), join.right.key, self._on_columns))
 
     def halves_of_left_changes(self) -> DataFrame:
         """Return the halves of the changes that changed left rows make in the join."""

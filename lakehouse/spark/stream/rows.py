@@ -27,7 +27,7 @@ from lakehouse.spark.stream.table_join import PLACE, Tables
 def read_rows_as_records(origin: RowsOf, tables: Tables) -> DataFrame:
     """Return a table's rows as records, in the form of a stream's frame with `_undo`."""
     table = origin.table
-    frame, value_names = with_row_before(table, tables.held(read_changes(table, tables)), tables), table.values
+    frame, value_names = with_row_before(table, tables.hold(read_changes(table, tables)), tables), table.values
     row_halves = [
         half_change(
             row_exists(F.col(row_name)),
@@ -43,7 +43,7 @@ def join_by_key(join: RowsJoin, tables: Tables) -> DataFrame:
     """Return the rows of two tables that are joined by their keys, as records."""
     key, sides = join.left.key, (join.left, join.right)
     changed_rows = [
-        tables.held(rename_frame(read_changes(table, tables, side), table.key, key)) for side, table in enumerate(sides)
+        tables.hold(rename_frame(read_changes(table, tables, side), table.key, key)) for side, table in enumerate(sides)
     ]
     changed_keys = changed_rows[0].select(*key).unionByName(changed_rows[1].select(*key))
     moment_frames = []

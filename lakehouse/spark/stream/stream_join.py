@@ -50,7 +50,7 @@ class EarlierRecords(Protocol):
 
     after: int
 
-    def begun(self, join: StreamJoin) -> StreamTimes:
+    def begin_times(self, join: StreamJoin) -> StreamTimes:
         """Return the stream times of a join after the last tick whose records can't matter in the batch any more."""
 
     def records(self, stream: Stream, since: int) -> DataFrame:
@@ -74,7 +74,7 @@ def join_streams(
     """
     last_tick, start_times = BEGINNING.tick, BEGINNING
     if earlier is not None:
-        last_tick, start_times = earlier.after, earlier.begun(join)
+        last_tick, start_times = earlier.after, earlier.begin_times(join)
         earlier_frames = [earlier.records(stream, start_times.tick) for stream in join.parts]
         streams = [
             records.unionByName(earlier_records)

@@ -42,7 +42,7 @@ class RowCounter(Protocol):
     def __call__(self, source: Source | Table, rows: DataFrame) -> DataFrame:
         """Take the decoded records of a source, the bad ones too; for an upstream table, its changes."""
 
-    def held(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
+    def hold(self, join: StreamJoin, rows: DataFrame) -> DataFrame:
         """Keep the records of a join in memory: they are read several times, and must be counted once.
 
         rows: with `_too_late`, `_place` and the key, `_key_<n>`.
@@ -102,7 +102,7 @@ def stream_frame(
             rows = join_frames(stream.source, frame_of_part(part), tables)
         case StreamJoin(left, right):
             side_frames = [frame_of_part(part) for part in (left, right)]
-            hold_rows = hold_frame if counter is None else partial(counter.held, stream.source)
+            hold_rows = hold_frame if counter is None else partial(counter.hold, stream.source)
             rows = join_streams(stream.source, side_frames, earlier, hold_rows, eras(stream.source), forced)
         case RowsOf() | RowsJoin() | ForeignKeyJoin():
             assert tables is not None

@@ -40,7 +40,7 @@ class Tables(Protocol):
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         """Return all changes of these keys up to the last tick, in the form of `changes`, and the rows before them."""
 
-    def held(self, frame: DataFrame) -> DataFrame:
+    def hold(self, frame: DataFrame) -> DataFrame:
         """Return a frame that will be read several times; Spark keeps its result in memory as long as it is used."""
 
 

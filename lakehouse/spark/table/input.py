@@ -177,7 +177,7 @@ class EarlierInBronze(EarlierRecords):
     input: Input
     after: int
 
-    def begun(self, join: StreamJoin) -> StreamTimes:
+    def begin_times(self, join: StreamJoin) -> StreamTimes:
         """See `EarlierRecords`."""
         if self.input.cut is not None or self.input.rebuilt or self.after <= NO_TICK:
             return BEGINNING  # `Stands` has the times of all records, as live tables read them
@@ -210,7 +210,7 @@ def last_unneeded_tick(table_input: Input, to_tick: int) -> int:
     """Return the last tick up to which no record can meet one after `to_tick`, in any join of streams."""
     source = table_input.stream.source
     if isinstance(source, StreamJoin):
-        to_tick = EarlierInBronze(table_input, to_tick).begun(source).tick
+        to_tick = EarlierInBronze(table_input, to_tick).begin_times(source).tick
     return min(
         (last_unneeded_tick(replace(table_input, stream=part), to_tick) for part in source.parts), default=to_tick
     )

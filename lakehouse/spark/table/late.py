@@ -69,7 +69,7 @@ def write_late(
     """Append late records, with ticks up to `to_tick`, that are not written yet, under an epoch that the writer opened.
 
     rows: the key columns, window_start and window_end if there is a window, `_position`. joins: the records too late
-    for joins, see `RowCounter.held`. Called before the table takes the tick in, so a table that has a tick never lacks
+    for joins, see `RowCounter.hold`. Called before the table takes the tick in, so a table that has a tick never lacks
     its late records.
     """
     table = open_table.table

@@ -80,7 +80,7 @@ class _EmptyTables:
     def history(self, table: Table, keys: DataFrame) -> tuple[DataFrame, DataFrame | None]:
         return self.changes(table), None
 
-    def held(self, frame: DataFrame) -> DataFrame:
+    def hold(self, frame: DataFrame) -> DataFrame:
         return self._spark.createDataFrame([], frame.schema)
 
 

@@ -84,9 +84,9 @@ class _Reader:
             if isinstance(node, kinds):
                 return read_node(self, node)
         if (binary := BINARY.get(type(node))) is not None:
-            return self._binary(node, *binary)
+            return self._read_binary(node, *binary)
         if (unary := UNARY.get(type(node))) is not None:
-            return self._unary(node, *unary)
+            return self._read_unary(node, *unary)
         raise self._refusal(node)
 
     def _refusal(self, node: exp.Expression) -> PlanError:
@@ -100,7 +100,7 @@ class _Reader:
         if any(value for name, value in node.args.items() if name not in names):
             raise self._refusal(node)
 
-    def _binary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
+    def _read_binary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
         self._only(node, "this", "expression", "safe", "typed", "negate")
         if isinstance(node.expression, exp.Any | exp.All):
             raise self._refusal(node)
@@ -108,17 +108,17 @@ class _Reader:
         sign = f"NOT {sign}" if node.args.get("negate") else sign
         return WrittenTree(kind, children, lambda left, right: f"({left} {sign} {right})")
 
-    def _unary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
+    def _read_unary(self, node: exp.Expression, kind: str, sign: str) -> WrittenTree:
         child = self.read(node.this)
         if kind == "UnaryMinus" and child.kind == LITERAL and child.type_text in ("int", "decimal"):
             number = str(child.literal)
             return _number_tree(number[1:] if number.startswith("-") else f"-{number}")
         return WrittenTree(kind, [child], lambda text: f"({sign} {text})")
 
-    def _paren(self, node: exp.Expression) -> WrittenTree:
+    def _read_paren(self, node: exp.Expression) -> WrittenTree:
         return self.read(node.this)
 
-    def _constant(self, node: exp.Expression) -> WrittenTree:
+    def _read_constant(self, node: exp.Expression) -> WrittenTree:
         match node:
             case exp.Null():
                 return literal(None, "void", "NULL")
@@ -132,7 +132,7 @@ class _Reader:
                 return literal(str(node.this), "string", text_literal(node.this))
         return _number_tree(str(node.this))
 
-    def _texts(self, node: exp.Expression) -> WrittenTree:
+    def _read_texts(self, node: exp.Expression) -> WrittenTree:
         """Texts side by side are one text."""
         parts = self._all(node.expressions)
         if not all(part.kind == LITERAL and part.type_text == "string" for part in parts):
@@ -140,37 +140,37 @@ class _Reader:
         text = "".join(str(part.literal) for part in parts)
         return literal(text, "string", text_literal(text))
 
-    def _interval(self, node: exp.Expression) -> WrittenTree:
+    def _read_interval(self, node: exp.Expression) -> WrittenTree:
         if not isinstance(node.this, exp.Literal) or node.args.get("unit") is None:
             raise self._refusal(node)
         sql_text = f"INTERVAL {text_literal(node.this.this)} {node.args['unit'].sql('spark')}"
         return literal(sql_text, "interval", sql_text)
 
-    def _column(self, node: exp.Expression) -> WrittenTree:
+    def _read_column(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Column)
         return attribute(*(part.name for part in node.parts))
 
-    def _variable(self, node: exp.Expression) -> WrittenTree:
+    def _read_variable(self, node: exp.Expression) -> WrittenTree:
         return name_tree("UnresolvedNamedLambdaVariable", node.name)
 
-    def _field(self, node: exp.Expression) -> WrittenTree:
+    def _read_field(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Dot)
         if not isinstance(node.expression, exp.Identifier):
             raise self._refusal(node)
         return field_of(self.read(node.this), node.expression.name)
 
-    def _element(self, node: exp.Expression) -> WrittenTree:
+    def _read_element(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "expressions")
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
             raise self._refusal(node)
         children = self._all([node.this, node.expressions[0]])
         return WrittenTree("UnresolvedExtractValue", children, lambda text, place: f"{text}[{place}]")
 
-    def _alias(self, node: exp.Expression) -> WrittenTree:
+    def _read_alias(self, node: exp.Expression) -> WrittenTree:
         name = quoted(node.alias)
         return WrittenTree("Alias", [self.read(node.this)], lambda text: f"{text} AS {name}")
 
-    def _is(self, node: exp.Expression) -> WrittenTree:
+    def _read_is(self, node: exp.Expression) -> WrittenTree:
         child, right = self.read(node.this), node.expression
         if isinstance(right, exp.Null):
             return WrittenTree("IsNull", [child], lambda text: f"({text} IS NULL)")
@@ -178,22 +178,22 @@ class _Reader:
             raise self._refusal(node)
         return WrittenTree("EqualNullSafe", [child], lambda text: f"({text} IS {right.this})")
 
-    def _in(self, node: exp.Expression) -> WrittenTree:
+    def _read_in(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "expressions")
         return WrittenTree(
             "In", self._all([node.this, *node.expressions]), lambda text, *items: f"({text} IN ({', '.join(items)}))"
         )
 
-    def _between(self, node: exp.Expression) -> WrittenTree:
+    def _read_between(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "low", "high")
         children = self._all([node.this, node.args["low"], node.args["high"]])
         return WrittenTree("Between", children, lambda text, low, high: f"({text} BETWEEN {low} AND {high})")
 
-    def _escape(self, node: exp.Expression) -> WrittenTree:
+    def _read_escape(self, node: exp.Expression) -> WrittenTree:
         like, sign = self.read(node.this), text_literal(node.expression.name)
         return replace(like, render=lambda *texts: f"{like.render(*texts)[:-1]} ESCAPE {sign})")
 
-    def _case(self, node: exp.Expression) -> WrittenTree:
+    def _read_case(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "ifs", "default")
         branches = [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
         has_subject, has_default = node.this is not None, node.args.get("default") is not None
@@ -208,12 +208,12 @@ class _Reader:
 
         return WrittenTree("CaseWhen", children, render)
 
-    def _if(self, node: exp.Expression) -> WrittenTree:
+    def _read_if(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "true", "false")
         children = self._all([node.this, node.args["true"], node.args.get("false") or exp.Null()])
         return WrittenTree(FUNCTION, children, lambda *texts: f"if({', '.join(texts)})", function="if")
 
-    def _cast(self, node: exp.Expression) -> WrittenTree:
+    def _read_cast(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "to", "safe")
         type_text = self._type(node.args["to"])
         is_try = bool(node.args.get("safe"))
@@ -245,7 +245,7 @@ class _Reader:
             return f"decimal({digits[0]},{digits[1] if len(digits) > 1 else 0})"
         return TYPES.get(kind, node.sql("spark").lower())
 
-    def _lambda(self, node: exp.Expression) -> WrittenTree:
+    def _read_lambda(self, node: exp.Expression) -> WrittenTree:
         children = self._all([node.this, *node.expressions])
         is_single = len(node.expressions) == 1
 
@@ -254,7 +254,7 @@ class _Reader:
 
         return WrittenTree(LAMBDA, children, render)
 
-    def _call(self, node: exp.Expression) -> WrittenTree:
+    def _read_call(self, node: exp.Expression) -> WrittenTree:
         assert isinstance(node, exp.Anonymous)
         name = name_of_call(node)
         first = node.expressions[0] if node.expressions else None
@@ -270,12 +270,12 @@ class _Reader:
             raise PlanError(f"the function {name!r} can't be called by {ADVICE}")
         return WrittenTree(FUNCTION, children, lambda *texts: f"{name}({', '.join(texts)})", function=name)
 
-    def _extract(self, node: exp.Expression) -> WrittenTree:
+    def _read_extract(self, node: exp.Expression) -> WrittenTree:
         unit = node.this.name
         children: list[Tree] = [literal(unit, "string", text_literal(unit)), self.read(node.expression)]
         return WrittenTree(FUNCTION, children, lambda _, text: f"extract({unit} FROM {text})", function="extract")
 
-    def _trim(self, node: exp.Expression) -> WrittenTree:
+    def _read_trim(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "expression", "position")
         side = str(node.args.get("position") or "BOTH")
         if node.args.get("expression") is None:
@@ -285,41 +285,41 @@ class _Reader:
         children = self._all([node.this, node.expression])
         return WrittenTree(FUNCTION, children, lambda text, signs: f"trim({side} {signs} FROM {text})", function="trim")
 
-    def _substring(self, node: exp.Expression) -> WrittenTree:
+    def _read_substring(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "start", "length")
         return self._function("substring", self._all([node.this, node.args.get("start"), node.args.get("length")]))
 
-    def _position(self, node: exp.Expression) -> WrittenTree:
+    def _read_position(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "substr", "position")
         return self._function("position", self._all([node.args["substr"], node.this, node.args.get("position")]))
 
-    def _overlay(self, node: exp.Expression) -> WrittenTree:
+    def _read_overlay(self, node: exp.Expression) -> WrittenTree:
         self._only(node, "this", "expression", "from_", "for_")
         parts = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
         return self._function("overlay", self._all(parts))
 
     _readers: tuple[tuple[Any, Callable[[_Reader, exp.Expression], WrittenTree]], ...] = (
-        (exp.Paren, _paren),
-        (exp.Literal | exp.Null | exp.Boolean | exp.HexString | exp.RawString, _constant),
-        (exp.Concat, _texts),
-        (exp.Interval, _interval),
-        (exp.Column, _column),
-        (exp.Identifier, _variable),
-        (exp.Dot, _field),
-        (exp.Bracket, _element),
-        (exp.Alias, _alias),
-        (exp.Is, _is),
-        (exp.In, _in),
-        (exp.Between, _between),
-        (exp.Escape, _escape),
-        (exp.Case, _case),
-        (exp.If, _if),
-        (exp.Cast, _cast),  # TRY_CAST too
-        (exp.Lambda, _lambda),
-        (exp.Anonymous, _call),
-        (exp.Extract, _extract),
-        (exp.Trim, _trim),
-        (exp.Substring, _substring),
-        (exp.StrPosition, _position),
-        (exp.Overlay, _overlay),
+        (exp.Paren, _read_paren),
+        (exp.Literal | exp.Null | exp.Boolean | exp.HexString | exp.RawString, _read_constant),
+        (exp.Concat, _read_texts),
+        (exp.Interval, _read_interval),
+        (exp.Column, _read_column),
+        (exp.Identifier, _read_variable),
+        (exp.Dot, _read_field),
+        (exp.Bracket, _read_element),
+        (exp.Alias, _read_alias),
+        (exp.Is, _read_is),
+        (exp.In, _read_in),
+        (exp.Between, _read_between),
+        (exp.Escape, _read_escape),
+        (exp.Case, _read_case),
+        (exp.If, _read_if),
+        (exp.Cast, _read_cast),  # TRY_CAST too
+        (exp.Lambda, _read_lambda),
+        (exp.Anonymous, _read_call),
+        (exp.Extract, _read_extract),
+        (exp.Trim, _read_trim),
+        (exp.Substring, _read_substring),
+        (exp.StrPosition, _read_position),
+        (exp.Overlay, _read_overlay),
     )
