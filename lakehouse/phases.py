@@ -1,4 +1,4 @@
-"""What this process is doing, for a person who waits: phases, named by the code that does them.
+"""The phases of this process, for a person who waits; the code that does the work names them.
 
 Nobody need listen: a phase is two entries in a list. The commands look at the list from a thread of their own
 (`lakehouse.cli.terminal.waiting`).

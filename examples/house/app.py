@@ -1,6 +1,6 @@
 import lakehouse as lh
 
-# A topic seen through a schema: its key, and its JSON values. What does not fit goes to the quarantine.
+# A topic seen through a schema: its key, and its JSON values. Records that do not fit go to the quarantine.
 readings = lh.stream(
     "readings",
     key="sensor string",

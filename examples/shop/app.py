@@ -8,7 +8,7 @@
 
 import lakehouse as lh
 
-# A topic seen through a schema: the key, and the value as JSON. What does not fit goes to the quarantine.
+# A topic seen through a schema: the key, and the value as JSON. Records that do not fit go to the quarantine.
 orders = lh.stream("orders", key="order_id string", schema="customer string, item string, amount decimal(10, 2)")
 
 # Each order as it is now. A record with a null value, a tombstone, deletes its order.

@@ -1,4 +1,4 @@
-"""Which records of a topic somebody wants to see: offsets of its partitions from words such as "end" or a time."""
+"""The range of a topic's records to show: offsets of its partitions from words such as "end", or from a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka says if a user lacks a right: who may not do what, and the line of kafka-acls that grants it."""
+"""Messages for a user who lacks a right in Kafka: the missing right, and the line of kafka-acls that grants it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class CommitLog:
 
 @dataclass(frozen=True, slots=True)
 class TickCoverage:
-    """How far bronze was with each topic at the end of a tick."""
+    """The progress of bronze with each topic at the end of a tick."""
 
     tick: int = NO_TICK
     topics: Mapping[str, TopicState] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What lakehouse writes into each commit, as a type: the contract of everything that lies on disk.
+"""The metadata that lakehouse writes into each commit, as a type: the contract of everything that lies on disk.
 
 Delta keeps a text with a commit, its `userMetadata`. Lakehouse's is a JSON object: the version of this format, the kind
 of the commit, its number, and what a commit of this kind holds. `docs/commits.md` lists the fields.
@@ -81,7 +81,7 @@ def sum_counts(all_counts: Iterable[RecordCounts]) -> RecordCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContent:
-    """What a commit did. operation: what it did other than to take in records; None if it took in records."""
+    """The effect of a commit. operation: its name, if it did anything else than take in records; else None."""
 
     operation: str | None = None
 

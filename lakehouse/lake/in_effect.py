@@ -1,4 +1,4 @@
-"""Which interventions are in effect in a table: a revert takes back those after its moment."""
+"""The interventions in effect in a table: a revert takes back those after its moment."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The digest covers the function's own source, its defaults, the values in its closure, and what it uses of its own file:
 functions, classes, and values of any type, by what they hold. Comments, formatting, the function's name and the version
-of Python do not count. What is imported from elsewhere counts by its name: the digest does not follow imports.
+of Python do not count. Anything from another file counts by its name: the digest does not follow imports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakehouse.plan.spark_functions.record import word_set
 
 DIGITS = 8
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-# What Python itself puts into a class, and what does not change what an instance does.
+# Attributes that Python itself puts into a class, or that do not change the behaviour of its instances.
 CLASS_NOISE = word_set(
     """
     __module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __firstlineno__ __static_attributes__

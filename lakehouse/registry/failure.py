@@ -1,7 +1,7 @@
-"""From what goes wrong in Confluent's client to the errors of lakehouse; no message has a secret in it.
+"""Translates errors of Confluent's client to those of lakehouse; no message has a secret in it.
 
-What may pass is RegistryUnavailable. A login that is refused, or a certificate that does not fit, needs a setting:
-ConfigError. The rest, such as an unknown id, is for the caller.
+An error that may pass becomes RegistryUnavailable. A login that is refused, or a certificate that does not fit, needs a
+setting: ConfigError. The rest, such as an unknown id, is for the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakehouse.settings.sections import MASK, RegistrySection
 TEXT_LENGTH = 500
 # OpenSSL's number for a certificate that has expired; its owner can renew it while a run waits.
 CERTIFICATE_HAS_EXPIRED = 10
-# What a server sends in the handshake if it wants a certificate of the client, or another one.
+# Alerts that a server sends in the handshake if it wants a certificate of the client, or another certificate.
 CLIENT_CERTIFICATE_ALERTS = (
     "certificate required", "bad certificate", "unknown ca", "certificate unknown", "handshake failure",
     "unsupported certificate", "certificate expired", "certificate revoked", "access denied",

@@ -1,4 +1,4 @@
-"""Which registry the settings mean: a configured one, or the embedded one if it runs."""
+"""Opens the registry that the settings name: a configured one, or the embedded one if it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check of a setting is: a function from the given value to the used one; it refuses with WrongValue."""
+"""The type of a setting's check: a function from the given value to the used one; it refuses with WrongValue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an S3 store is reached: the settings of [lake.options], as Hadoop calls them."""
+"""The connection to an S3 store: the settings of [lake.options], as Hadoop calls them."""
 
 from __future__ import annotations
 

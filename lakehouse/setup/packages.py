@@ -1,4 +1,4 @@
-"""Runs pip, and says how far it is while it installs from a lock: by itself pip is silent, or writes a line a file.
+"""Runs pip, and says how far it is while it installs from a lock: pip itself is silent, or writes a line for each file.
 
 It needs only Python's standard library: make runs it before anything is installed.
 

@@ -37,7 +37,7 @@ class BatchCache:
     context frees all of them, also after an error; nobody may read them after that. A lake has a cache only while it
     reads a batch (`OpenLake.cache`). Elsewhere, and for reads of the past during a batch, it has `NO_BATCH`, which
     nobody enters and which caches nothing. Outside a batch nothing tells when to free a held frame: Spark's cleaner
-    does, when nothing refers to it. What a fold holds, it frees itself (`FoldedBatch.release`).
+    does, when nothing refers to it. A fold frees its own frames (`FoldedBatch.release`).
     """
 
     def __init__(self, readers: Iterable[tuple[Table, int]], to_tick: int) -> None:

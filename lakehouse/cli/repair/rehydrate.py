@@ -74,7 +74,7 @@ def _parse_partitions(text: str) -> int | None:
 
 @contextmanager
 def _show_written_records(target_topic: str) -> Iterator[Callable[[int, int], None]]:
-    """Give the listener by which a phase tells how many of the records are in the topic."""
+    """Yield a listener: called with the number of records in the topic, it shows it in the phase."""
     with phase("writing", f"reading bronze, writing {target_topic}", unit="records") as writing:
 
         def show_written(record_count: int, record_total: int) -> None:

@@ -28,8 +28,8 @@ def sql(
 ) -> None:
     """Ask and declare in ksqlDB's SQL: SELECT, SHOW, DESCRIBE, EXPLAIN, PRINT, INSERT INTO ... VALUES, CREATE ...
 
-    Without -f and -e it is a shell; from a pipe, statements are read to its end. What an application in SQL declares
-    (--app app.sql) is known; what is declared here is forgotten at the end.
+    Without -f and -e it is a shell; from a pipe, statements are read to its end. The statements of an application
+    in SQL (--app app.sql) are known; the shell's own declarations are forgotten at the end.
 
     Example: lakehouse sql --app app.sql -e "SELECT * FROM visits WHERE name = 'ann';"
     """

@@ -62,12 +62,12 @@ def say(text: str, *, stderr: bool = False, nl: bool = True) -> None:
 
 
 def clear_terminal() -> None:
-    """Clear the terminal; where there is none, go on below."""
+    """Clear the terminal; do nothing without one."""
     console().clear()
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for the present stream: tests, and pipes, exchange it."""
+    """Return a console for the present stdout or stderr, which tests and pipes exchange."""
     _take_line_away()
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)

@@ -1,4 +1,4 @@
-"""What a command is doing, on stderr while somebody waits for it: its phases (`lakehouse.phases`).
+"""Shows the phases of a command (`lakehouse.phases`) on stderr, while somebody waits for it.
 
 On a terminal one line, which is written anew and is gone at the end. Elsewhere a line when nothing was said for a
 second and a half; what has been said before, or still goes on, is said again after ten seconds.
@@ -21,7 +21,7 @@ _shown_elsewhere = threading.Event()
 
 
 class PhaseLines:
-    """Says phases in lines. Called again and again: it says what is due.
+    """Prints phases as lines. Called again and again: it prints what is due.
 
     say: gets a line. begun: by time.monotonic. idle_text: said once, when nothing is under way any more; None: never.
     """
@@ -70,7 +70,7 @@ class PhaseLine:
 
 @contextmanager
 def phases_shown(*, quiet: bool) -> Iterator[None]:
-    """Show the phases of a command while it lasts. quiet: it prints for a program, so nothing but its own is said."""
+    """Show the phases of a command while it lasts. quiet: it prints for a program, so no phase is shown."""
     if quiet:
         yield
         return
@@ -87,7 +87,7 @@ def phases_shown(*, quiet: bool) -> Iterator[None]:
 
 @contextmanager
 def bronze_read() -> Iterator[Callable[[int], None]]:
-    """Give the listener by which a phase tells how many records of bronze were read."""
+    """Yield a listener: called with the number of bronze's records that were read, it shows it in the phase."""
     with phase("reading bronze") as reading:
 
         def show_read(records: int) -> None:

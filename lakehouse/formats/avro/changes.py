@@ -1,4 +1,4 @@
-"""What changes between two schemas of a subject and a registry does not see: the meaning of the same bytes.
+"""Finds changes between two schemas of a subject that a registry does not see: the same bytes get another meaning.
 
 To a registry decimal(14, 4) can follow decimal(12, 2), and a text a decimal: the types below are the same. Who reads
 the older records by the newer schema, as Avro resolves them, gets other numbers, without a word.

@@ -1,8 +1,8 @@
-"""How one kind of format reads and writes bytes, and how people write it in tests and scenario files.
+"""The interface of a format: it reads and writes bytes, and the form in which people write rows in tests.
 
-Each kind is a class in the file that knows its bytes; `lakehouse.formats.codec.codec_choice` has the table. What is the
-same for all kinds is not in here: names of fields and moments as numbers (`lakehouse.formats.decode`, `encode`),
-windows after a key, and how a written form is checked (`lakehouse.formats.written`).
+Each kind is a class in the file that knows its bytes; `lakehouse.formats.codec.codec_choice` has the table. Other files
+do what is the same for all kinds: `lakehouse.formats.decode` and `encode` names of fields, moments as numbers and
+windows after a key; `lakehouse.formats.written` the checks of a written form.
 """
 
 from __future__ import annotations

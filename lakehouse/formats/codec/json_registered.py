@@ -1,6 +1,6 @@
 """JSON behind a registry's prefix as a format: "json_sr", or "json_sr?id=7" where it is written under a schema's id.
 
-What stands behind the prefix is read as JSON without a registry is. No schema is needed for that, so none is asked for;
+The bytes after the prefix are read like JSON without a registry. That needs no schema, so the registry is not asked;
 only "json_sr_valid" compares each value with the schema of its writer.
 """
 

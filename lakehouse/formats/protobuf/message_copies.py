@@ -1,8 +1,8 @@
-"""The messages by which a library reads and writes what columns need, and nothing else: copies of the writer's.
+"""Copies of a writer's messages that have only what columns need: a library reads and writes by them.
 
-A copy has fields that are read, named by their places (c0, c1), with their numbers and types. All others are unknown
-to it, so that they are skipped, whatever they are. Of fields of which one alone can be there it has all, for each of
-them replaces the others. Enums are numbers, and required fields optional.
+A copy has the fields that are read, named by their places (c0, c1), with their numbers and types. The library skips
+all others as unknown. A copy has all fields of a oneof, since each of them replaces the others. Enums are numbers, and
+required fields optional.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def add_map(message: DescriptorProto, name: str, field: ProtoField, value: Proto
 
 
 def complete(message: DescriptorProto, fields: tuple[ProtoField, ...], places: dict[int, str]) -> None:
-    """Add what belongs to the fields that a message has: the others of which one alone can be there.
+    """Complete a message: add the other fields of each oneof of which it has a field.
 
     places: the names that the fields have got, by their numbers.
     """

@@ -63,7 +63,7 @@ class ArrowReader:
             return self._convert(self._raw(messages), struct_type)
         except NotQuick:
             is_whole = self._are_whole(messages)
-        # What is damaged has an empty message in its place.
+        # An empty message stands in for a damaged one.
         raw = self._raw([message if whole else b"" for message, whole in zip(messages, is_whole, strict=True)])
         columns, is_left = self._convert(raw, struct_type)
         return columns, is_left | ~is_whole

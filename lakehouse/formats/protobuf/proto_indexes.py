@@ -1,4 +1,4 @@
-"""Which message of a file a record is: in the registry's wire format, between the schema's id and the message.
+"""The indexes that say which message of a file a record is; they stand between the schema's id and the message.
 
 Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format.
 A list of numbers as zigzag varints, first how many they are: [1, 0] is the first message in the file's second one. The

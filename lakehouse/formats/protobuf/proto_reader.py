@@ -112,7 +112,7 @@ def fields_to_read(
 
 
 class _Reader:
-    """What it takes to read messages of a schema: the copies by which a library reads them."""
+    """The copies of a schema's messages by which a library reads them."""
 
     def __init__(self, schema: ProtoSchema, ignores_case: bool) -> None:
         self.messages = MessageCopies()

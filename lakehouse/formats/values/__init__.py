@@ -1,1 +1,1 @@
-"""How single values are written: JSON, plain text, Kafka Connect. Formats put them together to rows."""
+"""Single values in JSON, plain text and Kafka Connect's JSON. Formats combine them to rows."""

@@ -70,7 +70,7 @@ Reader = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredValues:
-    """What is declared for values without a schema. decimals: "", "precise" or "string". units: of UNITS, by field."""
+    """The options for values without a schema. decimals: "", "precise" or "string". units: of UNITS, by field."""
 
     decimals: str = ""
     units: Mapping[str, str] = field(default_factory=dict, hash=False)

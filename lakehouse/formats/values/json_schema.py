@@ -83,7 +83,7 @@ def _type_schema(part: exp.DataType, has_number_moments: bool) -> dict[str, Any]
         return {"type": "array", "items": items} if base_name == "array" else _open_object(items)
     if base_name in _DOUBLES:
         return {"oneOf": list(_DOUBLE_SCHEMAS)}
-    # What is a type for Spark alone may be anything in JSON.
+    # A type that only Spark has may be anything in JSON.
     return dict(_INTEGER if has_number_moments and base_name in _MOMENTS else _PLAIN_TYPES.get(base_name, {}))
 
 

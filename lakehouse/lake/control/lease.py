@@ -74,7 +74,7 @@ class Lease:
                 time.sleep(RETRY_SECONDS)
 
     def check(self) -> None:
-        """Raise LeaseHeld if a process holds the lease, this one too. On S3 two requests tell that nobody does."""
+        """Raise LeaseHeld if a process holds the lease, this one too. On S3 this takes two requests."""
         if self._store_lease is not None:
             self._store_lease.check()
         else:

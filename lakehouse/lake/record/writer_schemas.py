@@ -71,7 +71,7 @@ class LakeSchemas:
     def keep(self, topic: str, looked_up: LookedUp, tick: int) -> None:
         """Keep the schemas of parts, or null for ids that the registry does not have.
 
-        tick: up to it all ids of these parts were looked up. What is kept already stays as it is. Raises StorageError,
+        tick: up to it all ids of these parts were looked up. Schemas that are kept already stay. Raises StorageError,
         and LeaseHeld while another process writes.
         """
         self._write(topic, looked_up, tick, lambda entries, kept_entries: entries | kept_entries)

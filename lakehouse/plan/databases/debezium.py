@@ -58,7 +58,8 @@ def debezium(
     """Declare the changes of a database's table, as Debezium writes them, as a stream: docs/databases.md.
 
     A create, an update and a row of a snapshot are a record with the row after the change; a delete is a record with a
-    null value. So `.latest("orders")` is the database's table. What is no row goes to the quarantine with its reason.
+    null value. So `.latest("orders")` is the database's table. Bytes without a row go to the quarantine with their
+    reason.
 
     key: the columns of the primary key, "id int". schema: other columns of the table, in any case. flattened: the topic
     has rows alone (ExtractNewRecordState); a row whose field __deleted is true is a delete. documents: they are

@@ -33,7 +33,7 @@ _COMMIT_LSN = re.compile(r"(?:0x)?([0-9A-Fa-f]{8}):?([0-9A-Fa-f]{8}):?([0-9A-Fa-
 
 
 class NamedPosition(Enum):
-    """Which position the record of a change names."""
+    """The position that the record of a change names."""
 
     COMMIT_BEFORE = "the last commit before its transaction"
     OWN_START = "where its event begins"
@@ -61,7 +61,7 @@ class DatabaseLog:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What records say about a log around a position; all are sort keys, "" if there are none.
+    """The facts that records give about a log around a position; all are sort keys, "" if there are none.
 
     first: the first position that any record names. last: the last one, leaving out snapshots. before: the last commit
     up to the position, which records or snapshots name. after: the first one that is later.
@@ -75,7 +75,7 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which records came after a position: changes at or after `change`, rows of a snapshot after `snapshot`."""
+    """The records that came after a position: changes at or after `change`, rows of a snapshot after `snapshot`."""
 
     change: str
     snapshot: str

@@ -1,4 +1,4 @@
-"""What is declared of a database's change log, as it stands in the name of its format: "debezium?decimals=string"."""
+"""The options of a database's change log, as they stand in the name of its format: "debezium?decimals=string"."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 UNAVAILABLE = "__debezium_unavailable_value"
 DECIMALS = ("precise", "string")
-# What becomes of a value that was not sent. KEEP: `latest` keeps the one before. BAD: its record is bad for all.
+# For a value that was not sent. KEEP: `latest` keeps the value before. BAD: every reader takes its record as bad.
 KEEP, BAD = "keep", "quarantine"
-# What becomes of a truncate, if not BAD: it deletes all rows of a table of `latest`.
+# For a truncate, beside BAD: it deletes all rows of a table of `latest`.
 APPLY = "apply"
 # The column with the names of a record's fields that were not sent, if the format marks them.
 UNSENT_COLUMN = "debezium_unsent"

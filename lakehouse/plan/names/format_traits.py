@@ -1,4 +1,4 @@
-"""What a declaration must know of each kind of format: the names it has, and the columns that it can hold.
+"""The traits of each kind of format that a declaration must know: its names, and the columns that it can hold.
 
 A kind has one line in `TRAITS`. How its bytes are read and written is in its codec:
 `lakehouse.formats.codec.codec_choice`.
@@ -14,7 +14,7 @@ JSON, KAFKA, ABSENT, DEBEZIUM, DEBEZIUM_AVRO = "json", "kafka", "none", "debeziu
 
 @dataclass(frozen=True, slots=True)
 class FormatTraits:
-    """What is true of a kind of format. name: of the kind, the first part of a format's name.
+    """The traits of a kind of format. name: of the kind, the first part of a format's name.
 
     aliases: other names for it in a declaration. is_declared: whether a declaration can name it; SQL derives the others
     from those. is_absent: it stands for bytes that nobody reads. is_json: its bytes are JSON text. has_field_names: the

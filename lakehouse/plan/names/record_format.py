@@ -61,7 +61,7 @@ class RecordFormat:
 
     @property
     def traits(self) -> FormatTraits:
-        """What is true of its kind."""
+        """The traits of its kind."""
         return traits_of(self.kind)
 
     @property

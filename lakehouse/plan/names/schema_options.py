@@ -1,4 +1,4 @@
-"""How a format with schemas is written, as it stands in its name: "avro?name=io.shop.Order&timestamps=millis"."""
+"""The options of a format with schemas, as they stand in its name: "avro?name=io.shop.Order&timestamps=millis"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MILLIS = "millis"
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
-    """How rows are written. Reading needs none of it.
+    """The options for writing rows. Reading needs none of them.
 
     id: of the schema in the registry; None before it is known. name: the record's full name, or the title of
     a JSON Schema. has_millis: timestamps in Avro and Protobuf are milliseconds, as ksqlDB writes them, and not

@@ -1,4 +1,4 @@
-"""What can be written in Avro and Protobuf: the names of columns and of fields, and their types."""
+"""Checks that columns can be written in Avro and Protobuf: their names and types, and those of their fields."""
 
 from __future__ import annotations
 

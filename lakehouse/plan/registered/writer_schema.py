@@ -34,7 +34,7 @@ class WriterSchema:
         return parse_avro(self.text, self.references)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: with the parsed schema of Protobuf, for there may be no compiler."""
+        """Pickle the schema of Protobuf as parsed: another process may have no compiler."""
         if self.kind == PROTOBUF_KIND:
             _ = self._proto_outcome
         return vars(self)

@@ -1,1 +1,1 @@
-"""What lakehouse knows of each Spark function, in one table; a function that is missing there is refused."""
+"""One table of all that lakehouse knows of Spark's functions; a function that is missing there is refused."""

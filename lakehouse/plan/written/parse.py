@@ -19,7 +19,7 @@ WORDED = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRI
 # Functions whose first argument is a word, a unit of time, not a column.
 WITH_UNIT = ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
 
-# What sqlglot raises, beside its own errors, for a call with fewer or other arguments than it expects.
+# The errors that sqlglot raises, beside its own, for a call with fewer or other arguments than it expects.
 SQLGLOT_FAULTS = (AttributeError, LookupError, TypeError, ValueError)
 OTHER_ARGUMENTS = "a function has other arguments than it takes."
 

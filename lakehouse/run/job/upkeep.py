@@ -144,7 +144,7 @@ def plan_by_command(lake: OpenLake, app: App, settings: Upkeep, table_names: Col
 
 @contextmanager
 def _hold_leases(layout: Layout, app: App, table_names: Collection[str]) -> Iterator[list[Table]]:
-    """Hold the leases of some tables, without names of everything that the application writes; give the tables."""
+    """Hold the leases of the named tables, or without names of all that the application writes; yield the tables."""
     chosen_tables = [app.table(name) for name in table_names] if table_names else list(app.tables)
     leases = [table_lease(layout, table.name) for table in chosen_tables]
     if not table_names:

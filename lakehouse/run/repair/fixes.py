@@ -133,10 +133,9 @@ def source_of(app: App, stream: str) -> Source:
 def bytes_of_text(
     source: Source, part: Literal["key", "value"], text: str, find_schemas: FindSchemas = find_no_schemas
 ) -> bytes:
-    """Return the bytes of a text: its UTF-8; for a stream of numbers (format kafka) the number's.
+    """Return the bytes of a text: its UTF-8; of a number in format kafka; of JSON in a registered format.
 
-    For a registered format they are those of the JSON in the text, by the newest schema that fits. find_schemas: gives
-    the schemas of the topic's writers.
+    A registered format writes by the newest schema that fits. find_schemas: gives the schemas of the topic's writers.
     Raises ConfigError for a text that is not such a number, or fits no known schema.
     """
     codec, columns = part_in_topic(source, part)

@@ -31,9 +31,9 @@ def decode_rows(
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:  # fmt: skip
     """Yield the rows from the newest records, each with its size in bytes.
 
-    going_on: with all that the table needs to take in more. is_state: the records are from the topic of the whole
-    state. Raises NotFound, StorageError; RegistryUnavailable if a record was written by a schema that can't be asked
-    for.
+    going_on: the rows have the accumulators with which the table can take in further records. is_state: the records
+    are from the topic of the whole state. Raises NotFound, StorageError; RegistryUnavailable if the registry does not
+    give the schema of a record.
     """
     key_columns, value_columns = published_columns(lake.spark, table)
     hidden_columns = accumulators_of(lake.spark, table, of_state=is_state)
@@ -70,7 +70,7 @@ def decode_rows(
 
 
 class _Schemas:
-    """The schemas by which a changelog was written, each asked for once. The columns may have been others then."""
+    """The schemas by which a changelog was written; each is looked up once. They may have had other columns."""
 
     def __init__(self, lake: OpenLake) -> None:
         self._lake = lake

@@ -32,7 +32,7 @@ Compared = Literal["pinned", "declared", "published"]
 class SchemaCheck:
     """A comparison of a file, a stream's declaration or a published topic with a subject of the registry.
 
-    subject: empty if nothing tells it. version: the subject's newest; None if it has none. problems: empty if they fit.
+    subject: empty if it is unknown. version: the subject's newest; None if it has none. problems: empty if they fit.
     own, registered: the two schemas, or the columns of them, where they do not fit. note: why there is nothing to
     compare.
     """

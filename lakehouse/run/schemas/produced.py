@@ -56,8 +56,8 @@ class ProducedSchema:
 def own_schema_writer(file: Path) -> Callable[[str], bytes]:
     """Return the function that writes JSON texts as the first message of a .proto file, without a registry.
 
-    It raises Unfit for one that does not fit. Raises ConfigError for a file without such a schema. What the file
-    imports is in the folder of its name.
+    The function raises Unfit for a text that does not fit. Raises ConfigError for a file without such a schema. The
+    files that it imports are in the folder of its name.
     """
     expected = f"Expected a {LANGUAGES[PROTOBUF_KIND]}"
     try:

@@ -207,8 +207,8 @@ def _load_file(location: str, label: str) -> ModuleType:
 def _imports_beside(folder: Path) -> Iterator[None]:
     """Let a file import the modules beside it, as one that Python runs can; here, and later in its functions.
 
-    The folder is the last place where Python looks: a file in it never replaces an installed module. What a file that
-    was loaded before has imported from beside it is forgotten: it may be edited, or of one name with a module here.
+    The folder is the last place where Python looks: a file in it never replaces an installed module. Modules that
+    an earlier file imported from its own folder are forgotten: they may be edited, or have a namesake here.
     """
     while _names_from_beside:
         sys.modules.pop(_names_from_beside.pop(), None)

@@ -1,7 +1,7 @@
 """Divides an application among processes: each keeps some of its tables, with what is published of them.
 
-What reads another table stays with that table: a group. A topic, or a function, that gets a stream without tables is a
-group of its own, and so is a stream that nothing reads.
+A table and the tables that read it stay together: they are a group. A topic or a function that gets a stream without
+tables is a group of its own, and so is a stream that nothing reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """What one process has to keep together, in the order of the declarations."""
+    """The declarations that one process has to keep together, in their order."""
 
     units: tuple[Unit, ...]
 

@@ -12,7 +12,7 @@ from lakehouse.settings.config import Settings
 
 @contextmanager
 def open_kafka(settings: Settings) -> Iterator[str]:
-    """Give the bootstrap servers; stop a broker that was started here when the block ends."""
+    """Yield the bootstrap servers; when the block ends, stop the broker if it was started here."""
     if settings.kafka.bootstrap_servers is not None:
         yield settings.kafka.bootstrap_servers
     elif (running := find_broker(settings.kafka.folder)) is not None:

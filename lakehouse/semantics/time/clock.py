@@ -57,7 +57,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """What is kept of a clock between batches: see `Clock`. Times are in milliseconds."""
+    """The state of a clock between batches: see `Clock`. Times are in milliseconds."""
 
     stream_times: Mapping[Partition, int] = field(default_factory=dict)
     order_times: Mapping[Partition, int] = field(default_factory=dict)

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 PACKAGES = ("pyarrow", "pandas", "numpy")
-# What an executor that lacks a part of it gets from the driver. `import lakehouse` needs them beside the standard
-# library, and they are Python alone.
+# The driver sends these to an executor that lacks any of them. `import lakehouse` needs no others beside the standard
+# library, and they are pure Python.
 SHIPPED = ("lakehouse", "sqlglot")
 
 

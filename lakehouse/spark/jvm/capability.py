@@ -1,4 +1,4 @@
-"""What lakehouse uses of Spark, Delta and Py4J beyond their public interfaces, and whether it may and can use it.
+"""The private parts of Spark, Delta and Py4J that lakehouse uses, and whether it may and can use each.
 
 Each use stands in this room as a pair of functions: a private way, which is fast, and a plain way by public interfaces
 only, which is slower and gives the same. `choose_way` takes the private one, unless `[spark] internals = false`

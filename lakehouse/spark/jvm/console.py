@@ -1,4 +1,4 @@
-"""What the JVM prints on stdout."""
+"""Silences what the JVM prints on stdout."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 
 class LogSnapshot(Protocol):
-    """One version of a Delta table, as its log tells it."""
+    """One version of a Delta table, as its log describes it."""
 
     @property
     def version(self) -> int: ...
@@ -51,11 +51,11 @@ class LogSnapshot(Protocol):
 
     @property
     def file_count(self) -> int | None:
-        """The number of its files; None if it takes a read of the log to tell."""
+        """The number of its files; None if only a read of the log tells it."""
 
     @property
     def total_bytes(self) -> int | None:
-        """The size of its files; None if it takes a read of the log to tell."""
+        """The size of its files; None if only a read of the log tells it."""
 
     def number_of_app(self, app_id: str) -> int | None:
         """Return the last number of an app id; None if it has none."""

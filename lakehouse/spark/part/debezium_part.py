@@ -1,8 +1,8 @@
 """A key or a value of a database's change log in JSON on Spark: the fast form of `lakehouse.formats.codec.debezium`.
 
-from_json reads a record, each column in the type in which Debezium writes it. What that does not read, or may read in
-another way than the rule, Python reads by the rule: every bad record, a record with a schema around it, with a name in
-two cases, or with a value that was not sent. A property test compares both.
+from_json reads a record, each column in the type in which Debezium writes it. Where it can't read a record, or may
+read it in another way than the rule, Python reads it by the rule: every bad record, a record with a schema around it,
+with a name in two cases, or with a value that was not sent. A property test compares both.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DebeziumPart(PythonPart):
 
     @cached_property
     def _row_path(self) -> Path:
-        """Where the row is in a record."""
+        """The path of the row in a record."""
         return () if self.name == "key" or self._options.flattened else _AFTER_PATH
 
     @cached_property
@@ -131,7 +131,7 @@ class DebeziumPart(PythonPart):
 
     @property
     def separate_columns(self) -> tuple[dict[str, Column], ...]:
-        """What from_json read, as the columns' values; whether Python has to read a record; the row."""
+        """The columns' values as from_json read them; whether Python has to read a record; the row."""
         if self._types_by_path is None or self._quick_values is None:
             return ()
         values_by_name = {

@@ -1,6 +1,6 @@
 """JSON behind a registry's prefix on Spark: the fast form of `lakehouse.formats.codec.json_registered`.
 
-What stands behind the prefix is read as JSON without one is. A property test compares both.
+The bytes after the prefix are read like JSON without a prefix. A property test compares both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which part reads a key or a value: one of Spark's functions where there are such for its format, else Python."""
+"""Chooses the part that reads a key or a value: Spark's own functions if its format has some, else Python."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class UpstreamTicks:
     def limit(self, declaration: Table | Sink | FunctionSink, tick: int) -> int:
         """Return the last tick, up to this one, that all tables of other applications have that a declaration reads.
 
-        What is published of a table of this application has the limit of that table.
+        The publication of a table of this application has the limit of that table.
         """
         if not self._upstream:
             return tick

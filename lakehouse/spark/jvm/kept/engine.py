@@ -1,8 +1,8 @@
 """Kept engines: found, taken for one command at a time, started, ended.
 
-A command that uses an engine holds its lock, and has written its client's file. It removes the file once it has cleared
-all that was its own; so an engine whose client died, however, is known by the file, and ends: nothing that a dead
-command left is ever taken up.
+A command that uses an engine holds its lock and writes the client's file. It removes the file after it has cleared all
+that was its own. A file without a living client shows that the client died: then the engine is ended, so that nobody
+takes up what a dead command left.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Taken:
         os.close(self.lock)
 
     def give_up(self) -> None:
-        """Let others start one: this process has none."""
+        """Let others start an engine: this process has none."""
         with suppress(OSError):
             self.files.client.unlink()
         os.close(self.lock)
@@ -159,7 +159,7 @@ def client_pid(files: EngineFiles) -> int | None:
 
 
 def usable_engine(taken_engine: Taken, key: str) -> KeptEngine | None:
-    """Return the scope's engine if it is idle and was started with the same; end another one."""
+    """Return the scope's engine if it is idle and was started with the same `key`; end any other."""
     engine = find_engine(taken_engine.files)
     if engine is not None and (taken_engine.files.client.exists() or engine.key != key or not engine.is_answering()):
         engine.end()

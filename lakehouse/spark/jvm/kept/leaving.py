@@ -1,7 +1,7 @@
-"""What a command has left in a kept engine, and how it is cleared.
+"""Clears what a command has left in a kept engine.
 
-A command that ends by itself has stopped its queries and its jobs. So nothing that still runs is repaired here: the
-engine ends instead. What is cleared is what Java remembers of a command that is over.
+A command that ends by itself has stopped its queries and its jobs. If something still
+runs, nothing is repaired: the engine ends. Otherwise only Java's memory of the command is cleared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Spark knows about an expression once it has resolved it: the casts in it; and whether a pattern is valid."""
+"""Asks Spark about an expression that it has resolved: the casts in it, and whether a pattern is valid."""
 
 from __future__ import annotations
 

@@ -146,8 +146,8 @@ def all_nodes(tree: Tree) -> Iterator[Tree]:
 def _kept_apart(tried_call: Tree, argument: Tree) -> Tree:
     """Return a call under a condition that is always true, and that Spark can't know to be so.
 
-    Spark computes once, before both, what two calls share, such as the parsed JSON of two paths: outside of TryEval, so
-    that a text which is no JSON would end the job. What stands under a condition it does not move.
+    If two calls share a part, such as the parsed JSON of two paths, Spark computes it once, before both, and outside of
+    TryEval: a text that is no JSON would end the job. Spark does not move a part that stands under a condition.
     """
     expressions = active_jvm().org.apache.spark.sql.catalyst.expressions
     is_null = expressions.IsNull(expressions.KnownNullable(_java(argument)))
