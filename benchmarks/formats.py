@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 import lakehouse as lh
 from lakehouse.formats.decode import find_declared
 from lakehouse.formats.encode import encode_value
-from lakehouse.formats.written import encode_written_value
+from lakehouse.formats.written_form import encode_written_value
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import parse_schema
 from lakehouse.settings.config import load

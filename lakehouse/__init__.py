@@ -35,8 +35,8 @@ from lakehouse.plan.alert import FunctionSink, StreamRecord
 from lakehouse.plan.app import App, app
 from lakehouse.plan.build import stream
 from lakehouse.plan.databases.debezium import debezium
+from lakehouse.plan.lineage.description import describe
 from lakehouse.plan.lineage.drawing import lineage
-from lakehouse.plan.lineage.shown import describe
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Changes, Grouped, Sink, Table

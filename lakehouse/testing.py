@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.errors import ConfigError
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import encode_written_key as to_key_bytes
-from lakehouse.formats.written import encode_written_value as to_value_bytes
+from lakehouse.formats.written_form import encode_written_key as to_key_bytes
+from lakehouse.formats.written_form import encode_written_value as to_value_bytes
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App
 from lakehouse.run.scenario.outcome import Replayed, Sent

@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse.formats import epoch
 from lakehouse.formats.codec.codec import Codec
 from lakehouse.formats.codec.codec_choice import codec_of
-from lakehouse.formats.named import rename_columns
+from lakehouse.formats.field_names import rename_columns
 from lakehouse.plan.schema import Column, fields_of
 
 

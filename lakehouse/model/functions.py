@@ -17,7 +17,7 @@ from lakehouse.errors import NeedsSpark
 from lakehouse.model import moment_functions, number_functions, text_functions
 from lakehouse.model.function import java_text, java_time, json_node, json_text, url
 from lakehouse.model.scalar import is_equal, negate_number, to_string, whole_rest, wrap_result
-from lakehouse.plan.spark_functions.bounds import MADE_MAX
+from lakehouse.plan.spark_functions.guards import MADE_MAX
 from lakehouse.semantics.time.moment import to_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

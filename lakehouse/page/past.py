@@ -8,7 +8,7 @@ import duckdb
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_text_sql
+from lakehouse.lake.key_sql import key_text_sql
 from lakehouse.lake.moment.rows_at import Snapshot, snapshot
 from lakehouse.lake.read_bounds import BoundedRead, bound_reads, fetch_rows, scan_rows
 from lakehouse.lake.row.difference import difference

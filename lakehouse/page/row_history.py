@@ -14,7 +14,7 @@ from lakehouse.errors import ConfigError, NotFound, StorageError, TimedOut
 from lakehouse.formats.key_text import several_columns_sentence
 from lakehouse.lake import reader
 from lakehouse.lake.intervention_log import read_interventions
-from lakehouse.lake.keys import drop_window_columns, key_condition_sql
+from lakehouse.lake.key_sql import drop_window_columns, key_condition_sql
 from lakehouse.lake.moment.history import History
 from lakehouse.lake.read_bounds import BoundedRead, bound_reads, current_read, fetch_rows
 from lakehouse.lake.sql import open_duckdb, quote_name, visible_columns

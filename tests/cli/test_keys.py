@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 
 from lakehouse.formats.key_text import write_key
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition_sql, key_text_sql
+from lakehouse.lake.key_sql import key_condition_sql, key_text_sql
 
 from .versioned import VersionedTable, position
 from .written import TIME, WrittenLake, at

@@ -24,7 +24,7 @@ from lakehouse.formats.codec.registered import WriterSchemas, schema_id, with_pr
 from lakehouse.formats.decode import decode_columns, decode_record, find_declared
 from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_value, encode_written_key, encode_written_value
+from lakehouse.formats.written_form import decode_written_value, encode_written_key, encode_written_value
 from lakehouse.model.model import BadRecord
 from lakehouse.plan.avro.avro_schema import parse_avro, write_avro
 from lakehouse.plan.avro.schema_text import schema_text

@@ -13,7 +13,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError, SqlError
 from lakehouse.formats.decode import decode_columns, decode_key, reason_not_fitting
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_key, encode_written_key
+from lakehouse.formats.written_form import decode_written_key, encode_written_key
 from lakehouse.ksql.script import Script, application
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import parse_schema

@@ -15,7 +15,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.codec.registered import LENGTH_MAX, WriterSchemas, with_prefix
 from lakehouse.formats.decode import decode_record, find_declared
-from lakehouse.formats.written import (
+from lakehouse.formats.written_form import (
     decode_written_key,
     decode_written_value,
     encode_written_key,

@@ -19,7 +19,7 @@ from lakehouse.formats.encode import encode_key, encode_value
 from lakehouse.formats.values.json_schema import title_of
 from lakehouse.formats.values.json_validation import check_json
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import (
+from lakehouse.formats.written_form import (
     decode_written_key,
     decode_written_value,
     encode_written_key,
@@ -30,7 +30,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column, parse_schema
 from lakehouse.run.repair.fixes import bytes_of_text
-from lakehouse.run.schemas.written import schema_to_write
+from lakehouse.run.schemas.written_schemas import schema_to_write
 from lakehouse.testing import Replay
 
 COLUMNS = parse_schema(

@@ -18,7 +18,7 @@ from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.decode import decode_record, reason_not_fitting
 from lakehouse.formats.encode import encode_value
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_key, decode_written_value, encode_written_value
+from lakehouse.formats.written_form import decode_written_key, decode_written_value, encode_written_value
 from lakehouse.model.model import BadRecord, Decoded
 from lakehouse.plan.app import App
 from lakehouse.plan.names.record_format import parse_format

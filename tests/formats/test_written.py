@@ -9,7 +9,12 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_key, decode_written_value, encode_written_key, encode_written_value
+from lakehouse.formats.written_form import (
+    decode_written_key,
+    decode_written_value,
+    encode_written_key,
+    encode_written_value,
+)
 
 JSON = lh.stream("t", key="a string, b int", schema="s string, m decimal(6, 2), d double").source
 CSV = lh.stream("t", key="a string, b int", schema="s string, n int", format="csv", key_format="csv").source

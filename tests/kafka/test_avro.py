@@ -24,7 +24,7 @@ from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.explain.capture import capture as captured
 from lakehouse.run.lake import Lake
-from lakehouse.run.schemas.written import with_registered_id
+from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.sql.session import SqlSession
 from lakehouse.spark.silver import query, schema_ticks
 

@@ -29,7 +29,7 @@ from lakehouse.plan.schema import parse_schema
 from lakehouse.registry.embedded import EmbeddedRegistry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.lake import Lake
-from lakehouse.run.schemas.written import with_registered_id
+from lakehouse.run.schemas.written_schemas import with_registered_id
 
 T = 1_700_000_000_000
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; string currency = 2; }'

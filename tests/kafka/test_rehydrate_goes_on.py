@@ -15,7 +15,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import ConfigError, KafkaUnavailable
-from lakehouse.kafka.ordered import OrderedProducer
+from lakehouse.kafka.ordered_producer import OrderedProducer
 from lakehouse.lake.layout import Layout
 from lakehouse.run.lake import Lake
 from lakehouse.run.repair import rehydrate as running

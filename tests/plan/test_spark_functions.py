@@ -12,7 +12,7 @@ from lakehouse.model.evaluate import evaluate
 from lakehouse.model.functions import FUNCTIONS
 from lakehouse.plan.expression import Expression, expression_type, parse_expression
 from lakehouse.plan.schema import Column
-from lakehouse.plan.spark_functions.bounds import null_condition
+from lakehouse.plan.spark_functions.guards import null_condition
 from lakehouse.plan.spark_functions.record import Arguments, SparkFunction
 from lakehouse.plan.spark_functions.table import ALLOWED, NO_FUNCTION, RECORDS, WORDS, function_named
 from lakehouse.spark.expression.java_functions import FUNCTIONS as JAVA_FUNCTIONS

@@ -17,7 +17,7 @@ from lakehouse.lake.layout import Layout
 from lakehouse.run.drill import logbook
 from lakehouse.run.job import upkeep
 from lakehouse.run.job.upkeep import Upkeeping
-from lakehouse.run.repair import refilled
+from lakehouse.run.repair import refilled_topic
 
 
 def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(tmp_path: Path, monkeypatch) -> None:
@@ -81,10 +81,10 @@ def test_a_file_that_is_no_drill_is_named(tmp_path: Path, text: str) -> None:
 def test_where_a_rehydrate_began_is_not_guessed(tmp_path: Path) -> None:
     file = tmp_path / "copy.json"
     facts = TopicFacts("copy", "id", 1)
-    assert refilled._read_remembered(str(file), facts) is None
+    assert refilled_topic._read_remembered(str(file), facts) is None
     file.write_text("")
     with pytest.raises(ConfigError, match=r"copy\.json can't be read.*Delete the topic"):
-        refilled._read_remembered(str(file), facts)
+        refilled_topic._read_remembered(str(file), facts)
 
 
 def test_when_upkeep_was_done_may_be_lost(tmp_path: Path) -> None:

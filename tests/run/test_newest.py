@@ -9,8 +9,8 @@ import pytest
 from lakehouse.errors import NotFound
 from lakehouse.kafka.headers import RecordHeaders
 from lakehouse.lake.record import sorted_rows
-from lakehouse.run.repair import newest as module
-from lakehouse.run.repair.newest import newest_records
+from lakehouse.run.repair import newest_records as module
+from lakehouse.run.repair.newest_records import newest_records
 from lakehouse.semantics.position import Position
 
 Record = tuple[RecordHeaders, bytes, bytes | None]

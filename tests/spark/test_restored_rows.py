@@ -18,7 +18,7 @@ from lakehouse.lake.properties import RESTORED, SKIP
 from lakehouse.model import model
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.run.lake import Lake
-from lakehouse.run.repair.newest import rows_as_frame
+from lakehouse.run.repair.newest_records import rows_as_frame
 from lakehouse.run.scenario.replay import write_bronze
 from lakehouse.run.start.resume_point import Restored
 from lakehouse.semantics.record import Record

@@ -143,7 +143,7 @@ def test_leftovers_of_a_killed_restore_are_removed_by_the_next_one(spark: SparkS
     """Its rows stayed below control/restoring forever. Those of a running restore must stay."""
     from lakehouse.lake.control.lease import Lease
     from lakehouse.lake.layout import Layout
-    from lakehouse.run.repair.newest import rows_as_frame
+    from lakehouse.run.repair.newest_records import rows_as_frame
     from lakehouse.spark.changelog.upstream import open_lake
 
     layout, restoring = Layout(str(tmp_path)), tmp_path / "control" / "restoring"

@@ -130,7 +130,7 @@ def _schemas(settings: Settings, topic: str, files: Mapping[str, Path | None], k
     Raises NotFound if neither a file nor the registry has the value's.
     """
     from lakehouse.registry.opening import open_registry
-    from lakehouse.run.schemas.newest import is_named_by_topic
+    from lakehouse.run.schemas.newest_schemas import is_named_by_topic
     from lakehouse.run.schemas.produced import newest_for, schema_in_file
 
     registry, schemas = open_registry(settings.registry), {}

@@ -2,7 +2,7 @@
 
 Each kind is a class in the file that knows its bytes; `lakehouse.formats.codec.codec_choice` has the table. Other files
 do what is the same for all kinds: `lakehouse.formats.decode` and `encode` names of fields, moments as numbers and
-windows after a key; `lakehouse.formats.written` the checks of a written form.
+windows after a key; `lakehouse.formats.written_form` the checks of a written form.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import duckdb
 
 from lakehouse.errors import ConfigError, StorageError
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition_sql
+from lakehouse.lake.key_sql import key_condition_sql
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment import files
 from lakehouse.lake.moment.rows_at import Snapshot

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakehouse.errors import NotFound
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_condition_sql
+from lakehouse.lake.key_sql import key_condition_sql
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.sorted_rows import sort_rows
 from lakehouse.lake.sql import open_duckdb, quote_name

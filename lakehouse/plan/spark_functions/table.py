@@ -10,7 +10,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from itertools import chain
 
-from lakehouse.plan.spark_functions import bounds
+from lakehouse.plan.spark_functions import guards
 from lakehouse.plan.spark_functions.record import SparkFunction, records, word_set
 
 _GROUPS = (
@@ -99,37 +99,37 @@ _GROUPS = (
     records("months_between", moments=(0, 1)),
     records("convert_timezone", moments=(-1,)),
     # The record says how large the value is.
-    records("repeat", least=2, length=bounds.REPEATED_LENGTH, model="strict"),
-    records("array_repeat", least=2, length=bounds.REPEATED_LENGTH),
+    records("repeat", least=2, length=guards.REPEATED_LENGTH, model="strict"),
+    records("array_repeat", least=2, length=guards.REPEATED_LENGTH),
     records("lpad rpad", least=2, length="cast(`1` AS double)", model="strict"),
     records("array_insert", least=2, length="abs(cast(`1` AS double))"),
     records("space", least=1, length="cast(`0` AS double)"),
-    records("sequence", least=2, length=bounds.length_of_sequence, model="strict"),
-    records("format_number", least=2, length=bounds.digits_of_number),
-    records("replace", least=2, length=bounds.added_by_replace, model="strict"),
-    records("array_join", least=2, length=bounds.added_by_array_join, model="strict"),
-    records("concat_ws", least=1, length=bounds.added_by_concat_ws, model="nulls"),
-    records("format_string/printf", least=1, length=bounds.added_by_format),
+    records("sequence", least=2, length=guards.length_of_sequence, model="strict"),
+    records("format_number", least=2, length=guards.digits_of_number),
+    records("replace", least=2, length=guards.added_by_replace, model="strict"),
+    records("array_join", least=2, length=guards.added_by_array_join, model="strict"),
+    records("concat_ws", least=1, length=guards.added_by_concat_ws, model="nulls"),
+    records("format_string/printf", least=1, length=guards.added_by_format),
     # Patterns.
     records("rlike/regexp/regexp_like", least=2, size="small", patterns=(1,), model="strict"),
     records("regexp_count", least=2, size="small", patterns=(1,)),
     records("regexp_instr", least=2, patterns=(1,)),
     records("regexp_extract split", least=2, patterns=(1,), model="strict"),
-    records("regexp_extract_all", least=2, patterns=(1,), length=bounds.length_of_groups, model="strict"),
-    records("regexp_replace", least=3, patterns=(1,), length=bounds.added_by_regexp_replace, model="strict"),
+    records("regexp_extract_all", least=2, patterns=(1,), length=guards.length_of_groups, model="strict"),
+    records("regexp_replace", least=3, patterns=(1,), length=guards.added_by_regexp_replace, model="strict"),
     records("str_to_map", least=1, patterns=(1, 2)),
     records("like ilike", least=2, size="small", like=True),
     # A null among the keys of a map.
-    records("map", size="linear", null_key=bounds.null_key_of_map, model="nulls"),
+    records("map", size="linear", null_key=guards.null_key_of_map, model="nulls"),
     records("map_from_arrays", least=2, null_key="exists(`0`, x -> x IS NULL)", mistyped=True),
-    records("map_from_entries", least=1, null_key=bounds.NULL_KEY_OF_ENTRY, model="strict"),
+    records("map_from_entries", least=1, null_key=guards.NULL_KEY_OF_ENTRY, model="strict"),
     # Lambdas, whose values together are measured one by one.
     records("aggregate/reduce", least=3, folds=True, model="nulls"),
     records(
         "transform", least=2, lambda_calls="transform(`0`, (x, i) -> named_struct('v0', x, 'v1', i))", model="strict"
     ),
-    records("transform_values", least=2, lambda_calls=bounds.CALLS_OF_ENTRIES, model="strict"),
-    records("transform_keys", least=2, lambda_calls=bounds.CALLS_OF_ENTRIES, null_key=bounds.NULL_KEY_OF_LAMBDA),
+    records("transform_values", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, model="strict"),
+    records("transform_keys", least=2, lambda_calls=guards.CALLS_OF_ENTRIES, null_key=guards.NULL_KEY_OF_LAMBDA),
     records(
         "zip_with", least=3, lambda_calls="zip_with(`0`, `1`, (x, y) -> named_struct('v0', x, 'v1', y))", model="strict"
     ),

@@ -19,7 +19,7 @@ from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.key_text import several_columns_sentence
 from lakehouse.formats.values.json_text import write_json
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_key, decode_written_value
+from lakehouse.formats.written_form import decode_written_key, decode_written_value
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas
 from lakehouse.model.model import Result

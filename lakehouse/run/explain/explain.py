@@ -62,7 +62,7 @@ def explain(
     that no record reaches, and for a moment that is not available; ConfigError.
     """
     from lakehouse.lake.moment import applied_records
-    from lakehouse.run.explain import changelog
+    from lakehouse.run.explain import changelog_steps
 
     applied_moment = applied_records.read_applied_records(layout, table, moment_read)
     sought_key = parse_sought(layout, table, key)
@@ -71,7 +71,7 @@ def explain(
             raise NeedsSpark("it reads other tables, whose changes only Spark can derive.")
         if meeting_streams(table.stream):
             raise NeedsSpark("it is made from a join of streams, whose records meet on Spark.")
-        if changelog.is_needed(layout, table):
+        if changelog_steps.is_needed(layout, table):
             raise NeedsSpark("a table with interventions, or one that was restored, is folded by Spark.")
         steps_by_key = fold_steps(layout, table, sought_key, applied_moment.cut, listen)
     except NeedsSpark as error:
@@ -80,7 +80,7 @@ def explain(
                 f"explain {table.name!r} at {moment_read}: only Spark can explain this table, and it can do so now, "
                 f"at a version, a tick or a commit time. Why it needs Spark: {error}"
             ) from error
-        steps_by_key = changelog.changelog_steps(lake().open(table), key, sought_key, applied_moment.cut.tick)
+        steps_by_key = changelog_steps.changelog_steps(lake().open(table), key, sought_key, applied_moment.cut.tick)
     if not steps_by_key:
         raise NotFound(
             f"key {key!r} of table {table.name!r}{'' if moment_read is None else f' at {moment_read}'}: no record in "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.formats.codec.registered import FindSchemas
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import decode_written_key, decode_written_value
+from lakehouse.formats.written_form import decode_written_key, decode_written_value
 from lakehouse.lake import reader
 from lakehouse.lake.layout import Layout
 from lakehouse.markup.shown import moment, number, pairs, value

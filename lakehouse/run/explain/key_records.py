@@ -9,9 +9,9 @@ from typing import Any
 from lakehouse.errors import ConfigError
 from lakehouse.formats.key_text import parse_key, write_key
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import encode_written_key
+from lakehouse.formats.written_form import encode_written_key
 from lakehouse.lake import reader
-from lakehouse.lake.keys import key_columns_of
+from lakehouse.lake.key_sql import key_columns_of
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.place import INGEST
 from lakehouse.lake.record.writer_schemas import record_decoder

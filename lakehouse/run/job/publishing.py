@@ -25,7 +25,7 @@ from lakehouse.plan.stream_join import meeting_streams
 from lakehouse.plan.table import Sink, Table
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.job.transactions import Transaction, cut_changes
-from lakehouse.run.schemas.written import with_registered_id
+from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.start.resume_point import (
     OwnPublication,
     ResumePoint,

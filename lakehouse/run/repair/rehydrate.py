@@ -1,8 +1,8 @@
 """Writes bronze back into a Kafka topic: the same bytes, headers, timestamps and partitions, in the same order.
 
 The topic itself says how far an interrupted run got. The records in a partition are always the first that bronze has
-for it (`lakehouse.kafka.ordered`), so their number is the number to leave out; a run compares the first and the last of
-them with bronze's before it adds anything.
+for it (`lakehouse.kafka.ordered_producer`), so their number is the number to leave out; a run compares the first and
+the last of them with bronze's before it adds anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from lakehouse.errors import ConfigError, KafkaUnavailable
 from lakehouse.kafka.drain import read_single_records
-from lakehouse.kafka.ordered import Headers, OrderedProducer, PlacedRecord
+from lakehouse.kafka.ordered_producer import Headers, OrderedProducer, PlacedRecord
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import store
 from lakehouse.lake.control import note
@@ -22,7 +22,7 @@ from lakehouse.lake.control.lease import Lease
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.bronze_rows import BronzeRow, BronzeRows, PartitionRows
 from lakehouse.plan.schema import check_topic
-from lakehouse.run.repair.refilled import Target, open_target
+from lakehouse.run.repair.refilled_topic import Target, open_target
 from lakehouse.semantics.time.kafka_time import HEADER, no_time
 
 POSITIONS = ("topic_id", "offset", "tick")

@@ -31,7 +31,7 @@ from lakehouse.lake.properties import CLOCK, NEEDED, RESTORED, SKIP
 from lakehouse.plan.schema import state_topic
 from lakehouse.plan.table import Table
 from lakehouse.run.repair import restorable, restored_rows
-from lakehouse.run.repair.newest import Newest, newest_records, rows_as_frame
+from lakehouse.run.repair.newest_records import Newest, newest_records, rows_as_frame
 from lakehouse.run.repair.restored_rows import INSTEAD
 from lakehouse.run.start.resume_point import Restored, restored_of
 from lakehouse.semantics.commit_number import NO_TICK

@@ -13,7 +13,7 @@ from lakehouse.kafka.covers import Cover
 from lakehouse.kafka.headers import LIMIT
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.table import Table
-from lakehouse.run.repair.newest import Newest
+from lakehouse.run.repair.newest_records import Newest
 from lakehouse.semantics.time.moment import to_datetime
 from lakehouse.spark.changelog.published import accumulators_of, key_format, published_columns
 

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from lakehouse.errors import ConfigError, LakehouseError
 from lakehouse.formats.decode import decode_record, find_declared
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import encode_written_key, encode_written_value
+from lakehouse.formats.written_form import encode_written_key, encode_written_value
 from lakehouse.model import model
 from lakehouse.model.model import Result
 from lakehouse.plan.app import App

@@ -20,9 +20,9 @@ from lakehouse.plan.registered.pinned import SUFFIXES, pinned_file
 from lakehouse.plan.schema import Column
 from lakehouse.plan.table import Sink
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import NewestSchema, newest_schema, part_subject, subject_of_schema
+from lakehouse.run.schemas.newest_schemas import NewestSchema, newest_schema, part_subject, subject_of_schema
 from lakehouse.run.schemas.pull import column_differences, pinned_columns
-from lakehouse.run.schemas.written import refusals, schema_to_write
+from lakehouse.run.schemas.written_schemas import refusals, schema_to_write
 from lakehouse.settings.sections import RegistrySection
 
 Compared = Literal["pinned", "declared", "published"]

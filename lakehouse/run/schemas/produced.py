@@ -18,7 +18,7 @@ from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.pinned import read_schema_file
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import newest_schema, subject_of_schema, topic_subject
+from lakehouse.run.schemas.newest_schemas import newest_schema, subject_of_schema, topic_subject
 from lakehouse.settings.sections import RegistrySection
 
 LANGUAGES = {REGISTRY_KIND: "schema of Avro", JSON_KIND: "JSON Schema", PROTOBUF_KIND: ".proto file"}

@@ -23,7 +23,7 @@ from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.pinned import imported_folder, pinned_file, pinned_id_file, read_schema_file
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import newest_schema, part_subject, topic_subject
+from lakehouse.run.schemas.newest_schemas import newest_schema, part_subject, topic_subject
 from lakehouse.run.start.registry import writer_schema
 from lakehouse.settings.sections import RegistrySection
 

@@ -6,7 +6,7 @@ from lakehouse.formats.codec.registered import FindSchemas, WriterSchemas
 from lakehouse.formats.decode import part_in_topic
 from lakehouse.plan.origin import Source
 from lakehouse.registry.opening import open_registry
-from lakehouse.run.schemas.newest import newest_schema, topic_subject
+from lakehouse.run.schemas.newest_schemas import newest_schema, topic_subject
 from lakehouse.settings.config import Settings
 
 

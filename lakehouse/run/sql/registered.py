@@ -17,7 +17,7 @@ from lakehouse.plan.origin import Source
 from lakehouse.registry.client import Registry
 from lakehouse.registry.opening import open_registry
 from lakehouse.run.schemas.part_text import part_text, text_format
-from lakehouse.run.schemas.written import with_registered_id
+from lakehouse.run.schemas.written_schemas import with_registered_id
 from lakehouse.run.start.registry import SchemaLookUp
 from lakehouse.settings.config import Settings
 

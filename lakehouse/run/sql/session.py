@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lakehouse.durable import write_durably
 from lakehouse.errors import ConfigError, SqlError
 from lakehouse.formats.values.unfit import Unfit
-from lakehouse.formats.written import encode_written_key, encode_written_value
+from lakehouse.formats.written_form import encode_written_key, encode_written_value
 from lakehouse.ksql.describe import Answer, answer_describe, answer_explain, answer_show
 from lakehouse.ksql.script import Script
 from lakehouse.ksql.syntax import statement as s

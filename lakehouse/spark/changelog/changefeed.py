@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotFound
-from lakehouse.lake.keys import drop_window_columns
+from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.moment.cut import Cut
 from lakehouse.plan.schema import POSITION_TYPE
 from lakehouse.plan.table import Table

@@ -9,7 +9,7 @@ Trees come from Catalyst's parser, so their types are not known here.
 
 from __future__ import annotations
 
-from lakehouse.plan.spark_functions.bounds import MADE_MAX
+from lakehouse.plan.spark_functions.guards import MADE_MAX
 from lakehouse.plan.spark_functions.record import SparkFunction
 from lakehouse.spark.expression.operators import record_of_node
 from lakehouse.spark.jvm.tree.tree import Tree

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.lake.commit_metadata import LateCommit
-from lakehouse.lake.keys import drop_window_columns
+from lakehouse.lake.key_sql import drop_window_columns
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.moment.commits import version_before_swap
 from lakehouse.lake.place import late_place

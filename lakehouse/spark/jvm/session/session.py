@@ -111,7 +111,7 @@ MEANING = (
 # These loggers write each error that Python gets from Spark on stderr, caught or not: 10 KB of JSON with a Java trace.
 PYSPARK_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# A pattern needs a large stack for a long text (`WALKED_MAX` of `lakehouse.plan.spark_functions.bounds` assumes
+# A pattern needs a large stack for a long text (`WALKED_MAX` of `lakehouse.plan.spark_functions.guards` assumes
 # this one). Only the part that a thread has used takes memory.
 STACK = "-Xss256m"
 # By default Java collects the whole heap nine times in the first minute: classes need more room than at the start, and

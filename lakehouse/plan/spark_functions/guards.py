@@ -1,4 +1,4 @@
-"""Bounds for the value of a call: values that are far too large, and maps with a null key, must not be computed.
+"""Guards of calls: bounds for their values. A value that is far too large, or a map with a null key, is null instead.
 
 `repeat(s, 2000000000)` takes all memory and ends the process; at the next start the same record comes again. A pattern
 that repeats a group, `(a|b)*`, does the same to the stack: Java recurses for each repetition. A null among the keys of

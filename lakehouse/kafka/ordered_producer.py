@@ -22,7 +22,7 @@ LEAVING_SECONDS = 5.0
 BATCH_BYTES = 1_000_000
 QUEUE_KBYTES = 64 * 1024
 # Fatal errors arrive as exceptions with a reason; librdkafka would also print them.
-_QUIET = logging.getLogger("lakehouse.kafka.ordered")
+_QUIET = logging.getLogger("lakehouse.kafka.ordered_producer")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 Headers = list[tuple[str, str | bytes | None]]

@@ -16,7 +16,7 @@ from lakehouse.plan.refused.unfit_schema import UnfitSchema
 from lakehouse.plan.registered.writer_schema import WriterSchema
 from lakehouse.plan.schema import Column
 from lakehouse.registry.client import Registry
-from lakehouse.run.schemas.newest import (
+from lakehouse.run.schemas.newest_schemas import (
     is_named_by_topic,
     newest_schema,
     schema_name,
