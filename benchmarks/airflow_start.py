@@ -19,7 +19,7 @@ from pathlib import Path
 from common import show
 
 from lakehouse.airflow import members, report
-from lakehouse.kafka.process import find_free_port
+from lakehouse.process import find_free_port
 from lakehouse.settings.config import Airflow
 from lakehouse.setup.airflow import set_up_airflow
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import lakehouse as lh
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord
 from lakehouse.kafka.topics import Cluster
 from lakehouse.settings.config import Settings, load

@@ -9,7 +9,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.registry.embedded import EmbeddedRegistry
 
 APP = """

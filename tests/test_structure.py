@@ -27,7 +27,7 @@ ROOMS = (
     "model/function", "model",
     "ksql/syntax", "ksql/function", "ksql/avro", "ksql/expression", "ksql",
     "formats/values", "formats/avro", "formats/protobuf", "formats/codec", "formats", "settings", "setup",
-    "kafka", "registry",
+    "process", "kafka/embedded", "kafka", "registry",
     "lake", "lake/control", "lake/moment", "lake/record", "lake/row", "spark/cluster",
     "spark/jvm/kept", "spark/jvm", "spark/jvm/tree", "spark/jvm/session", "spark/expression",
     "spark", "spark/bronze", "spark/part", "spark/stream", "spark/fold", "spark/table",

@@ -28,7 +28,7 @@ from catching_up import KafkaStreams, Measured, check, committed, watched  # noq
 from common import show  # noqa: E402
 from work import MEMORY, PARTITIONS, Work  # noqa: E402
 
-from lakehouse.kafka.broker import Broker  # noqa: E402
+from lakehouse.kafka.embedded.broker import Broker  # noqa: E402
 from lakehouse.kafka.produce import ProducerRecord, produce  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
 

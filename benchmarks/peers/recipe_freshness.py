@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from common import PARTITIONS, TOPIC, show  # noqa: E402
 from freshness import offer  # noqa: E402
 
-from lakehouse.kafka.broker import Broker  # noqa: E402
+from lakehouse.kafka.embedded.broker import Broker  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
 
 TABLES = ("latest", "counts")

@@ -32,7 +32,7 @@ from figures import Figure, catch_up_figures, figures_table, medians, peers_tabl
 from parts import PARTS, measure  # noqa: E402
 from work import MEMORY, PARTITIONS, TOPIC, Records, Work  # noqa: E402
 
-from lakehouse.kafka.broker import Broker  # noqa: E402
+from lakehouse.kafka.embedded.broker import Broker  # noqa: E402
 from lakehouse.kafka.produce import produce  # noqa: E402
 from lakehouse.kafka.topics import Cluster  # noqa: E402
 

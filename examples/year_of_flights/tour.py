@@ -56,7 +56,7 @@ def _run_tour(
     settings: Settings, stopwatch: Stopwatch, picture_moment: datetime, picture_path: Path, keep_broker: bool
 ) -> bool:
     from lakehouse.cli.start.run_app import show_progress
-    from lakehouse.kafka.broker import Broker
+    from lakehouse.kafka.embedded.broker import Broker
     from lakehouse.run.lake import Lake
 
     from . import flights, views
@@ -94,7 +94,7 @@ def _run_tour(
 
 def fresh_folder(folder: Path) -> Settings:
     """Recreate the demo's folder and return its settings; remove only the files of an earlier demo."""
-    from lakehouse.kafka.broker import find_broker
+    from lakehouse.kafka.embedded.broker import find_broker
 
     if folder.exists():
         if not (folder / MARK).is_file():

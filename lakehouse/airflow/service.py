@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lakehouse import process
 from lakehouse.airflow import api, environment, manifest, members
 from lakehouse.airflow.home import Home, airflow_url
 from lakehouse.airflow.private import write_private
 from lakehouse.airflow.supervisor import STATE_FILE, Spec
 from lakehouse.durable import lock_start
 from lakehouse.errors import AirflowError
-from lakehouse.kafka import process
 from lakehouse.passed_on import SUPERVISED_BY
 from lakehouse.settings import config
 from lakehouse.setup import airflow as setup

@@ -26,8 +26,8 @@ import psutil
 
 from lakehouse.airflow import members
 from lakehouse.airflow.private import write_private
-from lakehouse.kafka.process import parent_death_hook
 from lakehouse.passed_on import SUPERVISED_BY
+from lakehouse.process import parent_death_hook
 from lakehouse.signals import event_setter
 
 SPEC_FILE = "supervisor.json"

@@ -1,1 +1,1 @@
-"""Kafka: the embedded broker, topics and their offsets, producing."""
+"""Kafka: topics and their offsets, reading, producing, publishing; the embedded broker."""

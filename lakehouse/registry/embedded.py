@@ -14,9 +14,9 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
+from lakehouse import process
 from lakehouse.errors import LakehouseError, RegistryError
-from lakehouse.kafka import process
-from lakehouse.kafka.local_server import LocalServer, RunningServer, find_server
+from lakehouse.kafka.embedded.local_server import LocalServer, RunningServer, find_server
 from lakehouse.registry import server
 
 COMPATIBILITY = "BACKWARD"  # Confluent's default; Apicurio's is NONE

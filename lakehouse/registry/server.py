@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakehouse.errors import ConfigError, RegistryError
-from lakehouse.kafka.process import HOST
+from lakehouse.process import HOST
 from lakehouse.setup import jars
 from lakehouse.setup.places import jars_target
 from lakehouse.setup.registry import fetch_registry, registry_jar

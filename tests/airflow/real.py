@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.airflow import members
-from lakehouse.kafka.process import find_free_port
+from lakehouse.process import find_free_port
 
 SETTINGS = '[airflow]\nport = {port}\nworkers = 1\nusers = {{ admin = "admin", vera = "viewer" }}\n'
 APP = """

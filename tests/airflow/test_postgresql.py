@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from lakehouse.airflow import api, members
-from lakehouse.kafka.process import find_free_port, is_accepting
+from lakehouse.process import find_free_port, is_accepting
 
 from .real import Project
 

@@ -16,7 +16,7 @@ from lakehouse.airflow import members, service
 from lakehouse.airflow.home import Home
 from lakehouse.airflow.supervisor import STATE_FILE
 from lakehouse.errors import AirflowError
-from lakehouse.kafka.process import find_free_port
+from lakehouse.process import find_free_port
 from lakehouse.settings.config import Airflow
 
 STAND_IN = Path(__file__).with_name("stand_in.py")

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from lakehouse.formats.codec.registered import with_prefix
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.registry.embedded import EmbeddedRegistry

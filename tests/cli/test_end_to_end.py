@@ -16,7 +16,7 @@ import pytest
 
 from lakehouse.cli.main import main
 from lakehouse.cli.start.job import run_part
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 
 JOBS = Path(__file__).parents[2] / "spark_jobs"
 APP = """

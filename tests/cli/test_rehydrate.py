@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.semantics.record import Record
 

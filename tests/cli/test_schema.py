@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 
 import lakehouse as lh
 from lakehouse.formats.codec.registered import PREFIX_LENGTH, schema_id, with_prefix
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout
 from lakehouse.lake.record.writer_schemas import LakeSchemas

@@ -17,7 +17,7 @@ import lakehouse as lh
 from lakehouse.errors import PlanError
 from lakehouse.formats.codec.codec_choice import codec_of
 from lakehouse.formats.codec.registered import WriterSchemas
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.topics import Cluster
 from lakehouse.ksql.script import Script
 from lakehouse.plan.protobuf.protoc import compile_proto

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.page.applications import read_application
 from lakehouse.page.overview import overview
 from lakehouse.page.row_history import row_history

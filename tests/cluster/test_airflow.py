@@ -12,10 +12,10 @@ from typing import Any
 import deltalake
 import pytest
 
-from lakehouse.kafka.broker import Broker
-from lakehouse.kafka.process import find_free_port
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster as KafkaCluster
+from lakehouse.process import find_free_port
 from tests.cluster.conftest import Cluster
 from tests.dags.living import SETTINGS, Living
 from tests.s3.server import SECRET, ObjectStore

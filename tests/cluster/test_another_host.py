@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from tests.cluster.conftest import Host, running_cluster
 from tests.cluster.test_cluster import Project
 

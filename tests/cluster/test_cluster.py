@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.setup.places import jars_folder
 from tests.cluster.conftest import NEEDED, Cluster, make_python, running_cluster
 from tests.s3.server import ObjectStore

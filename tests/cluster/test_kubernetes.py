@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.setup.places import jars_target
 from tests.cluster.kubernetes import IP, StandIn
 from tests.s3.server import SECRET, ObjectStore

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.process import find_free_port
 
 from .living import SETTINGS, Living, Refused, wait
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.process import find_free_port
 
 from .living import SETTINGS, Living
 

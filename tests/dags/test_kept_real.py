@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from lakehouse.airflow import members
-from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.process import find_free_port
 
 from .living import SETTINGS, Living
 

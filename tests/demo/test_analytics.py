@@ -27,7 +27,7 @@ from lakehouse.spark.changelog.upstream import open_lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.kafka.broker import Broker
+    from lakehouse.kafka.embedded.broker import Broker
     from lakehouse.run.lake import Lake
 
 # Two days take a minute, the year seven.

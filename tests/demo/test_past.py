@@ -19,7 +19,7 @@ from lakehouse.kafka.topics import Cluster
 from lakehouse.semantics.time.moment import AtTick, parsed
 
 if TYPE_CHECKING:
-    from lakehouse.kafka.broker import Broker
+    from lakehouse.kafka.embedded.broker import Broker
 
 AT = "2013-07-04T18:00Z"
 FIRST, MOMENT, LAST = (

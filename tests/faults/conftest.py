@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakehouse.formats.decode import decode_record
-from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake.layout import Layout

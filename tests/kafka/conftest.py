@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Message
 
 import lakehouse as lh
-from lakehouse.kafka.broker import Broker
 from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.lake import reader

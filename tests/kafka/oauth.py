@@ -10,7 +10,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from lakehouse.kafka import server
+from lakehouse.kafka.embedded import server
 from tests.kafka.secured import await_broker, write_users_listener
 
 CLIENT, SECRET = "lake", "canary-of-the-client"

@@ -15,7 +15,7 @@ from typing import ClassVar
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from lakehouse.errors import KafkaUnavailable
-from lakehouse.kafka import server
+from lakehouse.kafka.embedded import server
 from lakehouse.kafka.topics import Cluster
 from lakehouse.setup.jars import find_java
 

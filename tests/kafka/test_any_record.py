@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import lakehouse as lh
 from lakehouse.durable import write_durably
 from lakehouse.errors import DataLoss
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.ranges import RawRecord, RecordPiece, split_into_pieces
 from lakehouse.lake.layout import Layout
 from lakehouse.semantics.time.kafka_time import HEADER

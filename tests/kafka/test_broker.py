@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from lakehouse.errors import BrokerError
-from lakehouse.kafka.broker import Broker, RunningBroker, find_broker
+from lakehouse.kafka.embedded.broker import Broker, RunningBroker, find_broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 
@@ -101,7 +101,7 @@ def test_a_broken_state_file_is_ignored(tmp_path: Path, text: str) -> None:
 
 
 def test_a_broker_that_cannot_start_shows_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakehouse.kafka.server.SETTINGS", "process.roles=broker,controller\nnode.id=many\n")
+    monkeypatch.setattr("lakehouse.kafka.embedded.server.SETTINGS", "process.roles=broker,controller\nnode.id=many\n")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
     with pytest.raises(BrokerError, match=r"(?s)ended with code 1.*broker\.log.*many"):
@@ -133,7 +133,7 @@ def test_before_the_start_there_is_no_address(tmp_path: Path) -> None:
 CHILD = """
 import sys, threading, time
 from pathlib import Path
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 broker = Broker(Path(sys.argv[1]))
 # The thread that starts it ends at once: the broker belongs to the process, not to the thread.
 starter = threading.Thread(target=broker.start, kwargs={"detach": sys.argv[2] == "detach"})

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from lakehouse.errors import KafkaUnavailable, NotFound
 from lakehouse.kafka import holes
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.holes import HoleCounts, Holes
 from lakehouse.kafka.topics import Cluster
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from lakehouse.errors import KafkaUnavailable, LakehouseError, NotFound
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, parse_lines, produce
 from lakehouse.kafka.topics import Cluster
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 import lakehouse as lh
 from lakehouse.errors import JobFailed, KafkaUnavailable, NotFound, PlanError, StorageError
 from lakehouse.kafka import covers
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.headers import DEFLATED, EVENT_TIME, LEFT_OUT, ORIGIN, POSITION
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout

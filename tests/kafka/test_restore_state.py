@@ -15,7 +15,7 @@ import pytest
 import lakehouse as lh
 from lakehouse.errors import NotFound, PlanError, StorageError
 from lakehouse.formats.decode import decode_record
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.lake.layout import Layout
 from lakehouse.model import model

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 
 import lakehouse as lh
 from lakehouse.errors import KafkaUnavailable
-from lakehouse.kafka import server
 from lakehouse.kafka.drain import read_topic
+from lakehouse.kafka.embedded import server
 from lakehouse.kafka.holes import Holes
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.publish import Publisher

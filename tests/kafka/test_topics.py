@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 
 from lakehouse.errors import ConfigError, KafkaUnavailable, LakehouseError, NotFound
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.options import java_options, librdkafka_options
-from lakehouse.kafka.process import find_free_port
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
+from lakehouse.process import find_free_port
 
 
 @pytest.fixture

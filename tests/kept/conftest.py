@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 

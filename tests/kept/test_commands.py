@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from tests.kept.conftest import Desk, finish, send
 
 CAUGHT_UP = ("run", "--until", "caught-up")

@@ -15,7 +15,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from tests.s3.server import SECRET, ObjectStore
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.registry.embedded import EmbeddedRegistry
 from tests.registered_project import RegisteredProject
 from tests.s3.server import ObjectStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.setup.places import jars_folder, s3_jars
 from tests.cluster.test_cluster import JOBS, SECONDS, Project
 from tests.s3.server import SECRET, ObjectStore

@@ -22,7 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakehouse as lh
 from lakehouse.cli.main import main
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.run.lake import Lake

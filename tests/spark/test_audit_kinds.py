@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 import lakehouse as lh
 from lakehouse.errors import NotFound, PlanError
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.app import App

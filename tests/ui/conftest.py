@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.spark.changelog.upstream import open_lake
 
 from .browser import Browser, needed

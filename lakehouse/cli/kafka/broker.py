@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse.cli.terminal import show
 from lakehouse.cli.terminal.options import ConfigOption, JsonOption, LakeOption, settings_of
-from lakehouse.kafka.broker import Broker, find_broker
+from lakehouse.kafka.embedded.broker import Broker, find_broker
 from lakehouse.settings.config import Settings
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lakehouse.errors import KafkaUnavailable, NotFound
-from lakehouse.kafka.broker import find_broker
+from lakehouse.kafka.embedded.broker import find_broker
 from lakehouse.kafka.topics import Cluster, TopicFacts
 from lakehouse.lake import clocks_ahead, function_failures, null_keys, reader
 from lakehouse.lake.commit_log import TickCoverage

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.errors import StorageError
-from lakehouse.kafka.broker import Broker
+from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
 from lakehouse.plan.aggregates import count, latest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from lakehouse.kafka.broker import Broker, find_broker
+from lakehouse.kafka.embedded.broker import Broker, find_broker
 from lakehouse.phases import phase
 from lakehouse.settings.config import Settings
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import psutil
 
-from lakehouse.kafka.process import identify_process
 from lakehouse.passed_on import SUPERVISED_BY
+from lakehouse.process import identify_process
 from lakehouse.spark.jvm.kept import keeper
 from lakehouse.spark.jvm.kept.private_files import EngineFiles, all_files, read_private, try_lock
 

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 from lakehouse.errors import BrokerError
-from lakehouse.kafka.process import HOST
+from lakehouse.process import HOST
 from lakehouse.setup.places import jars_folder
 
 HEAP_MB = 512

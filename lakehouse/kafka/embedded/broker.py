@@ -15,9 +15,10 @@ from typing import ClassVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from lakehouse import process
 from lakehouse.errors import BrokerError, LakehouseError
-from lakehouse.kafka import process, server
-from lakehouse.kafka.local_server import LocalServer, RunningServer, find_server
+from lakehouse.kafka.embedded import server
+from lakehouse.kafka.embedded.local_server import LocalServer, RunningServer, find_server
 
 
 class RunningBroker(RunningServer):

@@ -20,9 +20,9 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import psutil
 
+from lakehouse import process
 from lakehouse.durable import lock_start, write_durably
 from lakehouse.errors import LakehouseError
-from lakehouse.kafka import process
 
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 15.0
