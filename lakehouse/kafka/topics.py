@@ -295,7 +295,7 @@ class Cluster:
     def _unavailable_error(self, reason: str) -> KafkaUnavailable:
         self._admin.poll(0)  # lets the client report its reason, if it has one
         # "0/2 brokers are down" follows each reason.
-        telling_reasons = [known for known in self._reasons if not known.endswith("brokers are down")]
+        telling_reasons = [reason_text for reason_text in self._reasons if not reason_text.endswith("brokers are down")]
         reason = next(reversed(telling_reasons or self._reasons), reason)
         advice = describe_refusal(self.bootstrap_servers, self._options, reason) or (
             "Check that it runs, that the address is right (kafka.bootstrap_servers), and its security settings "

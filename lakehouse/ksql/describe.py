@@ -40,9 +40,9 @@ class DeletedRow(tuple[object, ...]):
 def answer_show(statement: s.Show, script: Script) -> Answer:
     """Return the answer to SHOW, for all but topics: Kafka lists those."""
     entries = [script.find(name, 0) for name in script.catalog.declared]
-    match statement.what:
+    match statement.subject:
         case "STREAMS" | "TABLES":
-            entry_kind = statement.what.removesuffix("S")
+            entry_kind = statement.subject.removesuffix("S")
             column_titles: tuple[str, ...] = (entry_kind.lower(), "topic", "key format", "value format", "columns")
             rows = [
                 (entry.name, entry.topic, *entry.formats, _columns_text(entry))

@@ -290,8 +290,8 @@ def _split_options(call: t.Call, record: AggregateFunction) -> tuple[list[t.Expr
     least, most = record.arguments
     if tuple(map(type, options)) not in record.options or not least <= len(arguments) <= most:
         raise SqlError(
-            f"{call.name} takes {record.wanted}", call.position,
-            expected=f"{call.name}({record.shown or record.takes})",
+            f"{call.name} takes {record.argument_form}", call.position,
+            expected=f"{call.name}({record.usage or record.takes})",
         )  # fmt: skip
     return arguments, options
 

@@ -270,7 +270,7 @@ def _add_key_choices(joining: Joining, join: JoinClause, key: Sql, left_node: t.
             full_name = f"{side.source}.{side.name}" if side.source else side.name
             key_choices.append(JoinKey(side_text, key if join.how == absent_in else joining.scope.sql(side), full_name))
     key_choices += [
-        JoinKey(key_choice.item_text, key, key_choice.shown)
+        JoinKey(key_choice.item_text, key, key_choice.message_text)
         for key_choice in earlier_keys
         if key_choice.item_text not in {named_key.item_text for named_key in key_choices}
     ]

@@ -17,11 +17,11 @@ from lakehouse.plan.table import Table
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """One way to select the key of a join. item_text: an item that selects it; shown: its form in a message."""
+    """One way to select the key of a join. item_text: an item that selects it; message_text: its form in a message."""
 
     item_text: str
     expression: Sql
-    shown: str
+    message_text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,14 +240,14 @@ def _compile_select(
         named_items = [item for item, value in compiled_items if value.text == choice.item_text]
         if not named_items:
             raise SqlError(
-                f"key missing from projection. The query must include the key {choice.shown} in its projection: SELECT "
-                f"{choice.shown}, ...",
+                f"key missing from projection. The query must include the key {choice.message_text} in its projection: "
+                f"SELECT {choice.message_text}, ...",
                 query.position,
             )
         if len(named_items) > 1 and len({item.expression for item in named_items}) < len(named_items):
             raise SqlError(
-                f"the projection contains the key {choice.shown} more than once. "
-                f"Use AS_VALUE to copy it into the value: AS_VALUE({choice.shown}) AS ...",
+                f"the projection contains the key {choice.message_text} more than once. "
+                f"Use AS_VALUE to copy it into the value: AS_VALUE({choice.message_text}) AS ...",
                 named_items[1].expression.position,
             )
         key_columns[named_items[0].name] = choice.expression

@@ -25,7 +25,7 @@ def join_streams(
         for side, events in ((JoinSide.LEFT, left), (JoinSide.RIGHT, right))
         for event in events
     ]
-    meeting: Meeting[Event] = Meeting(join.within, join.kept)
+    meeting: Meeting[Event] = Meeting(join.within, join.unmatched_sides)
     joined_events = []
     for side, event in sorted(arriving_events, key=lambda item: item[1].position):
         key_names = join.parts[side].key

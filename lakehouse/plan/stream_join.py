@@ -107,7 +107,7 @@ class StreamJoin(Node):
         return (self.left, self.right)
 
     @property
-    def kept(self) -> frozenset[JoinSide]:
+    def unmatched_sides(self) -> frozenset[JoinSide]:
         """The sides whose unmatched records come out."""
         return KEPT[self.how]
 

@@ -30,12 +30,12 @@ _END = b"\x00"
 def write_long(number: int) -> bytes:
     """Return an int or a long, which are written alike."""
     rest = (number << 1) ^ (number >> 63)
-    written = bytearray()
+    varint = bytearray()
     while rest > 0x7F:
-        written.append(rest & 0x7F | 0x80)
+        varint.append(rest & 0x7F | 0x80)
         rest >>= 7
-    written.append(rest)
-    return bytes(written)
+    varint.append(rest)
+    return bytes(varint)
 
 
 @lru_cache(maxsize=1024)

@@ -26,7 +26,7 @@ class ProtoNumbers:
     by_path: Mapping[str, int]
     reserved: Mapping[str, tuple[str, ...]]
 
-    def of(self, path: str, place: int) -> int:
+    def number_of(self, path: str, place: int) -> int:
         """Return the number of a field, which is the one at this place of its message."""
         return self.by_path.get(path, place + 1)
 

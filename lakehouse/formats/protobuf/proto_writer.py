@@ -89,7 +89,7 @@ def _message_lines(
                 imports.add(_FILES[type_name[1:]])
         label = {"array": "repeated ", "map": "", "struct": ""}.get(base_name, "optional " * (type_name[0] != "."))
         shown_type = f"map<string, {type_name}>" if base_name == "map" else type_name
-        yield f"  {label}{shown_type} {column_name} = {numbers.of(path + column_name, place)};"
+        yield f"  {label}{shown_type} {column_name} = {numbers.number_of(path + column_name, place)};"
     yield from (f"  {line}" for line in nested)
     yield "}"
 
@@ -133,7 +133,7 @@ class _Writer:
         fields: list[ProtoField] = []
         steps: list[tuple[str, Fill]] = []
         for place, (name, declared_type) in enumerate(types_by_name.items()):
-            number, base_name = self._numbers.of(path + name, place), base_type(declared_type)
+            number, base_name = self._numbers.number_of(path + name, place), base_type(declared_type)
             is_list = base_name in ("array", "map")
             own_type = item_type(declared_type) if is_list else declared_type
             kind = _SCALARS.get(base_type(own_type), "message")

@@ -25,7 +25,7 @@ class AggregateFunction:
 
     takes: the type of the first argument: "any", "number", "text", "ordered" or "array of numbers"; COUNT may have
     none. make_aggregation: called with the Spark SQL of the arguments, and the options; gives the aggregate. gives:
-    called with the types of the arguments, and the options; gives the type of the result. shown: the arguments, on the
+    called with the types of the arguments, and the options; gives the type of the result. usage: the arguments, on the
     page. arguments: their least and greatest number. argument_sql: called with an argument; gives the Spark SQL to
     aggregate.
     """
@@ -37,16 +37,16 @@ class AggregateFunction:
     nulls: str
     here: str
     differs: str = ""
-    shown: str = ""
+    usage: str = ""
     options: Options = ((),)
     arguments: tuple[int, int] = (1, 1)
     argument_sql: Callable[[Sql], str] = lambda argument: argument.text
 
     @property
-    def wanted(self) -> str:
+    def argument_form(self) -> str:
         """The arguments that it takes, in words."""
         argument_words = "an expression" if self.arguments == (1, 1) else "expressions"
-        return argument_words if () in self.options else f"an expression and a literal: {self.shown}"
+        return argument_words if () in self.options else f"an expression and a literal: {self.usage}"
 
     def call(self, arguments: Sequence[Sql], options: Sequence[Option]) -> Aggregation:
         """Return the aggregate of arguments, with options."""
@@ -136,11 +136,11 @@ _RECORDS = (
     ),
     AggregateFunction(
         "LATEST_BY_OFFSET", "any", _offset_aggregation(ours.latest), _offset_kind,
-        "nulls are skipped, but for LATEST_BY_OFFSET(x, false)", "latest", shown="any, k?, boolean?", options=_OFFSET,
+        "nulls are skipped, but for LATEST_BY_OFFSET(x, false)", "latest", usage="any, k?, boolean?", options=_OFFSET,
     ),
     AggregateFunction(
         "EARLIEST_BY_OFFSET", "any", _offset_aggregation(ours.earliest), _offset_kind,
-        "nulls are skipped, but for EARLIEST_BY_OFFSET(x, false)", "earliest", shown="any, k?, boolean?",
+        "nulls are skipped, but for EARLIEST_BY_OFFSET(x, false)", "earliest", usage="any, k?, boolean?",
         options=_OFFSET,
     ),
     AggregateFunction("ATTR", "any", ours.only, _SAME, "null is a value like any other", "only"),
@@ -157,11 +157,11 @@ _RECORDS = (
         "COLLECT_SET", "any", ours.collect_set, k.array_of, "null is kept", "collect_set", "no limit of 1,000 values"
     ),
     AggregateFunction(
-        "TOPK", "ordered", _top_aggregation, _top_kind, _SKIPPED, "top_k", shown="ordered, any*, k", options=((int,),),
+        "TOPK", "ordered", _top_aggregation, _top_kind, _SKIPPED, "top_k", usage="ordered, any*, k", options=((int,),),
         arguments=(1, 99),
     ),
     AggregateFunction(
-        "TOPKDISTINCT", "ordered", _top_distinct, _top_kind, _SKIPPED, "top_k", shown="ordered, k", options=((int,),)
+        "TOPKDISTINCT", "ordered", _top_distinct, _top_kind, _SKIPPED, "top_k", usage="ordered, k", options=((int,),)
     ),
     AggregateFunction(
         "HISTOGRAM", "text", ours.histogram, lambda kind: k.map_of(k.STRING, k.BIGINT), _SKIPPED, "histogram",
@@ -169,7 +169,7 @@ _RECORDS = (
     ),
     AggregateFunction(
         "CORRELATION", "number", ours.correlation, _DOUBLE, "records in which one is null are skipped", "correlation",
-        shown="number, number", arguments=(2, 2),
+        usage="number, number", arguments=(2, 2),
     ),
     AggregateFunction("STDDEV_SAMPLE", "number", ours.stddev, _DOUBLE, _SKIPPED, "stddev"),
     AggregateFunction("STDDEV_SAMP", "number", ours.variance, _DOUBLE, _SKIPPED + "; it is the variance", "variance"),

@@ -105,8 +105,8 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "SUBSTRING", _FAMILY,
         tuple(
-            Signature((of, "int", "int?"), part, kind)
-            for of, part, kind in (("text", _substring, k.STRING), ("bytes", _bytes_substring, k.BYTES))
+            Signature((type_name, "int", "int?"), part, kind)
+            for type_name, part, kind in (("text", _substring, k.STRING), ("bytes", _bytes_substring, k.BYTES))
         ),
         (
             ("SUBSTRING('stream', 1, 4)", "stre"), ("SUBSTRING('stream', 2)", "tream"),
@@ -130,8 +130,8 @@ FUNCTIONS: tuple[Function, ...] = (
         Function(
             name, _FAMILY,
             tuple(
-                Signature((of, "int", of), padded(name.lower()), kind)
-                for of, padded, kind in (("text", _pad_text, k.STRING), ("bytes", _pad_bytes, k.BYTES))
+                Signature((type_name, "int", type_name), padded(name.lower()), kind)
+                for type_name, padded, kind in (("text", _pad_text, k.STRING), ("bytes", _pad_bytes, k.BYTES))
             ),
             cases,
         )

@@ -31,7 +31,7 @@ def functions_page() -> str:
         page_parts.append(_page_table(family, ("function", "nulls", "example", "otherwise than in ksqlDB"), table_rows))
     table_rows = [
         (
-            f"`{aggregate.name}({aggregate.shown or aggregate.takes})`",
+            f"`{aggregate.name}({aggregate.usage or aggregate.takes})`",
             aggregate.nulls,
             f"`lh.{aggregate.here}`",
             aggregate.differs,

@@ -191,7 +191,7 @@ class Describe(Statement):
 class Show(Statement):
     """SHOW or LIST."""
 
-    what: str
+    subject: str
     is_extended: bool = False
 
 

@@ -35,13 +35,13 @@ def reads_from_properties(properties: Mapping[str, str]) -> Reads | None:
 class Subject:
     """A Delta table whose past a query reads. table: the name under which its interventions are logged.
 
-    what: its name in messages. path, name: its folder, and the name of its progress in its log. state: the path and
+    label: its name in messages. path, name: its folder, and the name of its progress in its log. state: the path and
     name of its state, if that is more than the visible table. reads: its inputs, if known; otherwise its properties
     tell.
     """
 
     table: str
-    what: str
+    label: str
     path: str
     name: str
     state: tuple[str, str] | None = None

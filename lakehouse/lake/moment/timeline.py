@@ -46,7 +46,7 @@ class Timeline:
         table_log = lake_facts.opened(subject.path)
         if table_log is None:
             raise NotFound(
-                f"{subject.what} does not exist in {lake_facts.layout.root}. `lakehouse look tables` lists what does; "
+                f"{subject.label} does not exist in {lake_facts.layout.root}. `lakehouse look tables` lists what does; "
                 "`lakehouse run` makes them."
             )
         self._lake_facts, self._table_log, self.subject = lake_facts, table_log, subject
@@ -172,13 +172,13 @@ class Timeline:
             and commit_time.ms > last_commit.time_ms
         ):
             raise NotFound(
-                f"{self.subject.what} at {commit_time}: that time is in the future, so it can't be read yet. It has "
+                f"{self.subject.label} at {commit_time}: that time is in the future, so it can't be read yet. It has "
                 f"{self.span()}."
             )
         version = commit_log.newest if later_version is None else later_version - 1
         if commit_log.at(version) is None:
             raise NotFound(
-                f"{self.subject.what} at {commit_time}: that is before the log begins. It has {self.span()}."
+                f"{self.subject.label} at {commit_time}: that is before the log begins. It has {self.span()}."
             )
         return version
 
@@ -199,7 +199,9 @@ class Timeline:
             else f"version {oldest_version} alone"
         )
         commit_times = [
-            kept.time_ms for number in (oldest_version, newest_version) if (kept := commit_log.at(number)) is not None
+            bound_commit.time_ms
+            for number in (oldest_version, newest_version)
+            if (bound_commit := commit_log.at(number)) is not None
         ]
         if len(commit_times) > 1:
             span_text += f", committed from {moment_text(commit_times[0])} to {moment_text(commit_times[1])}"
@@ -245,7 +247,7 @@ class Timeline:
 
     def _has(self, number: int) -> int:
         if not 0 <= number <= self.newest or self.log.at(number) is None:
-            raise NotFound(f"{self.subject.what} has no version {number}. It has {self.span()}.")
+            raise NotFound(f"{self.subject.label} has no version {number}. It has {self.span()}.")
         return number
 
     def _tick_of(self, number: int) -> int:
@@ -262,7 +264,7 @@ class Timeline:
     def _check_tick(self, tick: int) -> None:
         if tick <= self.last_tick:
             return
-        label = f"{self.subject.what} at tick {tick}"
+        label = f"{self.subject.label} at tick {tick}"
         if tick > max(self.last_tick, self.complete):
             raise NotFound(f"{label}: bronze has ticks up to {self.complete}. It is at tick {self.applied}.")
         if self.topics is not None and self.waits(self.last_tick, tick):
@@ -286,7 +288,7 @@ class Timeline:
         bronze_topics = {*current_ends, *bronze_offsets.list_bronze_topics(self._bronze_log)}
         bronze_offsets.check_offsets(
             offsets_moment.offsets,
-            OffsetBounds(self.subject.what, counting_topics, tick, taken_ends, current_ends, bronze_topics),
+            OffsetBounds(self.subject.label, counting_topics, tick, taken_ends, current_ends, bronze_topics),
         )
         return {topic: taken_ends[topic].id for topic in sorted(named_topics & counting_topics) if topic in taken_ends}
 

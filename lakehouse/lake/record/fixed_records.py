@@ -87,6 +87,6 @@ def _fix_ticks(layout: Layout, stream: str) -> dict[str, int]:
     }
     for interventions in interventions_by_table.values():
         ids_in_effect = {intervention.id for intervention in interventions_in_effect(interventions, EVER)}
-        for reverted_id in {one.id for one in interventions} - ids_in_effect:
+        for reverted_id in {reverted.id for reverted in interventions} - ids_in_effect:
             fix_ticks.pop(reverted_id, None)
     return fix_ticks

@@ -69,7 +69,7 @@ class SqlSession:
             case s.Query():
                 return self._select(statement)
             case s.Show():
-                return self._topics() if statement.what.endswith("TOPICS") else answer_show(statement, self.script)
+                return self._topics() if statement.subject.endswith("TOPICS") else answer_show(statement, self.script)
             case s.Describe():
                 return answer_describe(statement, self.script)
             case s.Explain():

@@ -122,7 +122,7 @@ def _limit(app: App, groups: Iterable[TableGroup]) -> App:
 def _reads_from(unit: Unit, group: Iterable[Unit]) -> bool:
     """Say whether a unit reads a table of a group. A group's units were declared before it, so none reads the unit."""
     tables = {table.name for table in _tables_of(unit)}
-    return any(isinstance(other, Table) and other.name in tables for other in group)
+    return any(isinstance(item, Table) and item.name in tables for item in group)
 
 
 def _tables_of(unit: Unit) -> tuple[Table, ...]:

@@ -96,7 +96,7 @@ def join_streams(
     row_frames = [pairs.drop("_met_left", "_met_right")]  # with the columns of both sides, even if no side is padded
     row_frames += [
         side_rows
-        for side in join.kept
+        for side in join.unmatched_sides
         for side_rows in _padded_rows(join, side, meeting_by_side[side], closing_records, pairs)
     ]
     joined_rows = reduce(lambda first, second: first.unionByName(second, allowMissingColumns=True), row_frames)

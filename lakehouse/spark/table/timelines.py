@@ -41,7 +41,7 @@ def version_at_tick(open_table: OpenTable, tick: int, table_place: TablePlace | 
     version = table_timeline.version(AtTick(tick))
     if version is None:
         raise NotFound(
-            f"{table_timeline.subject.what} at tick {tick} lies between versions. It has {table_timeline.span()}."
+            f"{table_timeline.subject.label} at tick {tick} lies between versions. It has {table_timeline.span()}."
         )
     return version
 
