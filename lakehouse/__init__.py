@@ -10,7 +10,7 @@ app = lh.app(totals)
 from typing import TYPE_CHECKING, NoReturn
 
 from lakehouse.errors import LakehouseError
-from lakehouse.plan.aggregates import (
+from lakehouse.plan.aggregate_functions import (
     Aggregation,
     aggregate,
     avg,

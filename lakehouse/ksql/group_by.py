@@ -17,9 +17,9 @@ from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax import tree as t
 from lakehouse.ksql.syntax.kind import Kind
 from lakehouse.ksql.syntax.statement import Query, WindowClause
-from lakehouse.plan import aggregates as ours
+from lakehouse.plan import aggregate_functions as ours
 from lakehouse.plan import windows
-from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Emit
 from lakehouse.plan.windows import Declared

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.plan.aggregates import AggregateOptions, Aggregation, aggregation_text
+from lakehouse.plan.aggregate_functions import AggregateOptions, Aggregation, aggregation_text
 from lakehouse.plan.expression import Expression, Json, expression_type, parse_expression, sql_part
 from lakehouse.plan.fit_values import Fitted
 from lakehouse.plan.function import function_digest, value_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakehouse.duration import duration_ms
 from lakehouse.errors import PlanError
-from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import NamedAggregation, named_aggregation
 from lakehouse.plan.alert import ALWAYS, Crossings, On
 from lakehouse.plan.expression import Expression, Named

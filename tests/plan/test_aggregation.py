@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse as lh
 from lakehouse.errors import NeedsSpark, PlanError
-from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan.aggregate_functions import Aggregation
 from lakehouse.plan.aggregation import bind_types, named_aggregation, rule_for_model, shown_type
 from lakehouse.plan.schema import Column
 

@@ -10,8 +10,8 @@ from lakehouse.errors import SqlError
 from lakehouse.ksql.function.sql import Sql
 from lakehouse.ksql.syntax import kind as k
 from lakehouse.ksql.syntax.kind import Kind
-from lakehouse.plan import aggregates as ours
-from lakehouse.plan.aggregates import Aggregation
+from lakehouse.plan import aggregate_functions as ours
+from lakehouse.plan.aggregate_functions import Aggregation
 
 # An option: a literal after the aggregated expressions, which is a whole number, true or false.
 Option = int | bool

@@ -17,7 +17,7 @@ from lakehouse.errors import StorageError
 from lakehouse.kafka.embedded.broker import Broker
 from lakehouse.kafka.produce import ProducerRecord, produce
 from lakehouse.kafka.topics import Cluster
-from lakehouse.plan.aggregates import count, latest
+from lakehouse.plan.aggregate_functions import count, latest
 from lakehouse.plan.app import app
 from lakehouse.plan.build import stream
 from lakehouse.run.job.job import Job

@@ -7,7 +7,8 @@ import re
 import traceback
 
 from lakehouse.errors import LakehouseError
-from lakehouse.plan import aggregates, build, windows
+from lakehouse.plan import aggregate_functions as aggregates
+from lakehouse.plan import build, windows
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, is_users, message_with_place
 from lakehouse.plan.rows import Rows, View
