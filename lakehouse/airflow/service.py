@@ -36,7 +36,7 @@ DEFAULT_PORT = 8080
 START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 45.0
 GRACE_SECONDS = 10.0
-# A part that ends during its start may have met a busy database; one that ends this often can't start.
+# A part that ends during its start may have met a busy database; a part that ends this often can't start.
 ENDS_WHILE_STARTING_MAX = 2
 PORT_PATIENCE_SECONDS = 2.0
 LINES_SHOWN = 12

@@ -54,7 +54,7 @@ def describe_missing_read_right(
 def describe_missing_right(error: KafkaError, options: Mapping[str, str], *rights: Right) -> str | None:
     """Return a sentence about the right that an error of Kafka's says is missing; None for another error.
 
-    rights: those that the request needs; the first of the kind that the error names is told.
+    rights: those that the request needs; the sentence is about the first of the kind that the error names.
     """
     kind = _KINDS.get(error.code())
     right = next((right for right in rights if right.kind == kind), None)

@@ -164,7 +164,7 @@ class Catalog:
         return given_name or f"{prefix}_{self.query_count}"
 
     def add(self, entry: Entry) -> None:
-        """Add a stream or a table; one of the same name is replaced in its place."""
+        """Add a stream or a table, in the place of an entry of the same name if there is one."""
         self.declared[entry.name] = entry
 
     def insert(self, target: str, query_name: str, query: Query) -> None:

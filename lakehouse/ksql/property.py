@@ -124,7 +124,7 @@ def wrap_property(properties: Properties, value_format: str) -> bool:
 
 
 def flag_property(properties: Properties, name: str) -> bool:
-    """Return whether a property is true; one that is not given is false. Raises SqlError."""
+    """Return whether a property is true; false if it is not given. Raises SqlError."""
     value = properties.get(name)
     if value is None:
         return False
@@ -139,7 +139,7 @@ def _property_text(value: Value | Name) -> str:
 
 
 def text_property(properties: Properties, name: str) -> str | None:
-    """Return the text of a property; None for one that is not given. Raises SqlError."""
+    """Return the text of a property; None if it is not given. Raises SqlError."""
     value = properties.get(name)
     if value is None:
         return None
@@ -180,7 +180,7 @@ def format_property(properties: Properties, name: str) -> str | None:
 
 
 def written_format_property(properties: Properties, name: str) -> str | None:
-    """Return the format that a query's output is to have. Raises SqlError, also for one that is only read."""
+    """Return the format that a query's output is to have. Raises SqlError, also for a format that is only read."""
     format = format_property(properties, name)
     if format is not None and written_as(format) != format:
         raise SqlError(

@@ -26,7 +26,7 @@ from lakehouse.semantics.failures import Failed
 from lakehouse.semantics.time.clock import ClockState
 
 FORMAT_VERSION = 1
-# `write_metadata` begins each text like this, so a text of another writer is told apart without parsing it.
+# `write_metadata` begins each text like this, so a text of another writer is recognized without parsing it.
 _BEGINNING = '{"lakehouse": '
 _EARLIER_BEGINNING = '{"app": "lakehouse.'  # before the format had a version
 _PARTITION = re.compile("0|[1-9][0-9]{0,9}")  # each number in one spelling
@@ -42,7 +42,7 @@ class TopicState:
     """How far bronze is with one topic, by partition.
 
     id: Kafka's id of the topic. next: the first offset that bronze lacks. last: the tick that last moved the partition.
-    order: the order time in milliseconds; in a commit, the one that the partition carried into the tick.
+    order: the order time in milliseconds; in a commit, the order time that the partition carried into the tick.
     """
 
     id: str
@@ -215,7 +215,7 @@ def parse_metadata(text: object, place: str) -> CommitMetadata | None:
     """Return the metadata in a commit's text; None for a text of another writer, and without a text.
 
     place: the commit, for messages ("version 7 of lake/silver/visits"). Raises StorageError for a text that lakehouse
-    wrote in another version of this format, and for one that is damaged.
+    wrote in another version of this format, and for a damaged text.
     """
     if not isinstance(text, str):
         return None

@@ -259,7 +259,7 @@ def _object_store(bucket: str, options: tuple[tuple[str, str], ...]) -> S3Store:
 
 @contextmanager
 def file_system_of(path: str) -> Iterator[tuple[Any, Callable[[str], str]]]:
-    """Give Arrow's file system of a path's store, and what makes a path one of its own: without the scheme.
+    """Yield Arrow's file system of a path's store, and the function that makes its paths, which have no scheme.
 
     An error of the store in the block becomes a StorageError that names the path and the settings.
     """

@@ -82,7 +82,7 @@ def stream(
 
 
 def _with_required_schema(topic: str, part_name: str, format: str, subject: str) -> str:
-    """Return a format with the schema beside the application's file, if it is one that needs it there."""
+    """Return a format with the schema beside the application's file, if the format needs it there."""
     folder, traits = declaring_folder(), parse_format(format).traits
     complete_format = with_own_schema(format, folder, topic, part_name, subject)
     if traits.has_own_schema and complete_format == format:

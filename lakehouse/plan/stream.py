@@ -240,8 +240,8 @@ class Stream(Declaration):
 
         A stream: within (before and after: how much earlier or later than this stream's record the other's may be) is
         needed. The records have the join's key: with `on`, this stream is re-keyed first. how: "left", "right" and
-        "outer" keep records that meet none, with nulls: at once without a grace, otherwise when their window has
-        closed, which waits for late ones that long. Default grace: 24 hours less before and after.
+        "outer" keep records that meet no other, with nulls: at once without a grace, otherwise when their window has
+        closed. The window waits for late records as long as the grace. Default grace: 24 hours less before and after.
 
         Raises PlanError for columns that exist on both sides, keys of other types, or no window.
         """

@@ -127,10 +127,10 @@ def consume(
 def _formats(
     settings: Settings, topic: str, app: str | None, key_format: TextFormat | None, format: TextFormat | None
 ) -> TopicFormats:
-    """Return the formats that the options name, and else those that the application declares, if there is one.
+    """Return the formats that the options name; without options, those that the application declares, if there is one.
 
-    An application that can't be loaded is told, and does not keep anybody from looking at its topics, unless it is
-    named on this command line.
+    If an application can't be loaded, a line says so, and the topics can be shown all the same. An application that
+    this command line names must load.
     """
     from lakehouse.run.schemas.topic_formats import TopicFormats, topic_formats
     from lakehouse.run.start.application import load_app

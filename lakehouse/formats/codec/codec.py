@@ -67,7 +67,7 @@ class Codec(ABC):
         return NO_SCHEMAS
 
     def options_after(self, latest: WriterSchema, columns: tuple[Column, ...]) -> SchemaOptions:
-        """Return how columns are written where a schema, the newest one of the subject, comes before theirs."""
+        """Return how columns are written where the subject has a newest schema already, which comes before theirs."""
         return parse_schema_options(self.format.options)
 
     def schema_problem(self, schema: WriterSchema, columns: tuple[Column, ...], *, is_key: bool) -> str | None:

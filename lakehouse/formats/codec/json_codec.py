@@ -29,7 +29,7 @@ _NOTHING_DECLARED = DeclaredValues()
 
 @dataclass(frozen=True, slots=True)
 class JsonCodec(Codec):
-    """An object with a field for each column. People write any JSON value, also one that does not fit the schema."""
+    """An object with a field for each column. People write any JSON value, even if it does not fit the schema."""
 
     def decode(self, data: bytes, columns: tuple[Column, ...]) -> Row | None:
         return decode_object(data, columns)

@@ -120,7 +120,7 @@ def _unfit_prefix(data: bytes) -> Unfit:
 def prefix_hint(data: bytes, binary_language: str = "Avro") -> str:
     """Return, for bytes of another format, a hint that they have a registry's prefix; empty if they have none.
 
-    binary_language: the one that is meant where they do not look like JSON.
+    binary_language: the language to name where they do not look like JSON.
     """
     if (id := schema_id(data)) is None:
         return ""

@@ -73,7 +73,7 @@ class ArrowReader:
         return _call_ptars(lambda: self._handler.array_to_record_batch(array)).to_struct_array()
 
     def _are_whole(self, messages: list[bytes]) -> np.ndarray:
-        """Return which messages Google's library reads: ptars says of many only that one of them is damaged."""
+        """Return which messages Google's library can read: ptars says of a batch only that some message is damaged."""
         from google.protobuf.message import DecodeError
 
         parse_message, are_whole = self._message_class.FromString, np.ones(len(messages), dtype=bool)

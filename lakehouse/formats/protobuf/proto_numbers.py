@@ -48,8 +48,8 @@ def parse_numbers(text: str) -> ProtoNumbers:
 def numbers_after(latest: ProtoSchema, types_by_name: Mapping[str, str]) -> str:
     """Return the numbers for the fields of columns, as options have them, where a schema comes before.
 
-    A field of the same name keeps its number, a new one gets one that nobody had, and what is gone is reserved. Raises
-    PlanError if no number is left.
+    A field of the same name keeps its number, a new field gets an unused number, and the numbers and names of removed
+    fields are reserved. Raises PlanError if no number is left.
     """
     return ",".join(_pairs(latest, latest.message(), types_by_name, "")) if latest.tops else ""
 

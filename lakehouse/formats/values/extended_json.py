@@ -27,7 +27,7 @@ from lakehouse.semantics.time.moment import to_datetime
 
 
 def plain_json(value: Any) -> Any:
-    """Return a parsed value without the objects that stand for a value's type. Raises Unfit for one that is wrong."""
+    """Return a parsed value without the objects that stand for a value's type. Raises Unfit for a wrong object."""
     if isinstance(value, list):
         return [plain_json(item) for item in value]
     if not isinstance(value, Members):

@@ -33,7 +33,7 @@ _sessions_lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process. machine: the machine's start and the namespace of its process ids; empty if that can't be told."""
+    """A process. machine: the machine's start and the namespace of its process ids; empty if unknown."""
 
     host: str
     machine: str

@@ -38,7 +38,7 @@ class Commit:
 
 
 def own_metadata(commit: CommitInfo, progress_name: str) -> CommitMetadata | None:
-    """Return a commit's metadata if it is one of the table whose progress is in the log under `progress_name`."""
+    """Return a commit's metadata if the commit is of the table whose progress is in the log under `progress_name`."""
     metadata = commit.metadata
     is_own = metadata is not None and metadata.app == app_id(progress_name) and commit.operation in WRITE_OPERATIONS
     return metadata if is_own else None

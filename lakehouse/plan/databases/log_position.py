@@ -63,8 +63,8 @@ class DatabaseLog:
 class LogFacts:
     """The facts that records give about a log around a position; all are sort keys, "" if there are none.
 
-    first: the first position that any record names. last: the last one, leaving out snapshots. before: the last commit
-    up to the position, which records or snapshots name. after: the first one that is later.
+    first: the first position that any record names. last: the last position, leaving out snapshots. before: the last
+    commit up to the position, which records or snapshots name. after: the first later commit.
     """
 
     first: str

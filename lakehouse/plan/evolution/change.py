@@ -1,8 +1,8 @@
 """The meaning of a changed declaration for the existing table: whether it can go on, and if not, what to do.
 
     same         nothing differs
-    compatible   the table goes on. A rebuild from bronze would give the same, except as the sentence says; every row
-                 is one that one of the two declarations would have made
+    compatible   the table goes on. A rebuild from bronze would give the same, except as the sentence says; each row
+                 is as one of the two declarations would have made it
     refold       rows have the same key but would have other values: they must be rebuilt
     new_table    rows have another key: it is another table
 

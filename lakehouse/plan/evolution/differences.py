@@ -68,7 +68,7 @@ def _with_canonical_sql(value: Any) -> Any:
 
 
 def _without_key_types(plan: Json) -> Json:
-    """Return a fingerprint without key types: a type that only one of two releases can tell is not a difference."""
+    """Return a fingerprint without key types: if only one of two releases knows a type, that is no difference."""
     return {**plan, "key": [name for name, _ in plan["key"]]}
 
 

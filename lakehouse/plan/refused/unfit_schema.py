@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UnfitSchema(ValueError):
-    """A text is no schema of its kind, or one that can't be read here. The message says why."""
+    """A text is no schema of its kind, or lakehouse can't read it. The message says why."""
 
 
 class RecursiveSchema(UnfitSchema):

@@ -13,7 +13,7 @@ from lakehouse.spark.silver.upstream_ticks import Waiting
 
 
 class Standstill:
-    """Remembers since when each table, or topic's schemas, stand at their tick, so that each is told once."""
+    """Remembers since when each table, or topic's schemas, stand at their tick, so that each is reported once."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

@@ -1,4 +1,4 @@
-"""In which formats an application reads or publishes a topic, for who looks at the topic's records."""
+"""The formats in which an application reads or publishes a topic, for commands that show the topic's records."""
 
 from __future__ import annotations
 
