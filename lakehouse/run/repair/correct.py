@@ -83,13 +83,21 @@ def _count_out_of_reach(open_table: OpenTable, choice: LateChoice) -> int:
     table = open_table.table
     if reads_one_join(table.stream):
         return 0
-    late_rows = late.select_late(open_table, choice.key, choice.start, choice.end)
-    joined_rows = late_rows.where("join_name IS NOT NULL")
-    if (first_joined := joined_rows.first()) is not None and late_rows.where("join_name IS NULL").isEmpty():
+    late_facts = (
+        late.select_late(open_table, choice.key, choice.start, choice.end)
+        .selectExpr(
+            "min(join_name) AS join_name",
+            "count_if(join_name IS NULL) AS in_reach",
+            f"count(DISTINCT if(join_name IS NULL, NULL, struct({', '.join(late.PLACE)}))) AS out_of_reach",
+        )
+        .first()
+    )
+    assert late_facts is not None
+    if late_facts["join_name"] is not None and not late_facts["in_reach"]:
         raise PlanError(
-            f"table {table.name!r}: these records came too late for the join {first_joined['join_name']}, and what "
+            f"table {table.name!r}: these records came too late for the join {late_facts['join_name']}, and what "
             "comes out of it goes through another join, or a merge, before it reaches the table: there it would be "
             f"too late again. `lakehouse look late {table.name}` has their bytes. Declare the join with a longer "
             "grace, and backfill the table."
         )
-    return joined_rows.select(*late.PLACE).distinct().count()
+    return int(late_facts["out_of_reach"])
