@@ -28,12 +28,12 @@ HOLES_AT_ONCE = 100_000
 
 
 class HoleCounts(NamedTuple):
-    """How many offsets of some holes are of each kind, and the first offset of kind `present`."""
+    """How many offsets of some holes are of each kind, and the first offset of kind `there`."""
 
     expired: int = 0
     aborted: int = 0
     own: int = 0
-    present: int = 0
+    there: int = 0
     beyond: int = 0
     first_there: int | None = None
 
@@ -89,7 +89,7 @@ class Holes:
                 hole_counts.expired + expired_count,
                 hole_counts.aborted + uncommitted_count - committed_count,
                 hole_counts.own + inside_count - uncommitted_count,
-                hole_counts.present + committed_count,
+                hole_counts.there + committed_count,
                 hole_counts.beyond + beyond_count,
                 hole_counts.first_there if hole_counts.first_there is not None else first_there,
             )

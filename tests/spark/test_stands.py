@@ -57,4 +57,4 @@ def test_it_moves_on_with_time() -> None:
     begun = [stands.begin(JOINED, after, lambda *of: measure(records, *of)) for after in (1, 5, 30)]
     assert begun[0] == BEGINNING
     assert [stand.tick for stand in begun[1:]] == [1, 28] or begun[2].tick > 25
-    assert len(stands.times_by_join[0][1]) < 30, "what is not needed any more is forgotten"
+    assert len(stands.known[0][1]) < 30, "what is not needed any more is forgotten"

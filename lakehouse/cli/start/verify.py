@@ -53,7 +53,7 @@ def _verify_table(
 ) -> dict[str, Any]:
     if table.name not in reader.table_names(layout, "silver"):
         return {"rows": None, "version": None, "tick": None, "problems": ["does not exist; run its application"]}
-    table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of_stream(table.stream)
+    table_facts, reads = reader.read_table_facts(layout, "silver", table.name), Reads.of(table.stream)
     topic_tick, tick = coverage.last_tick(reads.topics), table_facts.tick or 0
     intervention_tick = facts.newest_repair_tick(facts.intervention_ticks(layout), table.name, reads)
     record_count = sum(topic_reports[topic]["records"] for topic in reads.topics)

@@ -20,7 +20,7 @@ class Reads:
     tables: frozenset[str] = frozenset()
 
     @staticmethod
-    def of_stream(stream: Stream) -> Reads:
+    def of(stream: Stream) -> Reads:
         """Return the inputs of a table that is made from a stream."""
         return Reads(frozenset(stream.topics), frozenset(table.name for table in stream.tables))
 
@@ -62,10 +62,10 @@ def state_subject(layout: Layout, table: str, reads: Reads | None = None) -> Sub
 
 def declared_subject(layout: Layout, table: Table) -> Subject:
     """Return the subject for the visible rows of a declared table."""
-    return visible_subject(layout, table.name, Reads.of_stream(table.stream))
+    return visible_subject(layout, table.name, Reads.of(table.stream))
 
 
 def declared_state_subject(layout: Layout, table: Table) -> Subject:
     """Return the subject for the state of a declared table, which may be the visible table itself."""
     make_subject = visible_subject if len(table_places(layout, table)) == 1 else state_subject
-    return make_subject(layout, table.name, Reads.of_stream(table.stream))
+    return make_subject(layout, table.name, Reads.of(table.stream))

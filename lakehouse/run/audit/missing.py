@@ -72,8 +72,8 @@ def explain_missing(scope: Scope, fate_counts: list[FateCounts], kafka: KafkaAcc
                 hole_counts.expired,
                 hole_counts.aborted,
                 hole_counts.own,
-                hole_counts.present,
-                open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.present,
+                hole_counts.there,
+                open_ranges.total - hole_counts.expired - hole_counts.aborted - hole_counts.own - hole_counts.there,
             )
             explanation.by_number[part_number] = missing
             place = f"topic {item.topic} (id {item.topic_id}) partition {item.partition}"

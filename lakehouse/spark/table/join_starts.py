@@ -35,7 +35,7 @@ Measure = Callable[[StreamJoin, int, int, int], Iterable[ReachedTime]]
 class Stands:
     """The known stream times of a lake's joins. Threads share it: a thread measures again what another has dropped."""
 
-    times_by_join: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
+    known: list[tuple[tuple[StreamJoin, str | None], list[StreamTimes]]] = field(default_factory=list)
 
     def begin(self, join: StreamJoin, after_tick: int, measure: Measure, skip: str | None = None) -> StreamTimes:
         """Return where a batch of the ticks after `after_tick` begins to read.
@@ -56,11 +56,11 @@ class Stands:
         return first_stand
 
     def _stands_of(self, join_read: tuple[StreamJoin, str | None]) -> list[StreamTimes]:
-        for item, stands in self.times_by_join:
+        for item, stands in self.known:
             if item == join_read:
                 return stands
-        self.times_by_join.append((join_read, []))
-        return self.times_by_join[-1][1]
+        self.known.append((join_read, []))
+        return self.known[-1][1]
 
 
 def later_stands(last_stand: StreamTimes, to_tick: int, reached_times: Iterable[ReachedTime]) -> list[StreamTimes]:
