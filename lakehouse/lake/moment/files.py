@@ -53,12 +53,11 @@ class LakeFiles:
         return LocalTable(path) if is_table(path) else None
 
     def has_records(self, topics: Collection[str], after_tick: int, to_tick: int) -> bool:
-        for topic in topics:
-            topic_path = reader.find_table_path(self.layout, "bronze", topic)
-            condition = f"topic = {quote_literal(topic)} AND tick > {after_tick} AND tick <= {to_tick}"
-            if is_table(topic_path) and read_rows_where(topic_path, "tick", condition, 1).num_rows:
-                return True
-        return False
+        topic_paths = {topic: reader.find_table_path(self.layout, "bronze", topic) for topic in topics}
+        return any(
+            is_table(topic_path) and has_topic_records(topic_path, topic, after_tick, to_tick)
+            for topic, topic_path in topic_paths.items()
+        )
 
     def ends(self, topics: Iterable[str], to_tick: int) -> dict[str, Ends]:
         ends_by_topic: dict[str, Ends] = {}
@@ -83,6 +82,12 @@ class LakeFiles:
         if self.layout.beside is not None:
             condition += f" AND kind IN ({', '.join(map(quote_literal, KINDS_NOT_IN_BRONZE))})"
         return bool(read_rows_where(self.layout.interventions, '"at"', condition, 1).num_rows)
+
+
+def has_topic_records(bronze_path: str, topic: str, after_tick: int, to_tick: int) -> bool:
+    """Say whether a bronze table has records of a topic in the ticks (after_tick, to_tick]."""
+    condition = f"topic = {quote_literal(topic)} AND tick > {after_tick} AND tick <= {to_tick}"
+    return bool(read_rows_where(bronze_path, "tick", condition, 1).num_rows)
 
 
 def is_version_readable(path: str, version: int) -> bool:

@@ -7,7 +7,7 @@ the tick complete; a topic with a physical table of its own is appended before i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -175,6 +175,11 @@ def read_all_records(lake: OpenLake, own: Iterable[str]) -> DataFrame:
 
 def _record_paths(lake: OpenLake, own: Iterable[str]) -> list[str]:
     return [lake.layout.records, *map(lake.layout.own_records, own)]
+
+
+def records_path(lake: OpenLake, topic: str, own: Collection[str]) -> str:
+    """Return the path of the table that has a topic's rows. own: the topics that have a physical table of their own."""
+    return lake.layout.own_records(topic) if topic in own else lake.layout.records
 
 
 def read_topic_records(lake: OpenLake, topics: Iterable[str], own: Iterable[str] = ()) -> DataFrame:
