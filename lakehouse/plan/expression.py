@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors import ExpressionError, PlanError
 from lakehouse.plan import type_checks
+from lakehouse.plan.refused.constants import check_constants
 from lakehouse.plan.refused.near import suggest_near
 from lakehouse.plan.refused.place import Place, calling_place
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column, base_type, check_name, sql_type
@@ -256,6 +257,7 @@ def _check_columns(tree: exp.Expression, columns: list[Column], subject: str, sq
                 f"There are: {', '.join([*known_names, *PSEUDO_COLUMNS])}."
             )
     _check_lambdas(subject, sql_text)
+    check_constants(_tree_as_written(sql_text), subject, sql_text)
     type_checks.check_types(tree, columns, subject, sql_text)
 
 

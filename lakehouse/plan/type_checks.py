@@ -18,6 +18,7 @@ from sqlglot.typing import EXPRESSION_METADATA
 
 from lakehouse.errors import ExpressionError
 from lakehouse.plan.refused.casts import check_cast
+from lakehouse.plan.refused.constants import is_readable
 from lakehouse.plan.refused.types import check_cast_type
 from lakehouse.plan.schema import PSEUDO_COLUMNS, Column
 from lakehouse.plan.spark_functions.record import word_set
@@ -265,6 +266,13 @@ def _check_pair(left: exp.Expr, right: exp.Expr, subject: str, sql_text: str) ->
             )
         if operand_kinds[0] == "moment":
             _check_moment(counterpart, subject, sql_text)
+            if (
+                operand_kinds[1] == "string"
+                and isinstance(counterpart, exp.Literal)
+                and isinstance(operand.type, exp.DataType)
+                and not is_readable(counterpart.name, operand.type)
+            ):
+                raise _unequal_types_error(operand, counterpart, subject, sql_text, "a text such as '2026-01-31'")
         if (
             operand_kinds == ("moment", "string")
             and not isinstance(counterpart, exp.Literal)

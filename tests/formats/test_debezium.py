@@ -308,6 +308,41 @@ def test_fields_of_the_envelope() -> None:
     }  # fmt: skip
 
 
+def test_moments_of_the_envelope_have_the_unit_of_their_names() -> None:
+    origin = source(
+        "name string", meta="ms timestamp from 'ts_ms', us timestamp from 'source.ts_us', ns date from 'ts_ns'"
+    )
+    times = {"ts_ms": 9, "source": {"ts_ms": 7, "ts_us": 11}, "ts_ns": 86_400_000_000_000}
+    row = decoded(origin, event(name="ann") | times)
+    assert (row["ms"], row["us"], row["ns"]) == (moment(9000), moment(11), date(1970, 1, 2))
+    assert "may be milliseconds" in decoded(source(meta="x timestamp from 'source.lsn'"), event(name="ann"))
+
+
+ORACLE = {"type": "struct", "name": VARIABLE_SCALE}
+UNSIGNED = decimal_of(0)
+
+
+@pytest.mark.parametrize(
+    ("type", "schema", "value", "expected"),
+    [
+        ("bigint", None, {"scale": 0, "value": "fQ=="}, 125), ("int", ORACLE, {"scale": -2, "value": "Aw=="}, 300),
+        ("int", None, {"scale": 1, "value": "CWA="}, 240), ("double", ORACLE, {"scale": 1, "value": "fQ=="}, 12.5),
+        ("bigint", UNSIGNED, "fQ==", 125), ("double", decimal_of(2), "gw==", -1.25),
+        ("bigint", UNSIGNED, "AP//////////", "expected bigint"),
+        ("int", None, {"scale": 1, "value": "fQ=="}, "found 12.5"), ("int", None, "fQ==", "expected int"),
+        ("int", None, {"scale": 0, "value": "f" * 1000}, "a number of"),
+        ("int", None, {"scale": 10**9, "value": "AQ=="}, "scale"),
+        ("string", {"type": "bytes"}, "fQ==", "declare binary"), ("string", decimal_of(2), "fQ==", "declare decimal"),
+        ("string", {"type": "string"}, "fQ==", "fQ=="),
+    ],
+)  # fmt: skip
+def test_a_decimal_in_bytes_is_a_number_for_any_column_of_numbers(
+    type: str, schema: Any, value: Any, expected: Any
+) -> None:
+    result = value_of(source(f"x {type}"), "x", value, schema)
+    assert expected in result if isinstance(expected, str) else result == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -318,6 +353,7 @@ def test_fields_of_the_envelope() -> None:
         ({"times": {"made": "days"}}, "days for a date only"),
         ({"meta": "x string from 'after.name'"}, "found 'after.name', expected op, source"),
         ({"meta": "name string from 'op'"}, "name"),
+        ({"meta": "at timestamp from 'source.ts_ms'"}, "the event time reads source.ts_ms as a bigint"),
         ({"meta": "op string", "flattened": True}, "flattened rows have no envelope"),
         ({"schema": "x string from 'op'", "meta": "op string"}, "meta reads op from the envelope"),
         ({"unavailable": ""}, "unavailable=''"),

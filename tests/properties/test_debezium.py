@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 SCHEMA = "name string, amount decimal(10, 2), made timestamp, born date, photo binary, tags array<string>"
 # Without an array Spark reads most records itself.
 FLAT = "name string, amount decimal(10, 2), made timestamp, born date, photo binary, n int, ok boolean, x double"
+META = "op string, lsn int from 'source.lsn', sent timestamp from 'ts_ms'"
 READ_BY: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("int", SCHEMA, {}),
     ("int", SCHEMA, {"decimals": "precise", "times": {"made": "millis"}, "meta": "op string"}),
     ("int", SCHEMA, {"flattened": True}),
     ("int", SCHEMA, {"documents": True}),
-    ("int", FLAT, {"decimals": "precise", "times": {"made": "micros"}, "meta": "op string, lsn int from 'source.lsn'"}),
+    ("int", FLAT, {"decimals": "precise", "times": {"made": "micros"}, "meta": META}),
     ("bigint", FLAT, {"decimals": "string", "times": {"made": "nanos"}}),
     ("string", FLAT, {"decimals": "string", "flattened": True}),
     ("int", FLAT.replace("decimal(10, 2)", "decimal(4, 3)"), {"decimals": "precise", "times": {"made": "millis"}}),

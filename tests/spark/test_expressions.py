@@ -163,6 +163,9 @@ def test_faults_that_only_spark_can_tell_are_refused_before_anything_is_written(
             "stream 'events': select: Spark can't take .*xs.nothing",
         ),
         (events.rekey("split(t, '(') AS k").latest("a"), r"'\(' is not a pattern: Unclosed group"),
+        (events.select("str_to_map(t, ',', '[') AS k").latest("a"), r"'\[' is not a pattern: Unclosed character"),
+        (events.select("regexp_substr(t, '(') AS k").latest("a"), r"'\(' is not a pattern: Unclosed group"),
+        (events.select("collate(t, 'NOPE') AS k").latest("a"), r"Spark can't take .*: \[COLLATION_INVALID_NAME\]"),
         (
             by.agg(n=lh.max("regexp_replace(t, '[', p)")).table("a"),
             r"table 'a': .*'\[' is not a pattern: Unclosed character",
@@ -215,17 +218,21 @@ UNUSABLE = [
     "date_format(at, 'QQQQQQ')", "to_date(t, 'yyyy-bb')", "to_timestamp(t, '{')", "from_unixtime(n, 'e')",
     "unix_timestamp(t, 'YYYY')", "to_utc_timestamp(at, 'Nowhere')", "convert_timezone('UTC', 'Mars/North', at)",
     "transform(ts, x -> to_date(x, 'bb'))", "if(n > 9, t, date_format(at, 'QQQQQQ'))",
-    "date_format(cast(t AS timestamp), 'bb')",
+    "date_format(cast(t AS timestamp), 'bb')", "to_char(at, 'bb')", "format_string('%d', t)",
+    "format_string('%s %s', t)", "from_json(t, 'a timestamp', map('timestampFormat', 'bb'))", "xpath(t, 'bad[')",
+    "to_csv(named_struct('a', at), map('timestampFormat', 'bb'))", "date_format(day, 'bb')",
 ]  # fmt: skip
 USABLE = [
     "date_format(at, t)", "to_utc_timestamp(at, t)", "from_utc_timestamp(at, substring(t, 1, 4))", "to_date(t, ts[0])",
     "to_timestamp(t, 'yyyy-MM-dd[ HH:mm]')", "to_utc_timestamp(at, concat('Europe/', t))", "from_unixtime(n)",
+    "format_string('%d %s', n, t)", "from_json(t, 'a timestamp', map('timestampFormat', 'yyyy'))", "xpath(t, 'a/b')",
 ]  # fmt: skip
 
 
 @pytest.mark.rotated
 def test_a_format_that_spark_cannot_use_is_refused_before_the_first_tick(spark: SparkSession) -> None:
-    events = lh.stream("events", key="id string", schema="t string, ts array<string>, at timestamp, n bigint")
+    schema = "t string, ts array<string>, at timestamp, n bigint, day date, b binary"
+    events = lh.stream("events", key="id string", schema=schema)
     check_application(spark, lh.app(*(events.select(x=text).latest(f"t{n}") for n, text in enumerate(USABLE))))
     refused = [events.select(x=text).latest("a") for text in UNUSABLE]
     refused += [
@@ -234,7 +241,7 @@ def test_a_format_that_spark_cannot_use_is_refused_before_the_first_tick(spark: 
         lh.stream("events", key="id string", schema="t string", event_time="to_timestamp(t, 'bb')").latest("a"),
     ]
     for table in refused:
-        with pytest.raises(PlanError, match="Spark can't use its format, or its time zone: "):
+        with pytest.raises(PlanError, match="Spark can't use its format, its time zone or its path: "):
             check_application(spark, lh.app(table))
 
 
@@ -286,7 +293,7 @@ SIZES = {
     "size(sequence(1, big, 1))": 2, "size(array_insert(array(1), n, 2))": 2, "length(repeat(repeat(t, n), n))": 4,
     "size(sequence(at, at + make_interval(0, 0, 0, n - 1), interval 1 day))": 2,
     "size(sequence(at, timestampadd(SECOND, n - 1, at), make_dt_interval(0, 0, 0, 1)))": 2,
-    "size(sequence(day, date_add(day, n - 1)))": 2, "size(sequence(n, 2, 0))": 1,
+    "size(sequence(day, date_add(day, n - 1)))": 2, "size(sequence(n, 2, n - n))": 1,
     "size(array_repeat(if(n = 3, t, null), n))": 2,
 }  # fmt: skip
 

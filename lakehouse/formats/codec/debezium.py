@@ -53,6 +53,7 @@ NOT_SENT = (
     "over the stream keeps the value before; for others, ALTER TABLE ... REPLICA IDENTITY FULL makes PostgreSQL log it"
 )
 _NOTHING_DECLARED = DeclaredValues()
+_UNIT_OF_ENDING = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class _Event:
         own_columns, meta_columns = split_columns(columns, self.options.meta)
         row = self._sent_row(after, schema.of_after, own_columns)
         meta_members = Members((column.name, _member_at(envelope, column.name)) for column in meta_columns)
-        return row | read_fields(meta_members, meta_columns, None, _NOTHING_DECLARED)
+        return row | read_fields(meta_members, meta_columns, None, DeclaredValues(units=meta_units(meta_columns)))
 
     def flattened_row(self, members: Members, schema: RecordSchema, columns: tuple[Column, ...]) -> Row | None:
         parts = dict(members)
@@ -178,6 +179,13 @@ def placeholder_texts(unavailable: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def split_columns(columns: tuple[Column, ...], meta: tuple[str, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     return tuple(c for c in columns if c.name not in meta), tuple(c for c in columns if c.name in meta)
+
+
+@lru_cache(maxsize=256)
+def meta_units(meta_columns: tuple[Column, ...]) -> dict[str, str]:
+    """Return the units of the envelope's own moments by their paths: their names say them, as in source.ts_us."""
+    endings = {column.name: column.name.rpartition("ts_")[2] for column in meta_columns if "ts_" in column.name}
+    return {path: _UNIT_OF_ENDING[ending] for path, ending in endings.items() if ending in _UNIT_OF_ENDING}
 
 
 def without_marks(columns: tuple[Column, ...]) -> tuple[Column, ...]:

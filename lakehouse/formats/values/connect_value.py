@@ -10,6 +10,9 @@ milliseconds, or another in microseconds. So nothing is guessed.
 |           |                                           | scale of the schema, else of the column; a text in the       |
 |           |                                           | schema, or `decimals` "string": digits                       |
 |           | {"scale": ..., "value": ...}              | the value's bytes with this scale: VariableScaleDecimal      |
+| numbers   | a decimal's bytes, as a schema or a scale | its digits: Oracle's NUMBER, MySQL's BIGINT UNSIGNED         |
+|           | beside them says                          |                                                              |
+| string    | bytes, as the schema says                 | unfit: base64 is no text of the database                     |
 | timestamp | a whole number                            | the unit of the schema's semantic type, else of `times`      |
 |           | a text                                    | ISO 8601: ZonedTimestamp, IsoTimestamp                       |
 | date      | a whole number                            | days, or as `times` says                                     |
@@ -62,6 +65,7 @@ _UNIT_OF_SEMANTIC_TYPE = {
     "io.debezium.time.Date": "days",
     "org.apache.kafka.connect.data.Date": "days",
 }
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DATE = date(1970, 1, 1)
 
@@ -178,6 +182,10 @@ def connect_reader(type_text: str, decimals: str, unit: str) -> Reader:
         case "struct" | "array" | "map":
             return _nested_connect_reader(parse_type(type_text), decimals, unit)
     json_reads = json_reader(type_text)
+    if base_name in _NUMBERS:
+        return lambda value, schema: json_reads(_plain_number(value, schema))
+    if base_name == "string":
+        return lambda value, schema: json_reads(_require_no_bytes(value, schema))
     return lambda value, schema: json_reads(value)
 
 
@@ -236,6 +244,33 @@ def _read_decimal(value: Any, schema: Any, precision: int, scale: int, decimals:
     )
 
 
+def _plain_number(value: Any, schema: Any) -> Any:
+    """Return a decimal's bytes as a number of JSON, so that a whole one fits a whole column; else the value itself."""
+    if isinstance(value, Members) and (parts := dict(value)).keys() == {"scale", "value"} and _is_text(parts["value"]):
+        unscaled, scale = _unscaled(parts["value"]), _scale(parts["scale"])
+    elif _is_text(value) and _semantic_type(schema) == _DECIMAL:
+        unscaled, scale = _unscaled(value), _scale(_part(_part(schema, "parameters"), "scale"))
+    else:
+        return value
+    _require_short(unscaled, "a number")
+    return JsonNumber(_digits_of(unscaled, scale))
+
+
+def _digits_of(unscaled: int, scale: int) -> str:
+    """Return the digits of a number with so many of them after the point; without a point if it is whole."""
+    if scale > 0 and unscaled % 10**scale:
+        return f"{Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale)):f}"
+    return str(unscaled // 10**scale if scale > 0 else unscaled * 10**-scale)
+
+
+def _require_no_bytes(value: Any, schema: Any) -> Any:
+    if _part(schema, "type") == "bytes":
+        declared_type = "decimal" if _semantic_type(schema) == _DECIMAL else "binary"
+        found_text = f"bytes ({_semantic_type(schema) or 'of the schema'})"
+        raise Unfit(f"expected string, found {found_text}: declare {declared_type}; {json_for_reason(value)}")
+    return value
+
+
 def _unscaled(text: str) -> int:
     data = parse_binary(text)
     if not data:
@@ -256,10 +291,14 @@ def _scale(value: Any) -> int:
 def decimal_of_unscaled(unscaled: int, own_scale: int, precision: int, scale: int) -> Decimal:
     """Return a decimal of a column's scale; own_scale: how many of its digits are after the point. Raises Unfit."""
     _scale(own_scale)
-    if unscaled.bit_length() > 4096:
-        raise unfit_value(f"decimal({precision}, {scale})", f"a number of {unscaled.bit_length()} bits")
+    _require_short(unscaled, f"decimal({precision}, {scale})")
     sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))
     return _exact_decimal(Decimal((sign, digits, -own_scale)), precision, scale)
+
+
+def _require_short(unscaled: int, expected: str) -> None:
+    if unscaled.bit_length() > 4096:
+        raise unfit_value(expected, f"a number of {unscaled.bit_length()} bits")
 
 
 def _exact_decimal(number: Decimal, precision: int, scale: int) -> Decimal:

@@ -84,6 +84,7 @@ def debezium(
     meta_columns = _meta_columns(meta, f"{subject}: meta", flattened=flattened)
     has_hidden_time = not flattened and event_time is None
     if has_hidden_time:
+        _check_time_types(meta_columns, f"{subject}: meta")
         meta_columns += (_COMMITTED,)
         event_time = _COMMITTED.name
     paths = tuple(dict.fromkeys(column.in_topic.name for column in meta_columns))
@@ -166,6 +167,16 @@ def _meta_columns(text: str, subject: str, *, flattened: bool) -> tuple[Column, 
                 "bigint from 'source.lsn'\"."
             )
     return columns
+
+
+def _check_time_types(meta_columns: tuple[Column, ...], subject: str) -> None:
+    """Raise PlanError for a column that reads the event time's field in another type: a field is read as one type."""
+    for column in meta_columns:
+        if column.in_topic.name == _COMMITTED.in_topic.name and base_type(column.type) != "bigint":
+            raise PlanError(
+                f"{subject}: {column}: the event time reads {column.in_topic.name} as a bigint: declare bigint, and "
+                f"make a {column.type} of it in a select. ROWTIME is the same number."
+            )
 
 
 def _units(times: Mapping[str, str], columns: tuple[Column, ...], subject: str) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.codec.debezium import COMMITTED, ROW_AFTER, placeholder_texts, split_columns, without_marks
+from lakehouse.formats.codec.debezium import COMMITTED, ROW_AFTER, meta_units, placeholder_texts, split_columns, without_marks
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format
@@ -74,7 +74,8 @@ class DebeziumPart(PythonPart):
         in_topic = tuple(column.in_topic for column in columns)
         if self._options.documents or any(map(MAYBE_ESCAPED.search, (column.name for column in in_topic))):
             return None
-        row_columns, _ = split_columns(in_topic, self._options.meta)
+        row_columns, meta_columns = split_columns(in_topic, self._options.meta)
+        meta_options = DebeziumOptions(times=tuple(meta_units(meta_columns).items()))
         if len({column.name.lower() for column in row_columns}) < len(row_columns):
             return None
         quick_values = {}
@@ -84,7 +85,7 @@ class DebeziumPart(PythonPart):
                 quick_value = _quick_value(topic_column, self._options)
             else:
                 paths = [tuple(topic_column.name.split("."))]
-                quick_value = _quick_value(topic_column, DebeziumOptions())
+                quick_value = _quick_value(topic_column, meta_options)
             if quick_value is None:
                 return None
             quick_values[column] = paths, quick_value

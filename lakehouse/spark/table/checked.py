@@ -6,10 +6,10 @@ the first tick, with the step and Spark's reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -33,21 +33,18 @@ from lakehouse.plan.operator import Having
 from lakehouse.plan.origin import Source
 from lakehouse.plan.refused.place import Place, message_with_place
 from lakehouse.plan.schema import without_duplicates
+from lakehouse.plan.spark_functions.table import function_named
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
+from lakehouse.plan.written.parse import name_of_call
 from lakehouse.spark.expression import clock_texts
 from lakehouse.spark.expression.literal_formats import check_formats
+from lakehouse.spark.jvm.failure import READ_ERRORS
 from lakehouse.spark.jvm.tree.analysis import pattern_fault
 from lakehouse.spark.table import tables
 
-PATTERNS = (
-    exp.RegexpLike,
-    exp.RegexpILike,
-    exp.RegexpReplace,
-    exp.RegexpExtract,
-    exp.RegexpExtractAll,
-    exp.RegexpSplit,
-)
+# How Py4J begins an error of Java that PySpark does not translate.
+JAVA_PREFIX = re.compile(r"An error occurred while calling \S+\s*: (?:[\w.$]+: )?")
 
 
 @phase("checking the expressions")
@@ -71,7 +68,7 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             _check_patterns(spark, stream.what, item)
     try:
         tables.empty_stream(spark, stream)
-    except PySparkException as error:
+    except READ_ERRORS as error:
         raise PlanError(_describe_failing_step(spark, stream, error)) from error
     if isinstance(stream.source, Source) and stream.source.event_time is not None:
         _check_items(_frame_before_step(spark, stream, 0), f"{stream.what}: event_time", [stream.source.event_time])
@@ -80,12 +77,12 @@ def _check_stream(spark: SparkSession, stream: Stream) -> None:
             _check_items(_frame_before_step(spark, stream, number), stream.what, step.expressions)
 
 
-def _describe_failing_step(spark: SparkSession, stream: Stream, error: PySparkException) -> str:
+def _describe_failing_step(spark: SparkSession, stream: Stream, error: Exception) -> str:
     """Return the message about the first step of a stream that Spark does not accept."""
     for number, step in enumerate(stream.steps):
         try:
             _frame_before_step(spark, stream, number + 1)
-        except PySparkException as step_error:
+        except READ_ERRORS as step_error:
             texts = ", ".join(repr(item.text) for item in step.expressions)
             step_name, reason = type(step).__name__.lower(), _first_line(step_error)
             message = f"{stream.what}: {step_name}: Spark can't take {texts}: {reason}"
@@ -110,7 +107,7 @@ def _check_table(spark: SparkSession, table: Table) -> None:
         for column in table_schema:
             _check_type(column.dataType, f"{label}: column {column.name!r}")
         _check_items(spark.createDataFrame([], table_schema), label, having_predicates)
-    except PySparkException as error:
+    except READ_ERRORS as error:
         raise PlanError(f"{label}: Spark can't take it: {_first_line(error)}") from error
 
 
@@ -142,7 +139,7 @@ def _check_items(frame: DataFrame, label: str, items: Collection[Expression]) ->
     for item in items:
         try:
             clock_texts.check_casts(frame, label, [item])
-        except PySparkException as error:
+        except READ_ERRORS as error:
             message = f"{label}: Spark can't take {item.text!r}: {_first_line(error)}"
             raise PlanError(message_with_place(message, item.place)) from error
     check_formats(frame, label, items)
@@ -150,13 +147,24 @@ def _check_items(frame: DataFrame, label: str, items: Collection[Expression]) ->
 
 def _check_patterns(spark: SparkSession, label: str, item: Expression) -> None:
     """Raise PlanError for an invalid literal pattern: its expression would be null for every record."""
-    for node in item.tree.find_all(*PATTERNS):
-        pattern = node.args.get("expression")
-        if isinstance(pattern, exp.Literal) and pattern.is_string:
-            reason = pattern_fault(spark, pattern.name)
-            if reason is not None:
-                message = f"{label}: {item.text!r}: {pattern.name!r} is not a pattern: {reason}."
-                raise PlanError(message_with_place(message, item.place))
+    for pattern in _patterns(item):
+        reason = pattern_fault(spark, pattern)
+        if reason is not None:
+            message = f"{label}: {item.text!r}: {pattern!r} is not a pattern: {reason}."
+            raise PlanError(message_with_place(message, item.place))
+
+
+def _patterns(item: Expression) -> Iterator[str]:
+    """Return the texts, written in an expression, that Java reads as patterns."""
+    for node in item.written.find_all(exp.Anonymous, exp.RegexpLike, exp.RegexpILike):
+        if isinstance(node, exp.Anonymous):
+            name = name_of_call(node)
+            # It becomes regexp_extract, which has the guards of a pattern.
+            places = function_named("regexp_extract" if name == "regexp_substr" else name).patterns
+            arguments = [node.expressions[place] for place in places if place < len(node.expressions)]
+        else:
+            arguments = [node.expression]
+        yield from (argument.name for argument in arguments if isinstance(argument, exp.Literal) and argument.is_string)
 
 
 def _first_place(items: Iterable[Expression]) -> Place | None:
@@ -164,6 +172,6 @@ def _first_place(items: Iterable[Expression]) -> Place | None:
     return next((item.place for item in items), None)
 
 
-def _first_line(error: PySparkException) -> str:
+def _first_line(error: Exception) -> str:
     """Return the first line with text of Spark's message: that about a text that it can't parse begins empty."""
-    return str(error).strip().split("\n", 1)[0].split(" SQLSTATE", 1)[0]
+    return JAVA_PREFIX.sub("", str(error).strip()).split("\n", 1)[0].split(" SQLSTATE", 1)[0]
