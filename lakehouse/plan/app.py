@@ -113,7 +113,7 @@ def app(*parts: Table | Sink | FunctionSink, upstream: Iterable[Table] = ()) -> 
     name, two streams of the same name, a topic that is both read and written, or a table in `upstream` that nothing
     reads, or that this application would have to write.
     """
-    if isinstance(upstream, Table):
+    if isinstance(upstream, Table) or not isinstance(upstream, Iterable):
         raise PlanError(f"app(): upstream: found {value_in_message(upstream)}, expected a list: upstream=[...].")
     upstream_tables = _flatten_upstream(parts, tuple(upstream))
     tables: dict[str, Table] = {}

@@ -65,7 +65,8 @@ def stream(
     """
     subject = f"stream {stream_name(topic, name)!r}"
     format = check_format_name(format, VALUE_FORMATS, f"{subject}: format")
-    key_format = key_format and check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format")
+    if key_format is not None:
+        key_format = check_format_name(key_format, KEY_FORMATS, f"{subject}: key_format")
     format = _with_required_schema(topic, "value", format, subject)
     key_format = key_format and _with_required_schema(topic, "key", key_format, subject)
     if schema is None:

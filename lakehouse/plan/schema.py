@@ -170,6 +170,8 @@ def joined_columns(
 
     name: the other side in messages. Raises PlanError for equal names.
     """
+    if not isinstance(prefix, str):
+        raise PlanError(f'{subject}: prefix={prefix!r}: expected the beginning of names, such as prefix="customer_".')
     added_columns = tuple(Column(prefix + column.name, column.type) for column in other_columns)
     for column in added_columns:
         check_name(column.name, f"{subject}: prefix")

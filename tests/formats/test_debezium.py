@@ -347,6 +347,8 @@ def test_a_decimal_in_bytes_is_a_number_for_any_column_of_numbers(
     ("arguments", "message"),
     [
         ({"decimals": "exact"}, "decimals='exact': expected 'precise' or 'string'"),
+        ({"times": "made"}, "times='made': expected a unit for each column"),
+        ({"flattened": "no"}, "flattened='no': expected True or False"),
         ({"times": {"mad": "micros"}}, "times: 'mad' is not a column"),
         ({"times": {"name": "micros"}}, "times: name string has no moments"),
         ({"times": {"made": "seconds"}}, "times: made='seconds': expected nanos, micros, millis, days"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import lakehouse as lh
-from lakehouse.errors import NoSuchStep, PlanError
+from lakehouse.errors import LakehouseError, NoSuchStep, PlanError
 
 ORDERS: Any = lh.stream("orders", key="id string", schema="customer string, amount decimal(10, 2), city string")
 LAST: Any = ORDERS.latest("last")
@@ -133,3 +134,34 @@ def test_a_missing_step_is_an_attribute_error_too() -> None:
 def test_a_name_that_the_package_does_not_have_is_told_with_a_near_one() -> None:
     with pytest.raises(AttributeError, match=r"lakehouse has no strem. Did you mean 'stream'\?"):
         lh.strem("orders")  # type: ignore[attr-defined]
+
+
+ODD = (None, "", 0, -1, 1.5, 2**70, (), {}, {"a": 1}, object(), "\ud800", "a b", "n >", b"x", len, float("nan"))
+# A call that is right, and of each argument in turn an odd value.
+CALLS: tuple[tuple[Callable[..., object], dict[str, Any]], ...] = (
+    (lh.app, {"upstream": []}),
+    (lh.count, {}), (lh.sum, {"column": "n"}), (lh.collect_list, {"column": "n"}),
+    (lh.top_k, {"column": "n", "k": 2}), (lh.latest, {"column": "n"}),
+    (lh.debezium, {"topic": "t", "key": "id int", "schema": "n int", "meta": "", "flattened": False, "decimals": "",
+                   "times": {}, "unavailable": "x", "unsent": "keep", "truncates": "quarantine", "format": "json",
+                   "key_format": None, "event_time": None, "name": None, "max_ahead": None, "documents": False}),
+    (lh.stream, {"topic": "t", "key": "id int", "schema": "n int", "format": "json", "key_format": None, "name": None,
+                 "event_time": None, "max_ahead": None}),
+    (lh.describe, {"item": LAST}), (lh.lineage, {"app": lh.app(LAST)}),
+    (lh.tumbling, {"size": "1 hour", "grace": "1 hour"}), (lh.session, {"gap": "1 hour", "grace": "1 hour"}),
+    (lh.hopping, {"size": "1 hour", "advance": "1 hour", "grace": "1 hour"}),
+    (ORDERS.filter, {"predicate": "true"}), (ORDERS.latest, {"name": "x", "order_by": None, "tombstones": None}),
+    (ORDERS.join, {"other": LAST, "on": "city", "how": "left", "prefix": "l_", "indicator": None}),
+    (ORDERS.explode, {"array": "array(1)", "name": "x"}), (ORDERS.rekey, {}), (ORDERS.to_topic, {"topic": "x"}),
+    (GROUPED.window, {"window": lh.tumbling("1 hour")}), (AGGREGATED.table, {"name": "x"}), (AGGREGATED.having, {}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "arguments"), CALLS)
+def test_an_odd_argument_is_taken_or_refused_with_a_sentence(
+    call: Callable[..., object], arguments: dict[str, Any]
+) -> None:
+    for name in arguments:
+        for value in ODD:
+            with contextlib.suppress(LakehouseError):
+                call(**arguments | {name: value})

@@ -94,6 +94,11 @@ def debezium(
     if decimals not in ("", *DECIMALS):
         raise PlanError(f"{subject}: decimals={decimals!r}: expected {' or '.join(map(repr, DECIMALS))}.")
     key_columns = parse_key(key, row_columns, subject)
+    if not isinstance(times, Mapping | None):
+        raise PlanError(f'{subject}: times={times!r}: expected a unit for each column, such as {{"made": "micros"}}.')
+    for option_name, flag in (("flattened", flattened), ("documents", documents)):
+        if not isinstance(flag, bool):
+            raise PlanError(f"{subject}: {option_name}={flag!r}: expected True or False.")
     units = _units(times or {}, (*key_columns, *row_columns), f"{subject}: times")
     if not isinstance(unavailable, str) or not placeholder_bytes(unavailable):
         raise PlanError(f"{subject}: unavailable={unavailable!r}: expected a text, or hex: and bytes in hexadecimal.")
@@ -110,13 +115,15 @@ def debezium(
         raise PlanError(f"{subject}: schema: {UNSENT_COLUMN!r} is a name for marks. Give the column another one.")
     if documents and flattened:
         raise PlanError(f"{subject}: flattened=True has rows, documents=True has texts of documents: give one of them.")
-    if (value_kind := KINDS.get(format)) is None:
+    if not isinstance(format, str) or (value_kind := KINDS.get(format)) is None:
         raise PlanError(f"{subject}: format={format!r}: expected {' or '.join(map(repr, KINDS))}.")
     if value_kind == DEBEZIUM_AVRO and (decimals or units or documents):
         raise PlanError(f"{subject}: decimals, times and documents are for JSON; in Avro the schema says the types.")
     options = DebeziumOptions(flattened, documents, decimals, units, unavailable, paths, unsent, truncates=truncates)
     key_formats = (*KINDS.values(), *KEY_FORMATS)
-    key_format = check_format_name(key_format or value_kind, key_formats, f"{subject}: key_format")
+    key_format = check_format_name(
+        value_kind if key_format is None else key_format, key_formats, f"{subject}: key_format"
+    )
     key_options = _options_of_key(key_columns, options) if key_format == DEBEZIUM else ""
     stream = declared_source(
         topic, key=key, value_columns=(*row_columns, *meta_columns),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from lakehouse.errors import PlanError
 from lakehouse.markup.text import as_html, to_block
 from lakehouse.plan.app import App, app
 from lakehouse.plan.evolution import text
 from lakehouse.plan.lineage.graph import lineage_graph
 from lakehouse.plan.lineage.picture import as_svg
+from lakehouse.plan.refused.steps import value_in_message
 from lakehouse.plan.stream import Stream
 from lakehouse.plan.table import Table
 
@@ -24,8 +26,10 @@ class Description(str):
 def describe(item: App | Table | Stream) -> str:
     """Return a declaration as indented text, one line per step; a table, or stream, with the tables that it reads.
 
-    A notebook shows it with a picture.
+    A notebook shows it with a picture. Raises PlanError for anything else.
     """
+    if not isinstance(item, App | Table | Stream):
+        raise PlanError(f"describe({value_in_message(item)}): expected an application, a table or a stream.")
     description = Description(text.declaration_text(item))
     description._item = item
     return description

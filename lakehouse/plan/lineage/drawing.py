@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakehouse.errors import PlanError
 from lakehouse.plan.app import App
 from lakehouse.plan.lineage import graph
 from lakehouse.plan.lineage.picture import as_svg
 from lakehouse.plan.lineage.text import lineage_text
+from lakehouse.plan.refused.steps import value_in_message
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,5 +31,10 @@ class Drawing:
 
 
 def lineage(app: App) -> Drawing:
-    """Return the lineage of an application, to print: the topics, streams and tables behind each result."""
+    """Return the lineage of an application, to print: the topics, streams and tables behind each result.
+
+    Raises PlanError for anything else.
+    """
+    if not isinstance(app, App):
+        raise PlanError(f"lineage({value_in_message(app)}): expected an application: lineage(lh.app(...)).")
     return Drawing(graph.lineage_graph(app))
