@@ -128,8 +128,10 @@ def _decode_base64(text: str) -> bytes:
         raise NeedsSpark(f"the model does not read {text!r} as base64; run this on Spark.") from error
 
 
-def _convert_base(text: str, source_base: int, target_base: int) -> str:
-    """Return a number in another base: unsigned, or signed for a negative base."""
+def _convert_base(text: str, source_base: int, target_base: int) -> str | None:
+    """Return a number in another base: unsigned, or signed for a negative base; null for a base beyond 2 to 36."""
+    if not 2 <= source_base <= 36 or not 2 <= abs(target_base) <= 36:
+        return None
     if not text or not all(sign in "0123456789abcdefghijklmnopqrstuvwxyz"[:source_base] for sign in text.lower()):
         raise NeedsSpark(f"the model does not convert {text!r}; run this on Spark.")
     number = min(int(text, source_base), (1 << 64) - 1)

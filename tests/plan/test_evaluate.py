@@ -22,6 +22,8 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 GIVES: list[tuple[str, Any]] = [
+    *((f"conv('11', 2, {base})", None) for base in ("n - 6", "z", "neg + 6", "n + 30", "neg - 30")),
+    *((f"conv('11', {base}, 10)", None) for base in ("n - 6", "z", "neg", "n + 30")), ("conv('11', n, neg)", "11"),
     ("array_size(nothing)", None), ("size(nothing)", -1), ("forall(array(1, null), y -> y < 5)", None),
     ("forall(array(9, null), y -> y < 5)", False), ("try_cast(4e9 AS int)", None), ("CAST(4e9 AS int)", None),
     ("try_cast(70000 AS smallint)", None), ("try_cast('1.9' AS int)", None), ("try_cast(-1.9e0 AS bigint)", -1),

@@ -147,7 +147,7 @@ def check_constants(written: exp.Expression, subject: str, sql_text: str) -> Non
         else:
             faults = _faults_of_like(node)
         for found, expected in faults:
-            raise ExpressionError(f"{subject}: {sql_text!r} never gives a value: found {found}, expected {expected}.")
+            raise ExpressionError(f"{subject}: {sql_text!r} can't work: found {found}, expected {expected}.")
 
 
 def _faults_of_call(call: exp.Anonymous) -> Iterator[tuple[str, str]]:
