@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -56,6 +57,21 @@ def test_lines(line: bytes, expected: dict[str, Any]) -> None:
 def test_bad_lines(line: bytes, reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
         decode_line(line, COLUMNS)
+
+
+# Python's strip takes all of these off, and its int() only some.
+BLANKS = [*map(chr, range(33)), *"\x7f\x85\xa0\u1680\u2003\u2028\u202f\u3000\ufeff\u200b\u0661\uff11\xb2"]
+
+
+@pytest.mark.parametrize("kind", ["int", "double", "float", "decimal(5, 2)", "boolean", "timestamp", "date", "binary"])
+def test_a_value_with_any_character_beside_it_is_read_or_has_a_reason(kind: str) -> None:
+    for blank in BLANKS:
+        for value in ("1", "-1.5", "true", "2026-01-01", "2026-01-01T00:00:00Z", "YWI=", "NaN", ""):
+            for text in (value + blank, blank + value, value[:1] + blank + value[1:]):
+                with contextlib.suppress(Unfit):
+                    decode_line(text.encode(), (Column("x", kind),))
+    if kind == "int":
+        assert decode_line(b"1\x1c", (Column("x", kind),)) == {"x": 1}
 
 
 @pytest.mark.parametrize(

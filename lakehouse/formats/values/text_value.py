@@ -180,7 +180,7 @@ def text_reader(type_text: str) -> Callable[[str], Any]:
 def _text_integer(text: str, kind: str) -> int:
     if not _INTEGER.fullmatch(text.strip()):
         raise unfit_value(kind, repr(text))
-    return check_integer_range(int(text), kind)
+    return check_integer_range(int(text.strip()), kind)
 
 
 def _text_double(text: str, kind: str) -> float:
