@@ -48,6 +48,7 @@ SOMETIMES = [
     "parse_url(t, 'QUERY', 'a b')", "get_json_object(t, ' $ .a[0][*].b[\\'c d\\'].*')", "sha2(t, 0)",
     "get_json_object(t, '$[\"user-id\"]')", "get_json_object(t, '$.müller kg')", "slice(xs, -2, 0)",
     "log(10)", "log(2, f)", "format_number(f, '##.0')", "cast(' +1e3 ' AS int)", "cast('-.5d' AS double)",
+    "double('0x1.8p1')",
     "cast('NaN' AS float)", "cast('Infinity' AS double)", "cast('2024-02-29' AS date)", "cast('2026' AS timestamp)",
     "cast('2026-1-2 03:04:05.678+02:00' AS timestamp)", "cast('-0044-03-15' AS date)", "cast('Y' AS boolean)",
     "cast('x' AS string)", "cast('x' AS binary)", "day = '2026-02-28'", "at > '2026-02-28T12:00:00Z'", "t = 'lunch'",

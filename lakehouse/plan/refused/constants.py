@@ -130,7 +130,9 @@ _CASTS = {name: name for name in ("bigint", "boolean", "date", "double", "float"
     "try_to_timestamp": "timestamp",
 }  # fmt: skip
 # A text that Spark casts: white space around it and the suffixes of Java's numbers are taken.
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[df]?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?[df]?|0x[0-9a-f.]+p[+-]?\d+[df]?|nan|inf|infinity)", re.IGNORECASE
+)
 _DAY = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _BOOLEAN = ("t", "true", "y", "yes", "1", "f", "false", "n", "no", "0")
 _WORDS = ("epoch", "now", "today", "tomorrow", "yesterday")
