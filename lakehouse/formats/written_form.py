@@ -47,7 +47,7 @@ def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | Non
         return None
     key_format = parse_format(source.key_format)
     if (window_kind := key_format.window) is not None:
-        if window is None:
+        if not isinstance(window, Mapping) or not {"start", "end"} <= window.keys():
             raise Unfit('the key names a window: {"start": ..., "end": ...}')
         own_key = encode_written_key(
             replace(source, key=source.key[:-2], key_format=str(key_format.without_window)), key

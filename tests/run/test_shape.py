@@ -29,6 +29,7 @@ PLACES: dict[tuple[str | int, ...], tuple[Any, ...]] = {
     ("inputs", 0, "partition"): (5,), ("inputs", 0, "headers"): (), ("tables",): (), ("tables", "T"): (),
     ("tables", "T", 0): (), ("outputs",): (), ("quarantine",): (), ("quarantine", "S"): (), ("late",): (),
     ("late", "T"): (), ("null_keys",): (), ("null_keys", "T"): (5,), ("properties",): (),
+    ("error",): ("x",),
 }  # fmt: skip
 OBJECTS = [place for place in PLACES if place[-1] in ("quarantine", "late", "null_keys", "properties")]
 

@@ -39,6 +39,8 @@ def check_shape(content: Mapping[str, Any], label: str) -> None:
     for inner_name, count in _object_of(content, "null_keys", label).items():
         _check_whole(count, f"{label}: null_keys of {inner_name}")
     _object_of(content, "properties", label)
+    if not isinstance(content.get("error", ""), str):
+        raise ConfigError(f"{label}: error={content['error']!r:.80}, expected a part of the refusal's message.")
 
 
 def _check_items(items: Any, name: str, label: str) -> None:
