@@ -34,7 +34,7 @@ from lakehouse.formats.values.unfit import Unfit, clip_text
 from lakehouse.plan.names.record_format import parse_format
 from lakehouse.plan.origin import Source
 from lakehouse.plan.schema import Column
-from lakehouse.semantics.time import windowed_key
+from lakehouse.semantics.time import kafka_time, windowed_key
 from lakehouse.semantics.time.window import Span
 
 
@@ -49,10 +49,13 @@ def encode_written_key(source: Source, key: Any, window: Mapping[str, int] | Non
     if (window_kind := key_format.window) is not None:
         if not isinstance(window, Mapping) or not {"start", "end"} <= window.keys():
             raise Unfit('the key names a window: {"start": ..., "end": ...}')
+        span = Span(int(window["start"]), int(window["end"]))
+        if not all(bound in kafka_time.INT64 for bound in span):
+            raise Unfit(f"expected a window in milliseconds, whole numbers of 64 bits; found {dict(window)}")
         own_key = encode_written_key(
             replace(source, key=source.key[:-2], key_format=str(key_format.without_window)), key
         )
-        return windowed_key.with_window(own_key or b"", window_kind, Span(int(window["start"]), int(window["end"])))
+        return windowed_key.with_window(own_key or b"", window_kind, span)
     codec = codec_of(source.key_format)
     if (key_text := codec.key_text(key)) is not None:
         return codec.with_own_prefix(_encode_utf8(key_text))

@@ -18,9 +18,13 @@ SCENARIO: dict[str, Any] = {
         "CREATE STREAM s (id VARCHAR KEY, a INT) WITH (kafka_topic='s', value_format='JSON');",
         "CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY id;",
     ],
-    "inputs": [{"topic": "s", "key": "k", "value": {"a": 1}, "timestamp": 5}],
+    "inputs": [
+        {"topic": "s", "key": "k", "value": {"a": 1}, "timestamp": 5},
+        {"topic": "s", "key": "k", "value": {"a": "bad"}},
+    ],
     "tables": {"T": [{"key": "k", "window": {"start": 0, "end": 1000, "type": "time"}, "value": {"N": 1}}]},
     "outputs": [],
+    "quarantine": {"S": [{"offset": 1}]},
 }
 VALUES: tuple[Any, ...] = (None, 5, "x", True, [5], ["x"], [[]], {"a": 1}, -1, 1.5)
 # Any value but one of these is refused.
@@ -29,7 +33,7 @@ PLACES: dict[tuple[str | int, ...], tuple[Any, ...]] = {
     ("inputs", 0, "partition"): (5,), ("inputs", 0, "headers"): (), ("tables",): (), ("tables", "T"): (),
     ("tables", "T", 0): (), ("outputs",): (), ("quarantine",): (), ("quarantine", "S"): (), ("late",): (),
     ("late", "T"): (), ("null_keys",): (), ("null_keys", "T"): (5,), ("properties",): (),
-    ("error",): ("x",),
+    ("error",): ("x",), ("quarantine", "S", 0): (), ("quarantine", "S", 0, "reason contains"): ("x",),
 }  # fmt: skip
 OBJECTS = [place for place in PLACES if place[-1] in ("quarantine", "late", "null_keys", "properties")]
 

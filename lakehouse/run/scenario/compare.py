@@ -247,7 +247,7 @@ def _equals_expected(expected: Any, actual: Any) -> bool:
             if isinstance(expected, str):  # "NaN", "Infinity", "-Infinity"
                 return expected == java_double(actual)
             is_number = isinstance(expected, int | Decimal | float) and not isinstance(expected, bool)
-            return is_number and abs(float(expected) - actual) <= DOUBLE_TOLERANCE
+            return is_number and abs(float(Decimal(expected)) - actual) <= DOUBLE_TOLERANCE
         case int() if isinstance(expected, Decimal) and not isinstance(actual, bool):
             return expected == actual
         case Decimal():

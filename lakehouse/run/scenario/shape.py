@@ -53,6 +53,10 @@ def _check_items(items: Any, name: str, label: str) -> None:
         _check_names(item, ITEM_FIELDS[name], item_label)
         if name in ("inputs", "outputs") and not isinstance(item.get("topic"), str):
             raise ConfigError(f"{item_label}: topic={item.get('topic')!r:.80}, expected a topic's name.")
+        if name == "quarantine" and not ("offset" in item and isinstance(item.get("reason contains", ""), str)):
+            raise ConfigError(
+                f'{item_label}: expected an offset, and "reason contains" with a text; found {item!r:.80}.'
+            )
         for field_name in WHOLE_NUMBERS:
             if field_name in item:
                 _check_whole(item[field_name], f"{item_label}: {field_name}", is_time=field_name == "timestamp")
