@@ -22,7 +22,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from lakehouse.formats.codec.debezium import COMMITTED, ROW_AFTER, meta_units, placeholder_texts, split_columns, without_marks
+from lakehouse.formats.codec.debezium import (
+    COMMITTED,
+    ROW_AFTER,
+    meta_units,
+    placeholder_texts,
+    split_columns,
+    without_marks,
+)
 from lakehouse.formats.values.text_value import precision_and_scale
 from lakehouse.plan.names.debezium_options import UNSENT_COLUMN, DebeziumOptions, parse_options
 from lakehouse.plan.names.record_format import parse_format
